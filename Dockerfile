@@ -1,16 +1,16 @@
-# berth in a container: its sshd and `berth serve` under tini. In step with scripts/start: the same packages, the same keeper.
+# berth in a container: sshd and `berth serve` under tini. Keep its packages and its keeper in step with scripts/start.
 #
 #   docker build --build-arg VERSION="$(scripts/lib/version)" -t berth .
 #   docker run -d --name berth -p 8443:8443 -p 2222:2222 -v berth-state:/var/lib/berth -v berth-jails:/srv/berth/jails \
 #     --cap-add SYS_PTRACE --sysctl net.core.somaxconn=65535 -e BERTH_SFTP_HOST=sftp.example.com berth
 #   docker exec berth berth account create 'Acme Corp' --plan business
 #
-# With podman: `podman build --format docker …`, whose default format has no HEALTHCHECK.
-# SYS_PTRACE, beyond the defaults of Docker and Podman, shows which files a session holds open; without it berth does not start. Nothing
-# is mounted, so SYS_ADMIN is not needed. Who gives powers one by one (--cap-drop ALL --cap-add ...) gives these:
+# podman's default image format has no HEALTHCHECK: build with `podman build --format docker …`.
+# SYS_PTRACE, the only capability beyond the defaults of Docker and Podman, shows which files a session holds open; berth does not
+# start without it. Nothing is mounted, so SYS_ADMIN is not needed. With --cap-drop ALL, add these back:
 # Powers: CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SYS_CHROOT, SYS_PTRACE
-# A container may not raise net.core.somaxconn itself: without --sysctl (which --network host does not allow) it says so, and
-# sessions wait earlier when berth is stuck. `docker stop` ends all sessions, and berth hears how.
+# A container cannot raise net.core.somaxconn itself. Without --sysctl (which --network host does not allow) it logs a warning, and
+# sessions block sooner when berth is stuck. `docker stop` ends all sessions first, so that berth records how their uploads ended.
 
 FROM node:24-trixie-slim AS build
 WORKDIR /build
@@ -28,8 +28,8 @@ COPY --from=build /opt/berth /opt/berth
 ARG VERSION
 LABEL org.opencontainers.image.title=berth org.opencontainers.image.version=$VERSION
 
-# What openssh/in-namespace does elsewhere: here the whole container is berth's, so the files are simply in place. The base
-# image's own accounts go; what berth writes below its state folder is all that there is. /etc/machine is itself.
+# Takes the place of openssh/in-namespace: the whole container is berth's, so sshd's files are simply in place. The base image's own
+# accounts are removed; all others are in berth's state folder. /etc/machine is /etc itself.
 RUN set -e; touch /etc/berth.image; ln -s . /etc/machine; \
   for name in nsswitch.conf passwd group shadow pam.d; do \
     rm -rf "/etc/$name"; ln -s "/var/lib/berth/sshd/etc/$name" "/etc/$name"; \

@@ -1,4 +1,4 @@
-/** The entry of the `berth` command. What an older Node cannot read is imported only once this one is known to do. */
+/** The entry of the `berth` command. An older Node cannot parse the other files, so they are imported only once the version is checked. */
 import { oldestNode } from './base/version.ts';
 
 if (Number.parseInt(process.versions.node, 10) >= oldestNode) {

@@ -1,6 +1,6 @@
 /**
- * compile.ts FOLDER: makes JavaScript of its src/ in its program/, file by file, with source maps that lead to src/. The
- * folders stay as they are, so what a file names by its own place (a worker thread, openssh/) is found as in a checkout.
+ * compile.ts FOLDER: compiles src/ of FOLDER into its program/, file by file, with source maps that lead to src/. The tree of folders
+ * stays the same, so paths relative to a file (a worker thread, openssh/) work as in a checkout.
  */
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ const [folder] = process.argv.slice(2);
 if (folder === undefined) throw new Error('usage: compile.ts FOLDER');
 const src = join(folder, 'src');
 
-/** esbuild looks at imports only when it bundles: so it does, and each import stays one, of a .js file. */
+/** esbuild resolves imports only when it bundles. So it bundles, and this keeps each import, as that of a .js file. */
 const keepImports: Plugin = {
   name: 'keep-imports',
   setup({ onResolve }) {

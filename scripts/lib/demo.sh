@@ -1,11 +1,11 @@
-# An account, a key and a user to try berth with, made at the first start, and what to do with them. Uses say.sh; needs $project,
-# $node and the settings.
+# The account, key and user for trying berth, made at the first start, and the commands to try. Uses say.sh; needs $project, $node and
+# the settings.
 
 demo_key=$BERTH_STATE_DIR/demo-key
 demo_user=demo@example.com
 
-# make_demo: on a berth that has no account yet. The key is shown once by `berth key create`; this keeps it in a file that only
-# root can read.
+# make_demo: makes the account and its key, if berth has no account yet. `berth key create` shows the key once; this keeps it in a
+# file that only root can read.
 make_demo() {
   [[ ! -e $demo_key ]] || return 0
   [[ $(cli account list --json) == '[]' ]] || return 0
@@ -16,15 +16,15 @@ make_demo() {
   say "made the account \"Demo\" on the Business plan; its admin key is in $demo_key"
 }
 
-# open_loopback: the demo's webhooks go to `berth listen` on this machine, which the destination guard would refuse.
+# open_loopback: allows webhooks to `berth listen` on this machine, which the destination guard would refuse.
 open_loopback() {
   [[ -e $demo_key && ! -v BERTH_WEBHOOK_ALLOW ]] || return 0
   export BERTH_WEBHOOK_ALLOW=127.0.0.0/8,::1/128
-  say 'webhooks may go to this machine itself (BERTH_WEBHOOK_ALLOW=127.0.0.0/8,::1/128), for the demo; set it yourself, or'
-  say "remove $demo_key, to close that"
+  say 'for the demo, webhooks may reach this machine (BERTH_WEBHOOK_ALLOW=127.0.0.0/8,::1/128). To forbid that, set the variable'
+  say "yourself or remove $demo_key"
 }
 
-# demo_link: where the demo's user sets a password, until there is one.
+# demo_link: prints the link by which the demo's user sets a password, until there is one.
 demo_link() {
   local account link
   ! demo_has_password || return 0
@@ -46,14 +46,14 @@ show_dashboard() {
   if [[ -z $link ]]; then
     cat <<END
 
-The dashboard is at https://localhost:${BERTH_DASHBOARD_PORT:-$BERTH_API_PORT}/dashboard: sign in as $demo_user. A forgotten
+The dashboard is at https://localhost:${BERTH_DASHBOARD_PORT:-$BERTH_API_PORT}/dashboard: sign in as $demo_user. If you forgot the
 password: $project/scripts/berth user reset $demo_user
 END
     return
   fi
   cat <<END
 
-To see the dashboard, set a password for $demo_user (the link works once, for 24 hours; the certificate is $certificate):
+To see the dashboard, set a password for $demo_user (the link works once, within 24 hours; the certificate is $certificate):
 
   https://localhost:${BERTH_DASHBOARD_PORT:-$BERTH_API_PORT}/dashboard/${link#*/dashboard/}
 END

@@ -1,7 +1,7 @@
-# The settings of an installed berth (systemd.exec(5), EnvironmentFile): NAME=VALUE lines, a value may be in quotes.
+# The settings of an installed berth (systemd.exec(5), EnvironmentFile): lines NAME=VALUE, with optional quotes around a value.
 
-# read_settings FILE: exports what the environment does not have already. If a name has several lines, the last counts, as for systemd. A
-# file that is not there has none.
+# read_settings FILE: exports the variables that the environment does not have. If a name has several lines, the last one counts, as
+# in systemd. A missing file counts as empty.
 read_settings() {
   local line name value
   [[ -r $1 ]] || return 0
@@ -14,8 +14,8 @@ read_settings() {
   done < <({ cat "$1" && echo; } | tac)
 }
 
-# use_settings FILE TEMPLATE: the same, but the file counts, or else the default in the template: a variable that was given and
-# says something else is not in force, and a line says so. Uses say.sh.
+# use_settings FILE TEMPLATE: exports the file's settings, which override the environment's. Names each variable of the environment
+# that is ignored because the file, or else the template's default, has another value. Uses say.sh.
 use_settings() {
   local name value
   local -A given=()
@@ -30,7 +30,7 @@ use_settings() {
   done
 }
 
-# write_settings TEMPLATE: prints it, with the variables of the environment in the place of their defaults.
+# write_settings TEMPLATE: prints it with the environment's variables in place of their defaults.
 write_settings() {
   local line name
   while IFS= read -r line; do

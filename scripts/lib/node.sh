@@ -1,10 +1,10 @@
-# A Node that can run berth, and the npm packages of the lock file. Uses say.sh and packages.sh; needs $project.
+# A Node that can run berth, and the npm packages in the lock file. Uses say.sh and packages.sh; needs $project.
 
 node=''
 own_node=$project/scripts/node/node_modules
 
-# find_node: sets $node to that of an installed berth, or the machine's own when it is new enough (package.json, engines), or the
-# one installed below scripts/node. Fails when there is none.
+# find_node: sets $node to the Node of an installed berth, the machine's own if it is new enough (package.json, engines), or the one
+# below scripts/node. Fails when there is none.
 find_node() {
   local wanted candidate
   wanted=$(sed -n 's/.*"node": ">=\([0-9.]*\)".*/\1/p' "$project/package.json")
@@ -25,10 +25,10 @@ node_arch() {
   esac
 }
 
-# need_node: as find_node, but installs one.
+# need_node: like find_node, but installs a Node if there is none.
 need_node() {
   find_node && return
-  [[ $(node_arch) == *64 ]] || die "no Node for $(uname -m) is at hand: install Node 24 yourself, so that \`node\` finds it"
+  [[ $(node_arch) == *64 ]] || die "berth has no Node for $(uname -m): install Node 24, so that \`node\` runs it"
   need_npm
   say 'installing Node 24 from the npm registry, since this machine has none that is new enough'
   npm_ci_node "$project/scripts/node"
@@ -41,8 +41,8 @@ need_npm() {
   command -v npm >/dev/null || need_packages nodejs npm
 }
 
-# npm_ci FOLDER [OPTION...]: exactly what the lock file says. No package's script runs: none that we use needs one. Where nobody
-# answers, npm would wait for more than a minute between its attempts.
+# npm_ci FOLDER [OPTION...]: installs exactly the lock file's packages. No package's script runs: none that we use needs one. By
+# default npm waits for more than a minute between attempts when the registry does not answer.
 npm_ci() {
   local folder=$1
   shift
@@ -51,15 +51,15 @@ npm_ci() {
       --fetch-retry-mintimeout=2000 --fetch-retry-maxtimeout=5000 "$@"
 }
 
-# npm_ci_node FOLDER: the Node of the lock file. npm says nothing, and ends well, when it cannot get an optional package.
+# npm_ci_node FOLDER: installs the lock file's Node. npm reports success without a message when it cannot get an optional package.
 npm_ci_node() {
   npm_ci "$1"
   [[ -x $1/node_modules/node-linux-$(node_arch)/bin/node ]] ||
-    die 'npm brought no Node: check the network and the npm registry, or install Node 24 yourself, so that `node` finds it'
+    die 'npm installed no Node: check the network and the npm registry, or install Node 24, so that `node` runs it'
 }
 
-# run_npm ARGUMENT...: with the Node that was found, if any. npm leaves out optional packages, native bindings among them, that
-# the Node it runs on is too old for, and says nothing. Debian's npm has its modules where only Debian's Node looks.
+# run_npm ARGUMENT...: runs npm with the Node that was found, if any. npm silently leaves out optional packages, such as native
+# bindings, that need a newer Node than the one it runs on. Only Debian's Node finds the modules of Debian's npm.
 run_npm() {
   local npm
   npm=$(readlink -f "$(command -v npm)")
@@ -72,8 +72,8 @@ run_npm() {
   fi
 }
 
-# need_modules production|all [FOLDER]: node_modules there as the lock file says. A stamp tells what is there; without one, a folder that
-# somebody else filled is filled again with everything, so that a developer loses no tool.
+# need_modules production|all [FOLDER]: fills node_modules there from the lock file. A stamp records its contents. A folder without a
+# stamp was filled by somebody else, and is filled with everything, so that a developer loses no tool.
 need_modules() {
   local folder=${2:-$project} stamp lock found
   stamp=$folder/node_modules/.berth-stamp

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { watch } from 'chokidar';
 
-/** An editor writes several files at once, in ms. */
+/** How long to gather changes: an editor writes several files at once. */
 const GATHER_MS = 100;
 
 const [folder = '', pidFile = ''] = process.argv.slice(2);
@@ -17,6 +17,6 @@ function end() {
   try {
     process.kill(Number(readFileSync(pidFile, 'utf8')), 'SIGTERM');
   } catch {
-    // It is about to be started.
+    // The process is about to be started.
   }
 }

@@ -1,26 +1,26 @@
-# Debian packages, missing ones only, and which of them berth brought. Uses say.sh.
+# Installs missing Debian packages, and notes which ones berth installed. Uses say.sh.
 
-# The names of what the scripts have installed, a line each, for scripts/uninstall --packages.
+# The names of the packages that the scripts have installed, one per line, for scripts/uninstall --packages.
 brought=/var/lib/misc/berth-packages
 
-# need_packages PACKAGE...   ($why, if set, says what for)
+# need_packages PACKAGE...   ($why, if set, gives the reason in the message)
 need_packages() {
   local package missing=()
   for package in "$@"; do
     [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
   done
   ((${#missing[@]})) || return 0
-  command -v apt-get >/dev/null || die "this is no Debian: install these yourself: ${missing[*]}"
+  command -v apt-get >/dev/null || die "this is not Debian: install these yourself: ${missing[*]}"
   say "Debian packages are missing${why:+, $why}: ${missing[*]}"
   quietly 'apt-get update' 'check the network and /etc/apt/sources.list' in_turn apt-get -q update
-  say "installing $(would_install "${missing[@]}" | wc -l) packages, with what they need (scripts/uninstall --packages removes them)"
+  say "installing $(would_install "${missing[@]}" | wc -l) packages, with their dependencies (scripts/uninstall --packages removes them)"
   case " ${missing[*]} " in
     *' openssh-server '*) with_debian_sshd_off install_packages "${missing[@]}" ;;
     *) install_packages "${missing[@]}" ;;
   esac
 }
 
-# would_install PACKAGE...: the names of what apt would install.
+# would_install PACKAGE...: prints the names of the packages that apt would install.
 would_install() { apt-get -s --no-install-recommends install "$@" 2>/dev/null | sed -n 's/^Inst \([^ ]*\).*/\1/p'; }
 
 install_packages() {
@@ -29,18 +29,18 @@ install_packages() {
     in_turn apt-get -q -y --no-install-recommends install "$@"
 }
 
-# in_turn COMMAND...: after that of another script of berth, which apt would not wait for.
+# in_turn COMMAND...: waits for another script of berth to finish with apt, since apt would fail instead of waiting.
 in_turn() { flock --close /run/lock/berth-packages "$@"; }
 
-# unneeded_brought: what the scripts have installed and apt would remove as needed by nothing.
+# unneeded_brought: prints the packages that the scripts have installed and that apt would remove as no longer needed.
 unneeded_brought() { apt-get -s autoremove | sed -n 's/^Remv \([^ ]*\).*/\1/p' | sort -u | comm -12 - <(sort -u "$brought"); }
 
-# remove_brought: what the scripts have installed, unless something else has come to need it.
+# remove_brought: removes the packages that the scripts have installed, unless something else now needs them.
 remove_brought() {
   local unneeded
   [[ -s $brought ]] || { say 'the scripts have installed no Debian packages' && return; }
   xargs -a "$brought" apt-mark auto >/dev/null 2>&1 || true
-  # An administrator may have come to log in by it.
+  # An administrator may log in by it now.
   ! systemctl is-enabled --quiet ssh.service ssh.socket 2>/dev/null || apt-mark manual openssh-server >/dev/null
   mapfile -t unneeded < <(unneeded_brought)
   if ((${#unneeded[@]})); then
@@ -53,10 +53,10 @@ remove_brought() {
 policy=/usr/sbin/policy-rc.d
 policy_before=$policy.before-berth
 
-# with_debian_sshd_off COMMAND...: while it runs, no package may start Debian's own sshd (invoke-rc.d(8)); and what it
-# installs is not started at boot. An administrator who wants both an sshd and berth says `systemctl enable ssh`.
+# with_debian_sshd_off COMMAND...: runs COMMAND, during which no package may start Debian's own sshd (invoke-rc.d(8)), and keeps that
+# sshd from starting at boot. An administrator who wants it beside berth's runs `systemctl enable ssh`.
 with_debian_sshd_off() {
-  restore_policy # of an earlier run that was killed
+  restore_policy # left by an earlier run that was killed
   trap restore_policy EXIT
   [[ ! -e $policy ]] || mv "$policy" "$policy_before"
   cat >"$policy" <<'POLICY'

@@ -1,7 +1,7 @@
-# The program with a Node of its own, and its units, for scripts/install and scripts/package. Uses say.sh, packages.sh, node.sh; needs
-# $project.
+# Fills a folder with the program, a Node of its own and its units, for scripts/install and scripts/package. Uses say.sh, packages.sh,
+# node.sh; needs $project.
 
-# stage_program FOLDER [BEFORE]: fills an empty folder. Node comes from BEFORE, an earlier installation, where it is the right one.
+# stage_program FOLDER [BEFORE]: fills an empty folder. Takes Node from BEFORE, an earlier installation, if the version is right.
 stage_program() {
   stage_node "$1" "${2:-/nonexistent}"
   PATH=$(dirname "$node"):$PATH "$project/scripts/lib/stage" "$1"
@@ -27,7 +27,7 @@ stage_node() {
   node=$to/node/bin/node
 }
 
-# put_units LIB PREFIX: the units, with the program's place filled in, the user, folders and kernel settings that they want.
+# put_units LIB PREFIX: writes the units, with PREFIX filled in, and the user, folders and kernel settings that they need.
 put_units() {
   local unit
   mkdir -p "$1"/{systemd/system,sysusers.d,tmpfiles.d,sysctl.d}
@@ -39,7 +39,7 @@ put_units() {
   replace_file "$1/sysctl.d/60-berth.conf" <"$project/packaging/systemd/60-berth.conf"
 }
 
-# replace_file PATH: with standard input; a file that is the same already keeps its time, so that systemd sees no change.
+# replace_file PATH: replaces it by standard input. An equal file keeps its time, so that systemd sees no change.
 replace_file() {
   cat >"$1.new"
   chmod 644 "$1.new"

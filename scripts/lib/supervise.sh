@@ -1,7 +1,7 @@
-# Runs sshd with its log and `berth serve` side by side until SIGINT or SIGTERM. Each is started again when it ends, without touching the
-# other: sshd serves logins and uploads while serve is away. Uses say.sh and ports.sh; needs $project, $node and the settings.
+# Runs sshd, its log and `berth serve` side by side until SIGINT or SIGTERM. Each is restarted when it ends, without touching the
+# others: sshd serves logins and uploads while serve is away. Uses say.sh and ports.sh; needs $project, $node and the settings.
 
-# supervise [--watch]: starts both and returns. With --watch, serve starts again when its sources change.
+# supervise [--watch]: starts all of them and returns. With --watch, serve restarts when its sources change.
 supervise() {
   mkdir -p "$BERTH_RUNTIME_DIR"
   raise_backlog
@@ -16,32 +16,32 @@ supervise() {
   done
   keep sshd sh "$project/openssh/in-namespace" --log "$log" "$BERTH_STATE_DIR/sshd" \
     /usr/sbin/sshd -D -f "$BERTH_STATE_DIR/sshd/sshd_config"
-  # A 201 says that the login works, so sshd listens first, or has had ten seconds.
+  # A 201 promises that the login works, so sshd listens first, or has had ten seconds.
   for _ in {1..100}; do
     [[ -z $(listening_inode "$BERTH_SFTP_PORT") ]] || break
     pause 0.1
   done
-  # Uploads are checked by a program: berth.service has berth-check.socket for that.
+  # Runs the program that checks uploads; berth.service has berth-check.socket instead.
   [[ ${BERTH_CHECK:-} != exec:* ]] || keep check "$project/scripts/lib/check" --listen "$BERTH_RUNTIME_DIR/check"
   keep_serve
   [[ ${1:-} != --watch ]] || restart_on_change
 }
 
-# keep_serve: its keeper holds the transfer log's sockets, so that they outlive each serve. The second log-sockets makes others for
-# a serve that finds the jails' disk changed.
+# keep_serve: starts serve with a keeper that holds the transfer log's sockets, so that they outlive each serve. The inner log-sockets
+# makes new ones for a serve that finds the jails on another disk.
 keep_serve() {
   keeper_by=("$project/scripts/lib/log-sockets")
   keep serve "$project/scripts/lib/log-sockets" "$project/scripts/lib/run" "$node" serve
   keeper_by=()
 }
 
-# restart_on_change: ends serve whenever one of its sources has changed; its keeper starts it again.
+# restart_on_change: ends serve whenever one of its sources changes; its keeper starts it again.
 restart_on_change() {
   "$node" "$project/scripts/lib/on-change.mjs" "$project/src" "$BERTH_RUNTIME_DIR/serve.pid" &
   watcher=$!
 }
 
-# need_no_other: refuses while another `berth serve` holds the state folder (proc_locks(5)), whose sshd reads what would be written.
+# need_no_other: dies while another `berth serve` holds the state folder (proc_locks(5)): its sshd reads the files that would be written.
 need_no_other() {
   local inode pid
   inode=$(stat -c %i "$BERTH_STATE_DIR/serve.lock" 2>/dev/null) || return 0
@@ -49,17 +49,18 @@ need_no_other() {
   [[ -z $pid ]] || die "berth runs on $BERTH_STATE_DIR already (PID $pid): stop that, or choose another folder: BERTH_STATE_DIR=FOLDER $0"
 }
 
-# What sshd says while serve is stuck or slow waits in the kernel, up to this many messages; beyond them, sessions wait. It is a
-# setting of the network namespace, and is only ever raised.
+# raise_backlog: messages of sshd wait in the kernel while serve is stuck or slow, up to this many; beyond them, sessions block. This
+# setting of the network namespace is only ever raised.
 raise_backlog() {
   local wanted=65535 setting=/proc/sys/net/core/somaxconn
   (($(<"$setting") >= wanted)) || { echo "$wanted" >"$setting"; } 2>/dev/null ||
-    say "cannot set net.core.somaxconn to $wanted: sessions wait earlier when serve is stuck"
+    say "cannot set net.core.somaxconn to $wanted: sessions block sooner when serve is stuck"
 }
 
 keepers=() keeper_by=() serve_keeper='' watcher=''
 
-# In sessions of their own: a Ctrl-C reaches this script only, which ends them in order.
+# keep NAME COMMAND...: starts COMMAND with a keeper in a session of its own, so that Ctrl-C reaches this script only, which ends the
+# keepers in order.
 keep() {
   setsid setpriv --pdeathsig TERM "${keeper_by[@]}" bash "$project/scripts/lib/keep" "$1" "$BERTH_RUNTIME_DIR/$1.pid" "${@:2}" &
   keepers+=($!)
@@ -69,9 +70,9 @@ keep() {
 end_all() {
   trap '' INT TERM # once is enough
   trap - EXIT
-  say 'stopping; uploads that are under way stay unfinished'
+  say 'stopping; uploads in progress stay unfinished'
   [[ -z $watcher ]] || kill "$watcher" 2>/dev/null || true
-  # serve hears how the sessions end, so it goes after sshd; the log has the last lines of both.
+  # serve reads how the sessions end, so it ends after sshd. The log ends last, so it has the last lines of both.
   local keeper
   for keeper in "${keepers[@]:1}" "${keepers[0]}"; do
     [[ $keeper != "$serve_keeper" ]] || "$project/scripts/lib/end-sessions"
@@ -80,8 +81,8 @@ end_all() {
   done
 }
 
-# wait_until_healthy SECONDS: fails when serve does not say 200 by then, or ends before. One that only lacks a certificate has
-# said so in its log, and does everything else.
+# wait_until_healthy SECONDS: fails when serve does not answer 200 by then, or ends before. A serve that only lacks a certificate
+# counts as healthy: it has logged that, and does everything else.
 wait_until_healthy() {
   local until=$((SECONDS + $1)) first='' now
   while ((SECONDS < until)); do
@@ -93,9 +94,9 @@ wait_until_healthy() {
   return 1
 }
 
-# watch [EVERY [PATIENCE]]: for ever, in seconds. A serve that gives no answer of any kind for some 15 s hangs and holds up the
-# transfer log: it is killed, and started again by its keeper. One that has not answered yet may be at work on its database: it
-# is given sixty times as long.
+# watch [EVERY [PATIENCE]]: runs forever; both are in seconds. Kills a serve that gives no answer of any kind for some 15 s: it holds up
+# the transfer log, and its keeper starts it again. A serve that has not answered yet may be working on its database, so it gets sixty
+# times as long.
 watch() {
   local every=${1:-3} patience=${2:-9} pid before='' answered=${healthy_pid:-} silent_since=$SECONDS allowed
   while pause "$every"; do
@@ -108,20 +109,20 @@ watch() {
     before=$pid
     allowed=$((patience * ($([[ $pid == "$answered" ]] && echo 1 || echo 60))))
     if [[ -n $pid && -n $silent_since ]] && ((SECONDS - silent_since >= allowed)); then
-      say 'serve does not answer: ending it, so that a new one takes its place'
+      say 'serve does not answer: killing it, so that it is started again'
       kill -KILL "$pid" 2>/dev/null || true
     fi
   done
 }
 
-# A sleep that a signal interrupts.
+# pause SECONDS: a sleep that a signal interrupts.
 pause() {
   sleep "$1" &
   wait $!
 }
 
-# health_status: the status of GET /healthz, `no-certificate` when the API waits for one, or nothing when there is no answer
-# within 3 s. Asked on the socket that root alone can open: connections to the API's port cannot fill it.
+# health_status: prints the status of GET /healthz, `no-certificate` when the API waits for one, or nothing without an answer within
+# 3 s. It uses the socket that only root can open, which connections to the API's port cannot fill up.
 health_status() {
   local request=$'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
   timeout 3 perl -MIO::Socket::UNIX -e '

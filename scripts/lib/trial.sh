@@ -1,7 +1,7 @@
-# What a trial by scripts/start leaves where berth is then installed for good. Uses say.sh; needs the settings.
+# Removes what a trial by scripts/start has left, when berth is installed for good. Uses say.sh; needs the settings.
 
-# end_trial BERTH: removes the demo's account with its admin key and its user. BERTH is the installed command, and its service runs. An
-# account in which there are directories stays, and nobody gets into it any more by what the demo has made.
+# end_trial BERTH: removes the demo's account with its admin key and its user. BERTH is the installed command; its service runs. An
+# account with directories is kept, but its key is revoked and its user disabled.
 end_trial() {
   local berth=$1 key=${BERTH_STATE_DIR:-/var/lib/berth}/demo-key account name
   [[ -e $key ]] || return 0
@@ -14,14 +14,14 @@ end_trial() {
       "$berth" key list "$account" --json | objects | grep '"name":"demo"' | json_value id |
         while read -r name; do "$berth" key revoke "$name" >/dev/null; done
       "$berth" user disable demo@example.com >/dev/null 2>&1 || true
-      say "the account \"Demo\" of an earlier scripts/start has directories and stays; its admin key and its user are out. To delete it"
-      say "with all of its files: berth account delete $account"
+      say "the account \"Demo\" of an earlier scripts/start has directories, so it stays; its admin key is revoked and its user disabled."
+      say "To delete it with all of its files: berth account delete $account"
     fi
   fi
   rm -f "$key"
 }
 
-# end_trial_certificate: a self-signed certificate that does not name the public host goes, and berth makes another at its start.
+# end_trial_certificate: removes a self-signed certificate that does not name the public host. berth makes another when it starts.
 end_trial_certificate() {
   local tls=${BERTH_STATE_DIR:-/var/lib/berth}/tls host=${BERTH_SFTP_HOST:-$(hostname)} kind=-checkhost
   [[ -e ${tls%/tls}/demo-key && ! ${BERTH_TLS_CERT:-} && -e $tls/cert.pem ]] || return 0

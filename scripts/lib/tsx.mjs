@@ -1,4 +1,4 @@
-// tsx, as every script and test here loads it (`node --import`).
+// Loads tsx for every script and test (`node --import`).
 import { fileURLToPath } from 'node:url';
 
 const { node } = process.versions;
@@ -7,8 +7,8 @@ if (Number.parseInt(node, 10) < 24) {
   process.exit(1);
 }
 
-// tsx keeps what it compiled below the temporary folder, under a name that any user may have taken first. Root would run what
-// is there, so the folder is the checkout's own.
+// tsx caches compiled code below the temporary folder, under a name that any user may have taken first. Root would run that code, so
+// the cache is in the checkout's own folder.
 const { TMPDIR } = process.env;
 process.env.TMPDIR = fileURLToPath(new URL('../../node_modules/.cache', import.meta.url));
 await import('tsx');

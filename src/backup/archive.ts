@@ -1,6 +1,6 @@
 /**
- * The archive that `berth backup` writes: a plain tar with a manifest, which names each file with its SHA-256. One that was
- * cut off or changed is refused as a whole. It holds secrets, so it is 0600 from its first byte on.
+ * The archive that `berth backup` writes: a plain tar with a manifest, which names each file with its SHA-256. An archive that was cut
+ * off or changed is refused as a whole. It holds secrets, so it has mode 0600 from its first byte.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -36,7 +36,7 @@ export const PARTS = {
 
 /**
  * The files that identify this machine to clients, with their paths by name in the archive: the certificate, and the host
- * keys whose names are in `keyFolder`. A certificate that the operator got elsewhere is not ours to copy or replace.
+ * keys whose names are in `keyFolder`. The operator's own certificate is neither copied nor replaced.
  */
 export function identityFiles(config: Config, keyFolder: string): Map<string, string> {
   const { hostKeys } = pathsOf(config);
@@ -48,14 +48,14 @@ export function identityFiles(config: Config, keyFolder: string): Map<string, st
 
 const MANIFEST = 'manifest.json';
 
-/** With an SQLite database, and without: a berth that knows of SQLite alone refuses the second. */
+/** With an SQLite database, and without. A berth that only knows SQLite refuses the second. */
 const FORMATS = { sqlite: 1, postgres: 2 } as const;
 
-/** Which state of which PostgreSQL a backup belongs to. */
+/** The state of a PostgreSQL database that a backup belongs to. */
 const OnPostgres = v.object({
   /** The database's own id. */
   installation: v.string(),
-  /** This was the n-th backup with it. */
+  /** How many backups had been made with it, this one included. */
   backups: v.number(),
   /** This machine's name. */
   node: v.string(),
@@ -82,7 +82,7 @@ interface Packing extends Pick<Manifest, 'berth' | 'made_at' | 'postgres'> {
   readonly stop: AbortSignal;
 }
 
-/** Packs these files of `folder` into `file`, which appears whole or not at all, in place of an earlier one. */
+/** Packs these files of `folder` into `file`, which appears whole or not at all. Replaces an earlier one. */
 export async function pack(file: string, { folder, names, stop, ...about }: Packing): Promise<void> {
   const hashes = await Promise.all(names.map(async (name) => [name, await sha256(join(folder, name), stop)] as const));
   const format = about.postgres === undefined ? FORMATS.sqlite : FORMATS.postgres;
@@ -102,8 +102,8 @@ export async function pack(file: string, { folder, names, stop, ...about }: Pack
 }
 
 /**
- * Unpacks into an empty folder of one's own.
- * @throws {OperatorError} when it is no backup, of a newer format, or damaged.
+ * Unpacks into an empty folder that nobody else can write to.
+ * @throws {OperatorError} when the file is no backup, has a newer format, or is damaged.
  */
 export async function unpack(file: string, folder: string, stop: AbortSignal): Promise<Manifest> {
   try {
@@ -131,13 +131,13 @@ function readManifest(file: string, path: string): Manifest {
   }
 }
 
-/** @throws an error with what tar said, on one line. */
+/** @throws an error with tar's message, on one line. */
 async function tar(args: readonly string[], signal: AbortSignal): Promise<void> {
   try {
     await promisify(execFile)('tar', [...args], { signal });
   } catch (error) {
-    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
-    throw new Error(said.replaceAll('\n', '; ') || errorMessage(error), { cause: error });
+    const message = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
+    throw new Error(message.replaceAll('\n', '; ') || errorMessage(error), { cause: error });
   }
 }
 

@@ -1,7 +1,8 @@
 /**
- * `berth backup`: everything of this machine that cannot be made again, in one file: the SQLite database, the host keys, the
- * self-signed certificate that clients trust, and the configuration. A PostgreSQL is the operator's own to back up. Works beside a running service without holding it up. The
- * customers' files are not in it, nor is a certificate that the operator got elsewhere.
+ * `berth backup`: packs everything on this machine that cannot be made again into one file: the SQLite database, the host keys, the
+ * self-signed certificate that clients trust, and the configuration. It does not hold up a running service.
+ *
+ * It leaves out the customers' files, a PostgreSQL database and the operator's own certificate.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -19,18 +20,18 @@ import { identityFiles, type OnPostgres, pack, PARTS } from './archive.ts';
 
 export interface BackupOptions {
   readonly clock: Clock;
-  /** Where the archive goes; with `keep`, the folder of all. */
+  /** The archive's path; with `keep`, the folder of all archives. */
   readonly file: string;
   /** How many archives stay in the folder, this one included. */
   readonly keep?: number | undefined;
-  /** The file that the environment is set from, if there is one. */
+  /** The file that sets the environment, if there is one. */
   readonly settings: string;
   readonly stop: AbortSignal;
 }
 
 /**
- * @returns the archive, and the names of what is in it.
- * @throws {OperatorError} when there is no database, or the archive cannot be written: an earlier one is as it was.
+ * @returns the archive, and the names of the files in it.
+ * @throws {OperatorError} when there is no database, or the archive cannot be written. An earlier archive stays as it was.
  */
 export async function backUp(
   config: Config,
@@ -64,20 +65,20 @@ export async function backUp(
   }
 }
 
-/** Names that are in the order of time. */
-const KEPT = /^berth-\d{8}T\d{6}Z\.tar$/;
+/** Names that sort by time. */
+const ARCHIVE_NAME = /^berth-\d{8}T\d{6}Z\.tar$/;
 
-/** Two within a second are one: the second takes the place of the first. */
+/** Of two backups within a second, the second replaces the first. */
 function nameAt(now: Micros): string {
   return `berth-${formatMicros(now).replaceAll(/[-:]|\.\d+/g, '')}.tar`;
 }
 
 function removeOld(folder: string, keep: number): void {
-  const archives = readdirSync(folder).filter((name) => KEPT.test(name));
+  const archives = readdirSync(folder).filter((name) => ARCHIVE_NAME.test(name));
   for (const name of archives.toSorted().toReversed().slice(keep)) rmSync(join(folder, name));
 }
 
-/** Leaves a trace in the database, which distinguishes a dump from before from one from after. */
+/** Counts the backup in the database, so that a dump made before it can be told from one made after it. */
 async function countBackup({ database: url, node }: Config): Promise<OnPostgres> {
   const { db, close } = await openDatabase(url);
   try {

@@ -1,13 +1,13 @@
 /**
- * `berth migrate-to`: takes what is in SQLite's file to PostgreSQL, while `berth serve` is stopped. sshd goes on.
+ * `berth migrate-to`: copies SQLite's file to PostgreSQL while `berth serve` is stopped. sshd continues.
  *
- * Wherever it is interrupted, one database counts and has everything, and the same command does what is left:
+ * Wherever it is interrupted, one database is complete and in use, and the same command does what is left:
  *
- * 1. The copy, one transaction. Until the settings name it nothing uses it, and berth goes on with SQLite's file.
- * 2. The settings name PostgreSQL. From here on that is what counts.
+ * 1. One transaction copies the rows. Until the settings name PostgreSQL, berth goes on with SQLite's file.
+ * 2. The settings name PostgreSQL. From here on berth uses that.
  * 3. SQLite's file is renamed.
  */
-import { existsSync, renameSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Config, readConfig } from '../base/config.ts';
 import { tryLock } from '../db/instance-lock.ts';
@@ -17,17 +17,16 @@ import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../base/errors.ts';
 import { sync } from '../base/sync.ts';
 import { keptSince } from './pending-restore.ts';
-import { refuseUnwritable, writeSetting } from './settings-file.ts';
 
 export interface MigrateOptions {
-  /** Where to, with the password. */
+  /** The destination, with the password. */
   readonly url: string;
   /** berth's configuration; `url` replaces its database. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** The file that the environment is set from. */
+  /** The file that sets the environment. */
   readonly settings: string;
   progress(line: string): void;
-  /** Ends it as long as nothing has changed. */
+  /** Ends the migration as long as nothing has changed. */
   readonly stop: AbortSignal;
 }
 
@@ -35,15 +34,15 @@ export interface MovedDatabase {
   /** Without the password. */
   readonly database: string;
   readonly node: string;
-  /** The rows by table; undefined when an earlier run had done this. */
+  /** The number of rows by table; undefined when an earlier run has copied them. */
   readonly tables: Readonly<Record<string, number>> | undefined;
-  /** Whether the settings' file was there to be changed. */
+  /** Whether the settings file was there to be changed. */
   readonly isSet: boolean;
-  /** What SQLite's file is called now; undefined when it had been renamed already. */
+  /** The new name of SQLite's file; undefined when it had been renamed already. */
   readonly kept: string | undefined;
 }
 
-/** @throws {OperatorError} while berth serve runs, or when either database cannot be used: nothing has changed then. */
+/** @throws {OperatorError} while berth serve runs, or when either database cannot be used. Then nothing has changed. */
 export async function migrateTo(config: Config, options: MigrateOptions): Promise<MovedDatabase> {
   const { url, environment, settings, progress, stop } = options;
   if (!isPostgresUrl(url)) throw new OperatorError('the URL must be postgres://user:password@host/name');
@@ -67,7 +66,7 @@ export async function migrateTo(config: Config, options: MigrateOptions): Promis
   if (isBlank(file)) {
     throw new OperatorError(`there is no database ${file}: is BERTH_STATE_DIR the service's?`);
   }
-  // Damage is found, and the schema is that of PostgreSQL's.
+  // Checks the file for damage, and brings its schema to the version of PostgreSQL's.
   await (await openDatabase(file, { check: true })).close();
   const { copyToPostgres } = await import('../db/copy-to-postgres.ts');
   using copied = await copyToPostgres({ file, url, node, progress, stop });
@@ -75,11 +74,44 @@ export async function migrateTo(config: Config, options: MigrateOptions): Promis
   return { ...about, tables: copied.tables, isSet, kept: keepBeside(file) };
 }
 
-/** @returns its new name; undefined when there is none. */
+/** @returns the file's new name; undefined when there is no file. */
 function keepBeside(file: string): string | undefined {
   if (!existsSync(file)) return undefined;
   const kept = `${file}.${keptSince('migrated')}`;
   renameSync(file, kept);
   sync(dirname(file));
   return kept;
+}
+
+/**
+ * Sets a variable: in its own line, after its commented default, or at the end. The file appears whole, with its owner and mode, but
+ * without permissions for other users, since the value may be secret.
+ * @returns false when there is no such file: the settings are elsewhere.
+ */
+function writeSetting(file: string, name: string, value: string): boolean {
+  if (!existsSync(file)) return false;
+  const lines = readFileSync(file, 'utf8').replace(/\n$/, '').split('\n');
+  const line = `${name}="${value}"`;
+  const isSet = (each: string): boolean => each.trimStart().startsWith(`${name}=`);
+  const kept = lines.map((each) => (isSet(each) && each !== line ? `#${each.trimStart()}` : each));
+  if (!kept.includes(line)) {
+    const last = kept.findLastIndex((each) => each.startsWith(`#${name}=`));
+    kept.splice(last < 0 ? kept.length : last + 1, 0, line);
+  }
+  const { mode, uid, gid } = statSync(file);
+  const fresh = `${file}.new`;
+  rmSync(fresh, { force: true });
+  writeFileSync(fresh, `${kept.join('\n')}\n`, { mode: 0o600 });
+  chownSync(fresh, uid, gid);
+  chmodSync(fresh, mode & 0o770);
+  sync(fresh);
+  renameSync(fresh, file);
+  sync(dirname(file));
+  return true;
+}
+
+/** @throws {OperatorError} for a value that would change its meaning in such a file. */
+function refuseUnwritable(name: string, value: string): void {
+  if (!/[\s"'\\`]/.test(value)) return;
+  throw new OperatorError(`${name} may hold no space, quote or backslash: write them as %20, %22, %27, %5C`);
 }

@@ -4,10 +4,10 @@
  *
  * 1. The restored SQLite database and a folder with the other files are complete on the disk, beside those in use.
  * 2. That folder is renamed `restore.pending`. From here on the restored state is the one that counts.
- * 3. Each file is renamed to where it belongs; the folder goes.
+ * 3. Each file is renamed to its place, and the folder is removed.
  *
  * Between 2 and 3 nothing may use the state: `berth serve` and `berth prepare` finish the restore first, and other commands
- * refuse. Every file that is replaced is kept beside, as `….before-restore-<time>`.
+ * refuse. Every replaced file is kept beside its successor, as `….before-restore-<time>`.
  */
 import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,10 +18,10 @@ import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
 import { sync } from '../base/sync.ts';
 import { identityFiles, PARTS } from './archive.ts';
 
-/** A file of the folder, with the suffix of what is kept: the same when a restore is finished later. */
+/** A file in the folder that holds the suffix of kept files, so that a restore that is finished later uses the same one. */
 const SUFFIX = 'suffix';
 
-/** Where the restored database waits: on the file system of the one that it replaces. */
+/** Where the restored database waits: on the same file system as the one that it replaces. */
 export function waitingDatabase({ databaseFile }: Pick<Config, 'databaseFile'>): string {
   return `${databaseFile}.restored`;
 }
@@ -31,12 +31,12 @@ export function lockState({ stateDir }: Config): Disposable {
   return lockInstance(join(stateDir, 'serve.lock'));
 }
 
-/** How the name of a file ends that is kept beside the one that replaces it: why, and since when. */
+/** The end of the name under which a replaced file is kept: the reason, and the time. */
 export function keptSince(why: string): string {
   return `${why}-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
 }
 
-/** Steps 1 and 2, for a folder in `stateDir` whose files have their final modes. The folders they go to exist. */
+/** Steps 1 and 2, for a folder in `stateDir` whose files have their final modes. The destination folders exist. */
 export function commitRestore(config: Config, folder: string): void {
   writeFileSync(join(folder, SUFFIX), keptSince('before-restore'));
   for (const entry of readdirSync(folder, { recursive: true, encoding: 'utf8' })) sync(join(folder, entry));
@@ -47,8 +47,8 @@ export function commitRestore(config: Config, folder: string): void {
 }
 
 /**
- * Step 3. May be repeated.
- * @returns what was replaced, under its new name.
+ * Step 3, which may be repeated.
+ * @returns the new names of the files that were replaced.
  */
 export function applyRestore(config: Config): string[] {
   const pending = pendingRestore(config);
@@ -85,7 +85,7 @@ export function applyRestore(config: Config): string[] {
 
 /**
  * Finishes a restore that was interrupted, if there is one.
- * @returns the same configuration, for whatever uses the state next.
+ * @returns `config`, for chaining.
  * @throws {OperatorError} while another process uses the state.
  */
 export function finishRestore(config: Config): Config {

@@ -1,7 +1,8 @@
 /**
- * `berth restore`: puts a backup in place while the service is stopped. A PostgreSQL has to be there already, and to fit.
- * All of the archive is checked, and the database migrated, before anything of the machine is touched; `pending-restore.ts` says why an interrupted one leaves the old
- * state or the new one, whole. No customer's file is touched.
+ * `berth restore`: puts a backup in place while the service is stopped. A PostgreSQL database has to be there already, and to match.
+ *
+ * The whole archive is checked, and its database migrated, before anything on the machine is touched. An interrupted restore leaves
+ * the old state or the new one, whole (`pending-restore.ts`). The customers' files are not touched.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -20,21 +21,21 @@ import { adaptRestored, type RestoredRows } from './restored-rows.ts';
 export interface RestoreOptions {
   /** The archive. */
   readonly file: string;
-  /** The file that the environment is set from. */
+  /** The file that sets the environment. */
   readonly settings: string;
-  /** Restores although there is data, which is kept beside. */
+  /** Restores even if there is data, which is kept beside. */
   readonly force: boolean;
-  /** Ends it while nothing on the machine has changed yet; after that it runs to its end. */
+  /** Ends the restore while nothing on the machine has changed yet; after that it runs to its end. */
   readonly stop: AbortSignal;
 }
 
 export interface Restored extends RestoredRows {
   readonly madeAt: string;
-  /** Live directories that have no jail here (yet). */
+  /** Live directories that have no jail here yet. */
   readonly withoutJail: readonly string[];
-  /** The new paths of everything that was replaced. */
+  /** The new paths of all files that were replaced. */
   readonly kept: readonly string[];
-  /** Where the backup's configuration was put, if it had one that is not in place already. */
+  /** Where the backup's configuration was put, if it had one that differs from the present one. */
   readonly settings: string | undefined;
 }
 
@@ -47,9 +48,7 @@ export async function restore(config: Config, { file, settings, force, stop }: R
   if (isUnfinished(config)) {
     applyRestore(config);
     if (!force) {
-      throw new OperatorError(
-        'an earlier restore had been interrupted and is now finished: for another one use --force',
-      );
+      throw new OperatorError('an interrupted restore is now finished: to restore another backup, use --force');
     }
   }
   const isPostgres = isPostgresUrl(config.database);
@@ -68,7 +67,7 @@ export async function restore(config: Config, { file, settings, force, stop }: R
       if (postgres) await refuseOther(db, postgres, force);
     });
     stop.throwIfAborted();
-    // From here on nothing is awaited, so that no signal can end it half-way.
+    // From here on nothing is awaited, so that no signal can interrupt it.
     makeReady(config, folder, names);
     const copy = names.includes(PARTS.settings) ? copySettings(join(folder, PARTS.settings), settings) : undefined;
     commitRestore(config, folder);
@@ -80,20 +79,20 @@ export async function restore(config: Config, { file, settings, force, stop }: R
   }
 }
 
-/** Whether there is anything to lose. A database that cannot be read may be worth repairing. */
+/** Whether there is anything to lose. A database that cannot be read counts: it may be worth repairing. */
 async function hasData(file: string): Promise<boolean> {
   if (isBlank(file)) return existsSync(`${file}-wal`);
   try {
-    await using look = await inspect(file);
-    const account = await look.db.selectFrom('accounts').select('id').limit(1).executeTakeFirst();
-    const principal = await look.db.selectFrom('principals').select('uid').limit(1).executeTakeFirst();
+    await using inspection = await inspect(file);
+    const account = await inspection.db.selectFrom('accounts').select('id').limit(1).executeTakeFirst();
+    const principal = await inspection.db.selectFrom('principals').select('uid').limit(1).executeTakeFirst();
     return account !== undefined || principal !== undefined;
   } catch {
     return true;
   }
 }
 
-/** Why a backup cannot be restored with these settings, if it cannot. */
+/** The reason why a backup cannot be restored with these settings, if there is one. */
 function unlikeness({ database, node }: Config, postgres: OnPostgres | undefined): string | undefined {
   if (postgres === undefined) {
     if (!isPostgresUrl(database)) return undefined;
@@ -107,7 +106,7 @@ function unlikeness({ database, node }: Config, postgres: OnPostgres | undefined
   return `is of the node ${postgres.node}, and this is ${node}: its directories are at home there. Set ${settings} first`;
 }
 
-/** @throws {OperatorError} when this is not the database that the backup was made with, or as it was before. */
+/** @throws {OperatorError} when the database is not the one that the backup was made with, or is older than the backup. */
 async function refuseOther({ db }: Database, { installation, backups }: OnPostgres, force: boolean): Promise<void> {
   const there = await db.selectFrom('installation').selectAll().executeTakeFirstOrThrow();
   if (there.id !== installation) throw new OperatorError('the database is not the one that the backup was made with');
@@ -117,7 +116,7 @@ async function refuseOther({ db }: Database, { installation, backups }: OnPostgr
   );
 }
 
-/** @param place the database. @param refuse throws when it is not to be used. */
+/** @param place the database. @param refuse throws when the database must not be used. */
 async function adapt(
   place: string,
   node: string,
@@ -132,11 +131,11 @@ async function adapt(
   }
 }
 
-/** Gives the unpacked files their final modes, makes the folders they go to, and copies an SQLite database beside the one in use. */
+/** Gives the unpacked files their final modes, makes the destination folders, and copies an SQLite database beside the one in use. */
 function makeReady(config: Config, folder: string, names: readonly string[]): void {
   const { hostKeys, journal } = pathsOf(config);
   mkdirSync(hostKeys, { recursive: true, mode: 0o700 });
-  // Files that are newer than the backup are announced: a start without this folder would doubt them (uploads/log/journal-start.ts).
+  // Announces files that are newer than the backup: without this folder, the next start would doubt them (uploads/log/journal-start.ts).
   mkdirSync(journal, { recursive: true, mode: 0o700 });
   mkdirSync(dirname(config.tls.key), { recursive: true, mode: 0o755 });
   for (const name of names) {
@@ -149,7 +148,7 @@ function makeReady(config: Config, folder: string, names: readonly string[]): vo
   rmSync(join(folder, PARTS.database));
 }
 
-/** The machine's own configuration stays, since it says where things are here; the backup's is put beside it. */
+/** The machine's own configuration stays, since its paths and addresses are right here; the backup's is put beside it. */
 function copySettings(from: string, settings: string): string | undefined {
   const own = existsSync(settings) ? readFileSync(settings) : undefined;
   if (own?.equals(readFileSync(from))) return undefined;

@@ -1,4 +1,4 @@
-/** Fits a restored database to files that were copied, and to what happened since the backup. */
+/** Adapts a restored database to files that were copied, and to what has happened since the backup. */
 import { type Micros, systemClock } from '../base/clock.ts';
 import { forgottenInode } from '../db/forgotten-inodes.ts';
 import type { Database } from '../db/open.ts';
@@ -7,7 +7,7 @@ import { FIRST_UID } from '../directories/create.ts';
 import { skipNumbers } from '../history/events.ts';
 import { randomText } from '../base/random-text.ts';
 
-/** More UIDs than can have been given out since the backup. The range holds 2,600 times as many. */
+/** More UIDs than can have been given out since the backup. The range below 2^31 holds 2,600 times as many. */
 const SKIPPED_UIDS = 100_000;
 
 export interface RestoredRows {
@@ -20,17 +20,15 @@ export interface RestoredRows {
 }
 
 /**
- * In one transaction, for what this node has and for what all share:
- * - Files: a copied file keeps its size and mtime but not its inode, so the rows forget the inode; the first scan takes the
- *   new one. A file that waited for its session to rename it counts as changed: the session is over, so the scan announces it.
- * - Sessions and links of the dashboard's users do not come to life again: they may have ended since.
- * - UIDs and usernames given out after the backup are unknown here and must not be given out again: a part of the range is
- *   skipped.
- * - So are numbers of events: a reader who is further than the backup hears of it.
+ * In one transaction, for the rows of this node and those that all nodes share:
+ * - Files: a copied file keeps its size and mtime, but has another inode. So the rows forget their inode, and the first scan notes the
+ *   new one. A file that waited for its session to rename it counts as changed: its session is over, so the scan announces it.
+ * - Sessions and links of the dashboard's users are removed: they may have ended since the backup.
+ * - UIDs, usernames and numbers of events that were given out after the backup are unknown here, and must not be given out again. So
+ *   part of each range is skipped, and readers of events notice the gap.
+ * - The clock takes the time since the backup as elapsed.
  *
- * - The clock: the time since the backup has really passed.
- *
- * Deliveries stay as they are: those still to be sent at the time of the backup are sent, with the same webhook-id.
+ * Deliveries stay: those that were due when the backup was made are sent, with the same webhook-id.
  */
 export async function adaptRestored({ db }: Database, node: string): Promise<RestoredRows> {
   return db.transaction().execute(async (tx) => {

@@ -1,32 +1,32 @@
 /**
- * Work in the background of the service, each piece a loop with a name. One that fails is logged and tried again after
- * growing waits, and never ends the process; one that keeps failing shows in `/healthz` and the metrics.
+ * Runs the service's background work, each task as a loop with a name. A task that fails is logged and retried after growing waits,
+ * and never ends the process. One that keeps failing shows in `/healthz` and the metrics.
  */
 import timers from 'node:timers/promises';
 import { errorMessage, isUnavailable } from './errors.ts';
 import type { Log } from './log.ts';
 
-/** The wait after the first failure, doubled with each further one. */
+/** The wait after the first failure, doubled after each further one. */
 const FIRST_RETRY_MS = 1000;
 const LONGEST_RETRY_MS = 300_000;
 
-/** While the database cannot be asked, which is no failure of the loop. */
+/** The wait while the database is unavailable, which does not count as a failure. */
 const BUSY_RETRY_MS = 5000;
 
-/** After this many failures in a row it is no passing trouble. */
+/** A task counts as failing after this many failures in a row. */
 const KEEPS_FAILING = 3;
 
 export interface Loop {
-  /** Runs the task now; if it runs already, after that. Resolves when it has run, well or not. */
+  /** Runs the task now, or again if it is running. Resolves after that run, even if it fails. */
   run(): Promise<void>;
-  /** Ends the loop: aborts the running task by its signal, and waits for it. */
+  /** Ends the loop: aborts the running task's signal, and waits for it. */
   close(): Promise<void>;
 }
 
 export interface LoopOptions {
-  /** From the end of one run to the next, in ms. A task that returns a number of ms asks for another wait. */
+  /** The wait from the end of one run to the next, in ms. A task may return another wait. */
   readonly every: number;
-  /** Whether the first run is at once, or after the first wait. */
+  /** Whether the first run is at once, or after the first wait (the default). */
   readonly atOnce?: boolean;
 }
 
@@ -34,9 +34,9 @@ export type Task = (signal: AbortSignal) => Promise<number | void>;
 
 export interface Background {
   start(name: string, options: LoopOptions, task: Task): Loop;
-  /** The names of what has failed three times in a row. */
+  /** The names of the tasks that have failed three times in a row. */
   failing(): string[];
-  /** Failures so far, by name. */
+  /** The number of failures so far, by name. */
   failures(): ReadonlyMap<string, number>;
 }
 
@@ -64,7 +64,7 @@ export function createBackground(log: Log): Background {
         const count = (inARow.get(name) ?? 0) + 1;
         inARow.set(name, count);
         failures.set(name, (failures.get(name) ?? 0) + 1);
-        log.error({ err: error, task: name }, `${name} failed, it will be tried again`);
+        log.error({ err: error, task: name }, `${name} failed and will be retried`);
         return Math.min(FIRST_RETRY_MS * 2 ** (count - 1), LONGEST_RETRY_MS);
       }
     }

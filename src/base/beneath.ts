@@ -1,6 +1,6 @@
 /**
- * Looks at and removes files below a folder as root, where a hostile user may swap anything at any moment: every
- * component is opened on its own and none that is a link is followed, so no path leads outside.
+ * Inspects and removes files below a folder as root, where a hostile user may swap anything at any moment. It opens every component of
+ * a path by itself and follows no link, so no path leads outside.
  *
  * Node has no openat(2). `/proc/self/fd/N/name` does the same: the kernel starts at the open folder N, whatever its
  * path has become (proc(5)), and only the last component is left to resolve.
@@ -25,7 +25,7 @@ export interface FolderEntry {
 
 /**
  * Opens `path` below `root`. `root` itself is trusted, but its last component may not be a link.
- * @throws the system's error: `ENOENT`, `ENOTDIR` (a link among them included), `ELOOP`.
+ * @throws the system's error: `ENOENT`, `ENOTDIR` (a component that is a file or a link), `ELOOP`.
  */
 export function openFolder(root: string, path: Buffer = Buffer.alloc(0)): Folder {
   let fd = openSync(root, FOLDER);
@@ -46,14 +46,14 @@ export function openEntry(parent: Folder, name: Buffer): Folder {
 }
 
 /**
- * Opens the file at `path` below `root` for reading, without waiting for whatever it is. Close what it returns.
+ * Opens the file at `path` below `root` for reading, without blocking on a FIFO. Close the descriptor.
  * @throws the system's error.
  */
 export function openFile(root: string, path: Buffer): number {
   return inFolderOf(root, path, ({ fd }, name) => openSync(at(fd, name), FILE));
 }
 
-/** The status of the file at `path` below `root`; undefined when there is none, or only through a link. */
+/** The status of the file at `path` below `root`; undefined when there is no such file, or a link leads to it. */
 export function lstatBeneath(root: string, path: Buffer): Stats | undefined {
   try {
     return inFolderOf(root, path, lstatEntry);
@@ -63,20 +63,20 @@ export function lstatBeneath(root: string, path: Buffer): Stats | undefined {
   }
 }
 
-/** The status of an entry of an open folder; undefined when it has gone. */
+/** The status of an entry of an open folder; undefined when there is none. */
 export function lstatEntry(folder: Folder, name: Buffer): Stats | undefined {
   return lstatSync(at(folder.fd, name), { throwIfNoEntry: false });
 }
 
 /**
- * A path that leads to an entry of an open folder, for as long as that is open; for calls that take a link in the last
- * component as what it is.
+ * A path to an entry of an open folder, valid while the folder is open. Use it only in calls that do not follow a link in the last
+ * component.
  */
 export function placeIn({ fd }: Folder, name: Buffer): Buffer {
   return at(fd, name);
 }
 
-/** Removes the file at `path` below `root`; a link is removed, never what it points at. False when there is none. */
+/** Removes the file at `path` below `root`; of a link, the link itself. False when there is none. */
 export function unlinkBeneath(root: string, path: Buffer): boolean {
   try {
     inFolderOf(root, path, ({ fd }, name) => unlinkSync(at(fd, name)));
@@ -87,26 +87,26 @@ export function unlinkBeneath(root: string, path: Buffer): boolean {
   }
 }
 
-/** Entries of a folder that are read at once: a large folder must not hold up everything else. */
-const SOME = 256;
+/** How many entries of a folder are read at once: a large folder must not hold up everything else. */
+const BATCH_ENTRIES = 256;
 
 /**
- * The entries of an open folder, in no order. Read on this thread: handing the four system calls of a small folder to
- * another one costs more than they do.
+ * The entries of an open folder, in no order. Reads on this thread: handing over the four system calls of a small folder costs more
+ * than making them.
  */
 export async function listFolder(folder: Folder): Promise<FolderEntry[]> {
   const entries: FolderEntry[] = [];
-  // One character a byte, so that every name comes out as it is.
-  using dir = opendirSync(`/proc/self/fd/${folder.fd}`, { bufferSize: SOME, encoding: 'latin1' });
+  // latin1 maps each byte to one character, so that every name survives.
+  using dir = opendirSync(`/proc/self/fd/${folder.fd}`, { bufferSize: BATCH_ENTRIES, encoding: 'latin1' });
   for (let entry = dir.readSync(); entry !== null; entry = dir.readSync()) {
     const kind = entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other';
     entries.push({ name: Buffer.from(entry.name, 'latin1'), kind });
-    if (entries.length % SOME === 0) await setImmediate();
+    if (entries.length % BATCH_ENTRIES === 0) await setImmediate();
   }
   return entries;
 }
 
-/** Whether an error says that there is nothing (left) at that path which we may touch. */
+/** Whether an error means that there is nothing at that path that we may touch. */
 export function isAbsent(error: unknown): boolean {
   const code = errorCode(error);
   return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG';

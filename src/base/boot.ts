@@ -1,9 +1,9 @@
 /**
- * Whether the machine went down in order before it last came up. Without that, files that clients had closed may be short or empty
+ * Knows whether the machine was shut down cleanly before it last came up. If not, files that clients had closed may be short or empty
  * on the disk.
  *
- * `boot` in the state folder names the boot that is under way. scripts/lib/end-sessions removes it when it has ended the sessions
- * and synced the disk; one that an earlier boot has left says that there was no time for that.
+ * `boot` in the state folder names the present boot. scripts/lib/end-sessions removes it after it has ended the sessions and synced the
+ * disk. So a file that an earlier boot has left means an unclean shutdown.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { uptime } from 'node:os';
@@ -12,9 +12,9 @@ import { type Micros, SECOND } from './clock.ts';
 import { sync } from './sync.ts';
 import { isThere } from './there.ts';
 
-/** A boot that followed no clean shutdown. */
+/** A boot after an unclean shutdown. */
 export interface UncleanBoot {
-  /** When it was first noticed, before sshd was started: by the clock, and in seconds since the machine came up. */
+  /** When it was first noticed, before sshd started: by the clock, and in seconds since the machine came up. */
   readonly at: Micros;
   readonly uptime: number;
 }
@@ -25,8 +25,8 @@ interface Noted {
 }
 
 /**
- * Call it before sshd is started.
- * @param id of the boot, when the kernel's cannot be read (berth.service).
+ * Call this before sshd starts.
+ * @param id the boot's id, for berth.service, which cannot read the kernel's.
  * @returns undefined after a clean shutdown.
  */
 export function noteBoot(stateDir: string, id: string | undefined, now: Micros): UncleanBoot | undefined {
@@ -49,19 +49,19 @@ export function noteBoot(stateDir: string, id: string | undefined, now: Micros):
   return unclean ?? undefined;
 }
 
-/** The boot time by the present clock, which may have been wrong when the machine came up. */
+/** The time of the boot by the present clock. The clock may have been wrong when the machine came up. */
 export function bootedBy(boot: UncleanBoot, now: Micros): Micros {
   return Math.max(boot.at, now - (uptime() - boot.uptime) * SECOND);
 }
 
-/** A container starts without a boot of the machine: its first process is another. */
+/** A container can start again within one boot of the machine, so the start time of its first process is part of the id. */
 function kernelsBoot(): string {
   const id = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   const stat = readFileSync('/proc/1/stat', 'latin1');
   return `${id} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]}`;
 }
 
-/** An unreadable one was not removed either. */
+/** An unreadable file counts as left by an earlier boot. */
 function readNoted(file: string): Noted | undefined {
   if (!isThere(file)) return undefined;
   try {

@@ -1,6 +1,6 @@
 /**
- * The only reader of the environment. `readConfig` is pure: a record of strings in, a valid configuration out, or one
- * error that lists every problem at once.
+ * The only reader of the environment. `readConfig` is pure: it turns a record of strings into a valid configuration, or throws one
+ * error that lists every problem.
  */
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
@@ -12,9 +12,9 @@ import { OperatorError } from './errors.ts';
 export interface Config {
   readonly stateDir: string;
   readonly jailDir: string;
-  /** Descriptors of the transfer log's sockets (scripts/lib/log-sockets); empty when nobody holds any for this process. */
+  /** Descriptors of the transfer log's sockets (scripts/lib/log-sockets); empty when no supervisor holds them for this process. */
   readonly logSockets: readonly number[];
-  /** The id of this boot of the machine; undefined to ask the kernel. */
+  /** The id of this boot of the machine; undefined to read the kernel's. */
   readonly bootId: string | undefined;
   readonly runtimeDir: string;
   /** SQLite's file, or PostgreSQL's URL. */
@@ -24,7 +24,7 @@ export interface Config {
   /** Where SQLite's file is, or would be. */
   readonly databaseFile: string;
   readonly api: { readonly host: string; readonly port: number };
-  /** Where clients reach the API of this node, without a path; undefined when that is not configured. */
+  /** The origin at which clients reach this node's API; undefined when it is not configured. */
   readonly apiUrl: string | undefined;
   readonly tls: {
     readonly mode: 'on' | 'proxy';
@@ -40,21 +40,21 @@ export interface Config {
   readonly environment: 'live' | 'test';
   /** Requests per account and clock minute. */
   readonly rateLimit: number;
-  /** Requests for what needs no key, without one, per client address (IPv6: /64) and minute. */
+  /** Requests without a key, per client address (IPv6: /64) and minute. */
   readonly unauthenticatedRateLimit: number;
   /** CIDRs of the proxies whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: readonly string[];
   readonly webhooks: {
     /** CIDRs that the destination guard lets through although it would block them. */
     readonly allow: readonly string[];
-    /** A file of certificates that are trusted beside those that Node knows. */
+    /** A file of certificate authorities to trust beside those that Node knows. */
     readonly ca: string | undefined;
     /** Waits before the second, third and fourth attempt, in seconds. */
     readonly retryDelays: readonly [number, number, number];
   };
   /** Name patterns of uploads that are still to be renamed, with `*` for anything. */
   readonly tempNames: readonly string[];
-  /** Whether an upload is put on the disk before it is announced. */
+  /** Whether an upload is synced to the disk before it is announced. */
   readonly syncUploads: boolean;
   /** The checker that uploads have to pass before they are announced; undefined for none. */
   readonly check: CheckSettings | undefined;
@@ -64,9 +64,9 @@ export interface Config {
     readonly isOn: boolean;
     /** An address of its own; undefined: the API's. */
     readonly own: { readonly host: string; readonly port: number } | undefined;
-    /** Where browsers find it, without a path; undefined: as each request's `Host` says. */
+    /** The origin at which browsers reach it; undefined for each request's `Host`. */
     readonly url: string | undefined;
-    /** Whether people may sign in with a password. Links from the command line work even so. */
+    /** Whether people may sign in with a password. Links from the command line always work. */
     readonly hasPasswordLogin: boolean;
     readonly companyLogin: CompanyLogin | undefined;
   };
@@ -82,26 +82,26 @@ export type CheckPlace = { readonly path: string } | { readonly host: string; re
 
 export type CheckBy =
   | { readonly kind: 'clamd'; readonly place: CheckPlace }
-  /** The listener at that socket starts the program. */
+  /** The listener at this socket runs the program. */
   | { readonly kind: 'exec'; readonly socket: string };
 
 export interface CheckSettings {
   readonly by: CheckBy;
-  /** Files that could not be checked either wait or are announced. */
+  /** Whether files that could not be checked wait or are announced. */
   readonly whenUnavailable: 'wait' | 'pass';
   /** How long the check of one file may take. */
   readonly seconds: number;
-  /** Larger files count as ones that nobody can check. */
+  /** Larger files count as files that could not be checked. */
   readonly maxBytes: number;
 }
 
-/** An OpenID provider, and which of its users get in. */
+/** An OpenID provider, and which of its users may sign in. */
 export interface CompanyLogin {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
   readonly scope: string;
-  /** The claim whose values are mapped: the first of these that somebody has decides. */
+  /** The claim whose values are mapped. The first entry of `map` that matches one of a user's values decides. */
   readonly claim: string;
   readonly map: readonly { readonly value: string; readonly accountId: string; readonly role: 'admin' | 'member' }[];
 }
@@ -112,7 +112,7 @@ const folder = v.pipe(
   v.string(),
   v.check(isAbsolute, 'must be an absolute path'),
   v.transform((path) => normalize(path).replace(/(?<=.)\/+$/, '')),
-  // These paths are written into sshd's and PAM's configuration, where such characters would end an argument.
+  // These paths are written into sshd's and PAM's configuration, where other characters would end an argument.
   v.regex(/^[\w./@+-]+$/, 'may hold only letters, digits and . _ / @ + -'),
 );
 const port = v.pipe(
@@ -166,7 +166,7 @@ const claimMap = v.pipe(
   v.check((entries) => entries.length > 0, 'must be VALUE=ACCOUNT_ID:admin or :member, with commas between several'),
 );
 
-/** No settings: scripts/lib/log-sockets and the units say it. */
+/** These are not settings: scripts/lib/log-sockets and the units set them. */
 const FROM_SUPERVISOR = { BERTH_LOG_SOCKETS: descriptors, BERTH_BOOT_ID: bootId };
 
 const Environment = v.object({
@@ -187,7 +187,7 @@ const Environment = v.object({
     v.pipe(
       v.string(),
       v.regex(/^(sqlite|file|postgres|postgresql):/, 'must be sqlite:/path or postgres://user:password@host/name'),
-      // Commands and units run in different folders.
+      // Commands and units run in different working folders.
       v.regex(/^(postgres|\w+:(\/\/)?\/(?!\/))/, 'must have an absolute path, as in sqlite:/var/lib/berth/berth.db'),
       v.check(
         (url) => !isPostgresUrl(url) || isOneServer(url),
@@ -232,8 +232,8 @@ const Environment = v.object({
 });
 
 /**
- * The configuration that an environment describes. A variable set to nothing counts as not set, but for
- * `BERTH_TEMP_NAMES`, where nothing means that no name is temporary.
+ * The configuration that an environment describes. An empty variable counts as unset, except for `BERTH_TEMP_NAMES`, where it means
+ * that no name is temporary.
  * @throws {OperatorError} naming every variable that is wrong.
  */
 export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
@@ -281,7 +281,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     environment: env.BERTH_ENVIRONMENT,
     rateLimit: env.BERTH_RATE_LIMIT,
     unauthenticatedRateLimit: env.BERTH_UNAUTHENTICATED_RATE_LIMIT,
-    // The proxy that ends TLS is on this machine, whatever others stand before it.
+    // The proxy that terminates TLS is on this machine, whatever proxies are in front of it.
     trustedProxies: [...(env.BERTH_TLS === 'proxy' ? LOOPBACK : []), ...env.BERTH_TRUSTED_PROXIES],
     webhooks: {
       allow: env.BERTH_WEBHOOK_ALLOW,
@@ -308,10 +308,10 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   };
 }
 
-/** Variables that look like settings, but are for tests and between berth's own programs. */
+/** Variables with the prefix that are not settings: they are for tests, or pass between berth's own programs. */
 const NO_SETTING = /^BERTH_(NOTIFY_|TEST_|WRITE$)/;
 
-/** Variables that are no settings although they look like it, with the setting whose name is nearest. */
+/** Variables that look like settings but are not, each with the setting of the nearest name. */
 export function unknownSettings(environment: Readonly<Record<string, string | undefined>>) {
   const known = Object.keys(Environment.entries);
   return Object.keys(environment)
@@ -319,7 +319,7 @@ export function unknownSettings(environment: Readonly<Record<string, string | un
     .map((name) => ({ name, nearest: known.toSorted((a, b) => distance(name, a) - distance(name, b))[0] ?? '' }));
 }
 
-/** The edit distance of two words: how many letters have to be added, removed or changed (Levenshtein). */
+/** The Levenshtein distance of two words. */
 function distance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (const [index, letter] of from.split('').entries()) {
@@ -356,7 +356,7 @@ function checkOf(env: v.InferOutput<typeof Environment>): CheckSettings | undefi
   return { by: { kind, place }, whenUnavailable, seconds, maxBytes };
 }
 
-/** libpq takes a comma between hosts for several servers (its manual, "Connection URIs"). */
+/** libpq reads a comma between hosts as several servers (its manual, "Connection URIs"). */
 function isOneServer(url: string): boolean {
   const [authority = ''] = url.replace(/^\w+:\/\//, '').split(/[/?]/);
   const hosts = URL.parse(url)?.searchParams.get('host') ?? '';
@@ -380,7 +380,7 @@ function isIssuer(text: string): boolean {
   return url?.protocol === 'https:';
 }
 
-/** Nothing when any part of it is wrong. Values may hold commas and equals signs, as those of LDAP do. */
+/** Empty when any part of the text is wrong. Values may hold commas and equals signs, as those of LDAP do. */
 function parseClaimMap(text: string): CompanyLogin['map'] {
   const found = [...text.matchAll(/\s*(\S.*?)\s*=\s*([\da-f-]{36}):(admin|member)\s*(?:,|$)/gy)];
   if (found.map(([part]) => part).join('') !== text) return [];
@@ -397,13 +397,13 @@ function isCidr(text: string): boolean {
   return rest.length === 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
 }
 
-/** Where clients find a port of ours, as far as the settings tell: a proxy in front has the usual one. */
+/** The origin at which clients reach one of our ports, as far as the settings tell: a proxy is taken to use port 443. */
 export function originOf({ name, mode }: Config['tls'], own: number): string {
   const host = name.includes(':') ? `[${name}]` : name;
   return new URL(`https://${host}${mode === 'proxy' ? '' : `:${own}`}`).origin;
 }
 
-/** Where people find the API, and links. */
+/** The origin at which people reach the API, and links. */
 export function apiOrigin({ apiUrl, tls, api }: Pick<Config, 'apiUrl' | 'tls' | 'api'>): string {
   return apiUrl ?? originOf(tls, api.port);
 }

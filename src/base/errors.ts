@@ -1,4 +1,4 @@
-/** The errors that the rules throw, in the domain's terms. `web/responses.ts` alone knows the status and body of each. */
+/** The errors that the rules throw, in the domain's terms. Only `web/responses.ts` knows the status and body for each. */
 
 export type ErrorCode =
   | 'unauthenticated'
@@ -32,7 +32,7 @@ export type ErrorCode =
   | 'link_invalid'
   | 'link_ended';
 
-/** A refusal with one reason. `message` is fit to be read by the caller. */
+/** A refusal with one reason. Callers may read `message`. */
 export class BerthError extends Error {
   readonly code: ErrorCode;
 
@@ -57,7 +57,7 @@ export class ValidationError extends Error {
   }
 }
 
-/** Something the operator has to repair. `message` is one line that says what is wrong and what to do; no stack is shown. */
+/** A problem that the operator has to fix. `message` is one line that says what is wrong and what to do; no stack is shown. */
 export class OperatorError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -71,12 +71,12 @@ export function errorCode(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** The text of anything thrown, for a log line or a stored reason. */
+/** The text of any thrown value, for a log line or a stored reason. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Whether the database cannot be asked now: PostgreSQL is away, or another process holds the SQLite file. */
+/** Whether the database is unavailable: PostgreSQL does not answer, or another process holds the SQLite file. */
 export function isUnavailable(error: unknown): boolean {
   const code = errorCode(error);
   return code === 'DATABASE_AWAY' || code === 'SQLITE_BUSY';

@@ -1,6 +1,6 @@
 /**
- * Structured logs: JSON for machines, with a priority for the journal, readable lines on a terminal. Secrets never get here: callers log ids and
- * names, and the paths listed below are removed should one slip in.
+ * Structured logs: JSON for machines, with a priority for the journal; readable lines on a terminal. Callers log ids and names, never
+ * secrets. The fields listed below are removed in case one slips in.
  */
 import { type DestinationStream, type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
@@ -13,11 +13,11 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' |
 const SECRET_FIELDS = ['password', 'sftp_password', 'password_hash', 'webhook_secret', 'key', 'authorization'];
 
 /** How many bytes wait while standard error is blocked; lines beyond that are dropped. */
-const WAITING = 1 << 20;
+const MAX_BUFFERED_BYTES = 1 << 20;
 
-/** Standard error. What it does not take, since its disk is full say, ends nothing, and waits for the next line that it takes. */
+/** Standard error. A line that it does not accept, for example on a full disk, waits for the next one and does not end the process. */
 function standardError() {
-  const stderr = pino.destination({ dest: 2, sync: true, maxLength: WAITING });
+  const stderr = pino.destination({ dest: 2, sync: true, maxLength: MAX_BUFFERED_BYTES });
   return stderr.on('error', () => undefined);
 }
 
@@ -39,7 +39,7 @@ const PRIORITIES: Readonly<Record<number, number>> = {
   60: PRIORITY.crit,
 };
 
-/** Standard error where that is the journal: each line with its priority. pino tells a stream that asks for it the level of each. */
+/** Standard error when it is the journal: prefixes each line with its priority. pino sets `lastLevel` because of the metadata symbol. */
 export function journalStream(): DestinationStream {
   const stderr = standardError();
   return {

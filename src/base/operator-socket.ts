@@ -1,4 +1,4 @@
-/** Where the commands of root reach the running service, and how they name themselves there. */
+/** Where root's commands reach the running service, and how they identify themselves there. */
 import { join } from 'node:path';
 import type { Config } from './config.ts';
 
@@ -16,7 +16,7 @@ export function operatorLogin(environment: Readonly<Record<string, string | unde
   return environment['SUDO_USER'] ?? environment['LOGNAME'] ?? environment['USER'] ?? 'root';
 }
 
-/** Stands for the key in the audit and the log. */
+/** Takes the place of the key's id in the audit and the log. */
 export function operatorKeyId(login: string): string {
   return `operator:${/^[\w.@-]{1,64}$/.test(login) ? login : 'root'}`;
 }

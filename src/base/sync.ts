@@ -1,11 +1,11 @@
-/** Waits until what was written is on the disk, and survives a power cut. A file needs its folder synced, too: for its name. */
+/** Waits until written data is on the disk, where it survives a power cut. A new file's folder needs a sync, too, for its name. */
 import { closeSync, constants, fsyncSync, openSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { errorCode } from './errors.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
-/** A file, or the names in a folder. */
+/** Syncs a file, or the names in a folder. */
 export function sync(path: string): void {
   const fd = openSync(path, 'r');
   try {
@@ -15,7 +15,7 @@ export function sync(path: string): void {
   }
 }
 
-/** Syncs several at once, in the thread pool, and skips those that do not exist. */
+/** Syncs several files at once, in the thread pool. Skips missing ones. */
 export async function syncAll(paths: readonly string[]): Promise<void> {
   await Promise.all(paths.map(syncIfThere));
 }

@@ -1,9 +1,9 @@
-/** Text for people at a terminal: columns, times, and names made harmless. */
+/** Formats text for terminals: columns, times, and names without control characters. */
 import type { Micros } from './clock.ts';
 
 export type Cell = string | number | null;
 
-/** Names may hold anything: escapes every character that could move the cursor, colour the terminal or reorder a line. */
+/** Escapes every character that could move the cursor, colour the terminal or reorder a line: names may hold anything. */
 export function escaped(text: string): string {
   return text.replaceAll(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
@@ -11,12 +11,12 @@ export function escaped(text: string): string {
   );
 }
 
-/** A word of a command, for any POSIX shell. */
+/** Quotes a word for any POSIX shell. */
 export function shellWord(word: string): string {
   return /^[\w@:./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Lays out lines in columns. A column keeps its greatest width so far; the last one is not padded; no value is `-`. */
+/** Lays out lines in columns. A column keeps its greatest width so far; the last one is not padded. A missing value is `-`. */
 export function columns(widths: number[] = []): (lines: readonly (readonly Cell[])[]) => string[] {
   return (lines) => {
     const shown = lines.map((line) => line.map((cell) => (cell === null || cell === '' ? '-' : escaped(String(cell)))));
@@ -28,7 +28,7 @@ export function columns(widths: number[] = []): (lines: readonly (readonly Cell[
   };
 }
 
-/** A time to the second, null for none: `2026-11-20T20:50:00Z`. */
+/** A time to the second, such as `2026-11-20T20:50:00Z`; null for null. */
 export function shortTime(at: Micros | null): string | null {
   return at === null ? null : new Date(Math.floor(at / 1000)).toISOString().replace(/\.\d+Z$/, 'Z');
 }

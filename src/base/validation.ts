@@ -1,10 +1,10 @@
 /**
- * The parts of request schemas, and their messages: Ecto's (validate_required, validate_length, validate_number, cast),
- * since the specification's `can't be blank` is one of them.
+ * The parts of request schemas, and their messages. These are Ecto's (validate_required, validate_length, validate_number, cast), since
+ * the specification's `can't be blank` is one of them.
  *
- * The same schemas validate and make openapi.json, so each action either converts to JSON Schema or is followed by
- * metadata that says the same (http/openapi/json-schema.ts insists). Text counts in code points, as there, and has to be
- * storable anywhere: well-formed Unicode, no NUL.
+ * The same schemas validate requests and make openapi.json. So each action either converts to JSON Schema or is followed by metadata
+ * that says the same (http/openapi/json-schema.ts checks this). Lengths count code points, as in JSON Schema. Text has to be storable
+ * anywhere: well-formed Unicode without NUL.
  */
 import * as v from 'valibot';
 import { parseMicros } from './clock.ts';
@@ -13,7 +13,7 @@ import { ValidationError } from './errors.ts';
 export const BLANK = "can't be blank";
 export const INVALID = 'is invalid';
 
-/** The message for a value of the wrong type: a missing one gets another message than a wrong one. */
+/** The message for a value of the wrong type, or for a missing one. */
 export const orBlank = ({ input }: { readonly input: unknown }): string =>
   input === null || input === undefined ? BLANK : INVALID;
 
@@ -29,12 +29,12 @@ export const storable = [
   v.metadata<string, { readonly pattern: string }>({ pattern: '^[^\\u0000]*$' }),
 ] as const;
 
-/** At least one character that is no blank. */
+/** At least one character that is not white space. */
 export const filled = v.regex<string, string>(/\S/, BLANK);
 
 export const optionalText = (limit: number) => v.nullable(v.pipe(v.string(INVALID), ...storable, ...atMost(limit)));
 
-/** Reports one problem at a time: a value that is not a whole number is not compared with the bounds. */
+/** Reports one problem at a time: a value that is not a whole number is not compared to the bounds. */
 export const wholeNumber = (min: number, max: number) =>
   v.config(
     v.pipe(
@@ -46,7 +46,7 @@ export const wholeNumber = (min: number, max: number) =>
     { abortPipeEarly: true },
   );
 
-/** The same in a query, where everything is text. */
+/** Like `wholeNumber`, for a query, where every value is text. */
 export const wholeNumberText = (min: number, max: number) =>
   v.pipe(
     v.string(),
@@ -65,7 +65,7 @@ export const timestamp = v.pipe(
   v.transform((text) => parseMicros(text) ?? 0),
 );
 
-/** @throws {ValidationError} naming every field that is wrong. */
+/** @throws {ValidationError} naming every wrong field. */
 export function checked<S extends v.GenericSchema>(
   schema: S,
   fields: Readonly<Record<string, unknown>>,

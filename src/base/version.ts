@@ -1,7 +1,7 @@
-/** This berth's name and version, from package.json. */
+/** berth's version, from package.json. */
 import packageJson from '../../package.json' with { type: 'json' };
 
 export const version: string = packageJson.version;
 
-/** The major version of the oldest Node that it runs on. */
+/** The major version of the oldest Node that berth runs on. */
 export const oldestNode = Number(/\d+/.exec(packageJson.engines.node)?.[0]);

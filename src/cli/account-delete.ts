@@ -1,4 +1,4 @@
-/** `berth account delete`: an account with its keys and all of its directories, for good. */
+/** `berth account delete`: deletes an account with its keys and all of its directories, for good. */
 import { setTimeout } from 'node:timers/promises';
 import { Command } from 'commander';
 import { accountNamed, markDeleted, unknownAccount } from '../accounts/accounts.ts';
@@ -18,8 +18,8 @@ const TIMEOUT_MS = 60_000;
 const POLL_MS = 100;
 
 const HELP = `
-Its keys are refused at once. The running service deletes its directories one by one, as the API does: credentials and
-sessions end first, then the files go. An interrupted deletion goes on in the service; run the command again to wait for it.
+Its keys are refused at once. The running service deletes its directories one by one, as the API does: it ends credentials
+and sessions, then removes the files. If you interrupt the command, the service continues; run it again to wait for the end.
 
 Examples:
   berth account delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
@@ -59,11 +59,11 @@ export function deleteCommand(invocation: Invocation): Command {
     });
 }
 
-/** @throws {OperatorError} unless the service runs, which does most of it. */
+/** @throws {OperatorError} unless the service runs, which does most of the work. */
 function needService(config: Config): void {
   if (serveProcess(config) !== undefined) return;
   throw new OperatorError(
-    'berth serve does not run here: start it with systemctl start berth, in a checkout with scripts/start',
+    'berth serve does not run here: start it with systemctl start berth, or with scripts/start in a checkout',
   );
 }
 
@@ -79,7 +79,7 @@ function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** Waits until nothing is left of it. */
+/** Waits until the account's row is removed. */
 async function gone({ db }: Database, id: string): Promise<void> {
   const row = db.selectFrom('accounts').select('id').where('id', '=', id);
   for (let waited = 0; waited < TIMEOUT_MS; waited += POLL_MS) {
@@ -87,6 +87,6 @@ async function gone({ db }: Database, id: string): Promise<void> {
     await setTimeout(POLL_MS);
   }
   throw new OperatorError(
-    'its keys are refused, and its directories go in the background, which takes longer than a minute: see berth directories --account',
+    'its keys are refused, and its directories are still being deleted in the background: see berth directories --account',
   );
 }

@@ -6,9 +6,8 @@ import type { AccountsTable, Plan } from '../db/schema.ts';
 import { shortTime } from '../base/terminal.ts';
 import { deleteCommand } from './account-delete.ts';
 import { accountWebhookCommand } from './account-webhook.ts';
-import { withDatabase } from './database.ts';
+import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
-import { sayingRefusals } from './refusals.ts';
 import { printRows, type RowStyle } from './rows.ts';
 
 interface Json {
@@ -57,7 +56,7 @@ export function accountCommand(invocation: Invocation): Command {
 
   command
     .command('set-plan')
-    .description('Change the plan of an account, in force from its next request')
+    .description('Change the plan of an account, from its next request on')
     .argument('<account>', 'its id or name')
     .addArgument(new Argument('<plan>').choices(PLANS))
     .option('--json', 'print JSON')

@@ -1,4 +1,4 @@
-/** `berth audit`: what was changed through the API. */
+/** `berth audit`: lists changes made through the API. */
 import { Command } from 'commander';
 import { changesInWords, changesOf } from '../history/audit-in-words.ts';
 import { type AuditRow, listAudit } from '../reports/queries.ts';
@@ -34,7 +34,7 @@ interface Options extends FilterOptions {
 
 export function auditCommand(invocation: Invocation): Command {
   return withFilters(new Command('audit').description('List changes made through the API'), invocation.clock)
-    .option('--key <id>', 'only those made with this key')
+    .option('--key <id>', 'only changes made with this key')
     .addHelpText('after', HELP)
     .action(async ({ key, ...options }: Options) => {
       const rows = await narrowed(invocation, options, (database, filter) => listAudit(database, { ...filter, key }));

@@ -6,7 +6,7 @@ import { escaped } from '../base/terminal.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
 
-/** Where an installed berth has its configuration. */
+/** Where an installed berth has its settings. */
 export const SETTINGS = '/etc/berth/berth.env';
 
 interface Options {
@@ -27,9 +27,9 @@ export function backupCommand({ config, clock, print, catchSignals }: Invocation
     .addHelpText(
       'after',
       `
-The customers' files are not in it: copy BERTH_JAIL_DIR after it, with rsync -aH --numeric-ids for example.
-The archive appears whole or not at all: when this fails or is interrupted, an earlier one is as it was.
-With PostgreSQL the database is not in it either: dump it after this, by pg_dump, and before you copy the files.
+The customers' files are not in it: copy BERTH_JAIL_DIR afterwards, for example with rsync -aH --numeric-ids.
+The archive appears whole or not at all: if this fails or is interrupted, an earlier one stays as it was.
+With PostgreSQL the database is not in it either: dump it with pg_dump after this, and before you copy the files.
 
 Examples:
   berth backup /var/backups/berth.tar
@@ -52,21 +52,21 @@ Examples:
 
 export function restoreCommand({ config, print, catchSignals }: Invocation): Command {
   return new Command('restore')
-    .description('Restore a backup; berth serve has to be stopped')
+    .description('Restore a backup, while berth serve is stopped')
     .argument('<file>', 'an archive of berth backup')
-    .option('--force', 'even if there is data, which is kept beside, or if PostgreSQL is as it was before the backup')
+    .option('--force', 'even if there is data (which is kept) or if PostgreSQL is older than the backup')
     .option('--settings <file>', "the service's configuration", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       `
-All of the archive is checked before anything changes. Interrupt it when you like: this machine then has its old
-state, or the restored one, whole. With PostgreSQL, bring the database back first and have BERTH_DATABASE_URL and BERTH_NODE name it
-and this machine: another database or node than that of the backup is refused.
+The whole archive is checked before anything changes. If you interrupt it, this machine has either its old state or the
+restored one, whole. With PostgreSQL, restore the database first, and set BERTH_DATABASE_URL and BERTH_NODE: a backup of
+another database or node is refused.
 
 Examples:
   systemctl stop berth && berth restore /var/backups/berth.tar
-  berth restore --force /var/backups/berth.tar      keeps what is there as ….before-restore-<time>`,
+  berth restore --force /var/backups/berth.tar      keeps the old files as ….before-restore-<time>`,
     )
     .action(async (file: string, { settings, json, force = false }: Options & { readonly force?: boolean }) => {
       const { restore } = await import('../backup/restore.ts');
@@ -83,9 +83,9 @@ function jsonOf({ madeAt, directories, files, pending, withoutJail, kept, settin
 
 function* lines({ madeAt, directories, files, pending, withoutJail, kept, settings }: Restored): Generator<string> {
   yield `Restored the backup of ${madeAt}: ${directories} directories, ${files} files, ${pending} webhooks to be sent`;
-  for (const path of kept) yield `What was there is kept as ${path}`;
+  for (const path of kept) yield `The old file is kept as ${path}`;
   if (settings !== undefined) yield `The configuration of the backup is in ${settings}`;
   if (withoutJail.length === 0) return;
   const some = withoutJail.slice(0, 3).join(', ') + (withoutJail.length > 3 ? ', …' : '');
-  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To go on without any: berth prepare --accept-empty-disk`;
+  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To start without files: berth prepare --accept-empty-disk`;
 }

@@ -1,4 +1,4 @@
-/** The database for one command, beside a running service. */
+/** Opens the database for one command, beside a running service, and turns refusals of the rules into its errors. */
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../base/config.ts';
@@ -6,11 +6,11 @@ import { refuseMissing } from '../db/damage.ts';
 import { type Database, openDatabase } from '../db/open.ts';
 import { isMissing } from '../base/database-place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
-import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
+import { BerthError, errorCode, errorMessage, OperatorError, ValidationError } from '../base/errors.ts';
 
 /**
- * Opens it for as long as `use` takes.
- * @throws {OperatorError} when it cannot be opened, or may not be used now.
+ * Opens the database for as long as `use` takes.
+ * @throws {OperatorError} when it cannot be opened or used now.
  */
 export async function withDatabase<T>(
   config: Pick<Config, 'database' | 'stateDir'>,
@@ -24,7 +24,7 @@ export async function withDatabase<T>(
   } catch (error) {
     if (errorCode(error) !== 'SQLITE_BUSY') throw error;
     throw new OperatorError(
-      `another process writes to ${config.database} and does not end (fuser ${config.database}): nothing has changed`,
+      `another process keeps ${config.database} locked (fuser ${config.database}): nothing has changed`,
       { cause: error },
     );
   } finally {
@@ -39,5 +39,17 @@ async function open(place: string): Promise<Database> {
   } catch (error) {
     if (error instanceof OperatorError || errorCode(error) === undefined) throw error;
     throw new OperatorError(`cannot open the database ${place}: ${errorMessage(error)}`, { cause: error });
+  }
+}
+
+/** @returns the result of `work`. @throws {OperatorError} with the text of the rule that refused. */
+export async function sayingRefusals<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof BerthError) throw new OperatorError(error.message, { cause: error });
+    if (!(error instanceof ValidationError)) throw error;
+    const problems = Object.entries(error.fields).map(([field, messages]) => `${field} ${messages.join(', ')}`);
+    throw new OperatorError(problems.join('; '), { cause: error });
   }
 }

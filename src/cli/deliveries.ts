@@ -1,19 +1,18 @@
-/** `berth deliveries`: webhooks, and sending one again. */
+/** `berth deliveries`: lists webhooks, and sends one again. */
 import { Command } from 'commander';
 import { type DeliveryRow, listDeliveries } from '../reports/queries.ts';
 import { OperatorError } from '../base/errors.ts';
 import { shortTime } from '../base/terminal.ts';
 import { replay } from '../webhooks/replay.ts';
-import { withDatabase } from './database.ts';
+import { sayingRefusals, withDatabase } from './database.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
-import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
 States: queued (due), running, waiting (for a retry), delivered, failed (given up after four attempts).
---replay sends a finished one again as a new delivery: the same bytes, to the directory's present URL and signed with its
-present secret. A running berth does so within ten seconds.
+--replay sends a finished webhook again as a new delivery: the same bytes, to the directory's present URL, signed with its
+present secret. A running berth sends it within ten seconds.
 
 Examples:
   berth deliveries --failed --since 1d
@@ -56,7 +55,7 @@ interface Options extends FilterOptions {
 export function deliveriesCommand(invocation: Invocation): Command {
   const { print } = invocation;
   return withFilters(new Command('deliveries').description('List webhooks: pending, sent or failed'), invocation.clock)
-    .option('--failed', 'only those that were given up')
+    .option('--failed', 'only failed ones')
     .option('--replay <id>', 'send this one again')
     .addHelpText('after', HELP)
     .action(async ({ replay: id, failed, ...options }: Options) => {
@@ -72,7 +71,7 @@ export function deliveriesCommand(invocation: Invocation): Command {
     });
 }
 
-/** The rule of the API, for the account that the delivery belongs to. */
+/** Replays by the API's rule, for the account that owns the delivery. */
 async function replayById({ config, clock }: Invocation, id: string): Promise<string> {
   return withDatabase(config(), async (database) => {
     const owner = await database.db
@@ -91,7 +90,7 @@ function webhookOf({ body }: DeliveryRow): { readonly filename?: string; readonl
   return JSON.parse(body.toString()) as ReturnType<typeof webhookOf>;
 }
 
-/** Paths and queries of webhook URLs often hold tokens. */
+/** The origin alone: paths and queries of webhook URLs often hold tokens. */
 function originOf({ account_id, destination }: DeliveryRow): string {
   return destination.slice(account_id.length + 1);
 }

@@ -1,4 +1,4 @@
-/** `berth directory list`, as well as `berth directories`: by the database, whether or not berth runs. */
+/** `berth directory list` and `berth directories`: read the database, whether or not berth runs. */
 import { Command } from 'commander';
 import { type DirectoryRow, listDirectories } from '../reports/queries.ts';
 import { shortTime } from '../base/terminal.ts';
@@ -26,7 +26,7 @@ const STYLE: RowStyle<DirectoryRow> = {
   },
   json: ({ webhook_url, inserted_at, updated_at, ...row }) => ({
     ...row,
-    // The whole URL may hold a token.
+    // The rest of the URL may hold a token.
     webhook_origin: webhook_url === null ? null : (URL.parse(webhook_url)?.origin ?? null),
     inserted_at: fullTime(inserted_at),
     updated_at: fullTime(updated_at),

@@ -1,20 +1,20 @@
-/** `berth erase`: removes what the history says of a customer. */
+/** `berth erase`: removes a customer's personal data from the history. */
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
 import { OperatorError } from '../base/errors.ts';
 import { eraseHistory } from '../history/erase.ts';
 import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
-import { directoryKnown } from '../reports/explain.ts';
+import { directoryKnown } from '../reports/named.ts';
 import { escaped } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
 
 const HELP = `
-Removes file names, addresses and usernames from transfers, logins, sent webhooks, the feed of events and the audit; for an account
-also the networks of its users. Present files and unsent webhooks stay: delete the directory first to erase everything.
-The audit gets a row that says who erased the history. docs/personal-data.md lists other places with personal data.
+Removes file names, addresses and usernames from transfers, logins, sent webhooks, the feed of events and the audit; for an
+account also its users' networks. Present files and unsent webhooks stay: delete the directory first to erase everything.
+The audit records who erased the history. docs/personal-data.md lists other places with personal data.
 
 Examples:
   berth directory delete acme-corp && berth erase acme-corp-x7k2m9qa
@@ -54,18 +54,18 @@ export function eraseCommand(invocation: Invocation): Command {
     });
 }
 
-/** Copies that no command of berth can erase. */
+/** Where copies remain that no command of berth can erase. */
 const REMAINS = [
   'It is still in backups that were made before (berth-backup.timer keeps 14), and in berth.db.before-* beside the database.',
-  "sshd's lines are in the journal for as long as that keeps them: journalctl --vacuum-time=30d removes older ones. In a container they are in sshd-log/ of BERTH_STATE_DIR.",
-  'Receivers of webhooks have what they were sent. The SFTP username stays reserved, so that nobody else is given it.',
+  "sshd's lines stay in the journal: journalctl --vacuum-time=30d removes those older than 30 days. In a container they are in sshd-log/ of BERTH_STATE_DIR.",
+  'Receivers still have their webhooks. The SFTP username stays reserved, so that no other directory gets it.',
 ];
 
 type Databases = Parameters<typeof directoryKnown>[0];
 
 async function named(database: Databases, directory: string | undefined, account: string | undefined) {
   if ((directory === undefined) === (account === undefined)) {
-    throw new OperatorError('name either a directory or --account');
+    throw new OperatorError('give either a directory or --account');
   }
   if (account !== undefined) {
     const id = await accountNamed(database.reads, account);

@@ -1,9 +1,10 @@
-/** `berth explain`: the one command of a support engineer. */
+/** `berth explain`: what a support engineer needs to answer a customer. */
 import { isIP } from 'node:net';
 import { Command, InvalidArgumentError } from 'commander';
 import { DAY, type Micros } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { explain, explainAddress, type Known } from '../reports/explain.ts';
+import { explain, explainAddress } from '../reports/explain.ts';
+import type { Known } from '../reports/named.ts';
 import { sshdLogOf } from '../reports/sshd-log-file.ts';
 import type { Happening } from '../reports/timeline.ts';
 import { escaped, shortTime } from '../base/terminal.ts';
@@ -14,13 +15,13 @@ import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
 Shows logins and refusals with their reasons, uploads and other transfers, webhooks with each attempt, and changes with their
-authors, in order of time. A deleted directory's history stays for BERTH_HISTORY_DAYS: name it by its id or username.
-Refused logins come from sshd's log: the journal, or in a container and a trial the folder sshd-log in BERTH_STATE_DIR.
+authors, in order. A deleted directory's history stays for BERTH_HISTORY_DAYS: name it by its id or username.
+Refused logins come from sshd's log: the journal, or in a container and in a trial the folder sshd-log in BERTH_STATE_DIR.
 
 Examples:
   berth explain acme-corp-x7k2m9qa --since 2h
   berth explain cust-42 --json
-  berth explain --address 203.0.113.9 --since 2h      every login that was tried from there, for any name`;
+  berth explain --address 203.0.113.9 --since 2h      every login attempt from there, for any name`;
 
 const STYLE: RowStyle<Happening> = {
   columns: {
@@ -44,8 +45,8 @@ function ipAddress(text: string): string {
   return text;
 }
 
-function headOf(directory: Known | null, asked: string): string {
-  if (!directory) return asked;
+function headOf(directory: Known | null, otherwise: string): string {
+  if (!directory) return otherwise;
   const { sftp_username, id, account_id, name } = directory;
   return `${sftp_username}: ${name ?? 'deleted'} (${id} of account ${account_id})`;
 }
@@ -53,14 +54,11 @@ function headOf(directory: Known | null, asked: string): string {
 export function explainCommand({ config, clock, print }: Invocation): Command {
   return new Command('explain')
     .description("Explain a customer's logins, transfers and webhooks")
-    .argument(
-      '[directory]',
-      'its SFTP username, id, external id, slug or name; or a name by which somebody tried to log in',
-    )
-    .option('--address <ip>', 'in place of a directory: login attempts from there, and their results', ipAddress)
+    .argument('[directory]', 'its SFTP username, id, external id, slug or name; or a username that somebody tried')
+    .option('--address <ip>', 'instead of a directory: login attempts from there, and their results', ipAddress)
     .option(
       '--since <time>',
-      'from then on: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z; a day if left out',
+      'only since then: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z (default: 1d)',
       (text) => since(text, clock.now()),
     )
     .option('--limit <count>', 'how many to list, newest first', integer(1, 999_999), 1000)
@@ -70,7 +68,7 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
       const { since: from = clock.now() - DAY, limit, address, json } = options;
       const span = { since: from, limit };
       if ((name === undefined) === (address === undefined)) {
-        throw new OperatorError('name either a directory or --address IP');
+        throw new OperatorError('give either a directory or --address IP');
       }
       const settings = config();
       const log = sshdLogOf(settings);
@@ -83,8 +81,8 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
           headOf(
             directory,
             name === undefined
-              ? `From ${address}, by sshd's log:`
-              : `${name}: no directory has this name. By sshd's log:`,
+              ? `From ${address}, in sshd's log:`
+              : `${name}: no directory has this name. In sshd's log:`,
           ),
         ),
       );

@@ -1,4 +1,4 @@
-/** The parts that `berth partial` and `berth quarantine` share: both list files that are held back, and change each by the API. */
+/** The parts that `berth partial` and `berth quarantine` share: both list files that are held back, and change them through the API. */
 import { Command } from 'commander';
 import type { Kysely } from 'kysely';
 import { accountNamed } from '../accounts/accounts.ts';
@@ -29,7 +29,7 @@ export interface Kind<F extends HeldBack> {
   readonly command: string;
   /** The path of such files in the API, below their directory. */
   readonly api: string;
-  /** The name of one in messages. */
+  /** What messages call one of them. */
   readonly noun: string;
   readonly find: (reads: Kysely<Tables>, filter: PartialFilter) => Promise<F[]>;
 }
@@ -41,7 +41,7 @@ interface ListOptions {
   readonly json?: true;
 }
 
-/** @param texts the command's description, and that of `--limit`. */
+/** @param texts the descriptions of the command and of `--limit`. */
 export function listCommand<F extends HeldBack>(
   { command, find }: Kind<F>,
   texts: { readonly about: string; readonly limit: string },
@@ -82,11 +82,11 @@ export interface Change {
   readonly method: string;
   /** Below the file's own path. */
   readonly path: string;
-  /** The message's first words, by the answer's data. */
+  /** The first words of the message, from the answer's data. */
   readonly done: (data: { readonly state?: string } | null) => string;
 }
 
-/** Goes on after a refusal. @throws {OperatorError} at the end when there was one. */
+/** Continues after a refusal. @throws {OperatorError} at the end if any was refused. */
 export async function changeEach<F extends HeldBack>(
   invocation: Invocation,
   { command, api, noun, find }: Kind<F>,

@@ -1,4 +1,4 @@
-/** `berth host-key …`: by what customers recognize this server, and how that is replaced without frightening them. */
+/** `berth host-key …`: shows the keys by which customers recognize this server, and replaces them without alarming clients. */
 import { Command, Option } from 'commander';
 import type { Micros } from '../base/clock.ts';
 import type { Config } from '../base/config.ts';
@@ -27,14 +27,14 @@ import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
 A rotation has two steps. The first makes new keys, which sshd offers beside the old ones from then on: OpenSSH clients add
-them to their known_hosts automatically at their next login (UpdateHostKeys). The second, a month later, removes the old
-keys. Other clients ask their users once: announce the new fingerprints before. Sessions are not interrupted.
+them to their known_hosts automatically at their next login (UpdateHostKeys). The second step, a month later, removes the
+old keys. Other clients ask their users once: announce the new fingerprints before it. Sessions are not interrupted.
 
 Examples:
   berth host-key list                      fingerprints, and lines for known_hosts with --json
   berth host-key rotate                    the first step
-  berth host-key rotate --finish           the second, 30 days later
-  berth host-key rotate --finish --yes     the second now, because an old key is in the wrong hands`;
+  berth host-key rotate --finish           the second step, 30 days later
+  berth host-key rotate --finish --yes     the second step now, because an old key has leaked`;
 
 interface Row extends PublicHostKey {
   readonly state: 'in use' | 'next';
@@ -79,9 +79,9 @@ export function hostKeyCommand(invocation: Invocation): Command {
       new Option('--type <type>', 'only a key of this type').choices(KEY_TYPES).conflicts(['finish', 'cancel']),
     )
     .option('--finish', 'replace the old keys by the new ones')
-    .addOption(new Option('--cancel', 'take the new keys away again').conflicts('finish'))
+    .addOption(new Option('--cancel', 'remove the new keys again').conflicts('finish'))
     .option('--yes', 'finish even if the new keys have been offered for less than 30 days')
-    .option('--json', 'print JSON: the keys that sshd presents then')
+    .option('--json', 'print JSON: the keys that sshd presents afterwards')
     .addHelpText('after', HELP)
     .action((options: RotateOptions) => rotate(invocation, options));
 
@@ -104,7 +104,7 @@ async function rotate(invocation: Invocation, options: RotateOptions): Promise<v
   printRows(await rowsOf(config), STYLE, { print, json: false });
 }
 
-/** @returns what has been done, as a sentence without its full stop. */
+/** @returns what was done, as a sentence without its full stop. */
 async function takeStep(
   invocation: Invocation,
   config: Config,
@@ -114,18 +114,18 @@ async function takeStep(
   const folder = pathsOf(config).hostKeys;
   if (cancel) {
     await cancelRotation(folder);
-    return before.length > 0 ? 'The new keys are gone, the old ones stay' : 'No rotation is under way';
+    return before.length > 0 ? 'The new keys are removed, the old ones stay' : 'No rotation is in progress';
   }
   if (!finish) {
     await beginRotation(folder, type === undefined ? KEY_TYPES : [type]);
     const until = shortTime(latest(nextKeys(folder)) + OFFERED_FOR);
-    return `New keys are offered beside the old ones: OpenSSH clients learn them at their next login. End this with berth host-key rotate --finish from ${until} on`;
+    return `New keys are offered beside the old ones: OpenSSH clients learn them at their next login. Finish with berth host-key rotate --finish from ${until} on`;
   }
-  // After an interrupted --finish sshd may still have to reload.
-  if (before.length === 0) return 'No rotation is under way';
+  // Not an error: after an interrupted --finish, sshd may still have to reload.
+  if (before.length === 0) return 'No rotation is in progress';
   if (!yes) await refuseEarly(invocation, config, latest(before));
   await finishRotation(folder);
-  return 'The new keys have taken the place of the old ones, which are gone';
+  return 'The new keys have replaced the old ones';
 }
 
 /** @throws {OperatorError} while clients may not have learnt the new keys. */
@@ -135,7 +135,7 @@ async function refuseEarly({ clock }: Invocation, config: Config, since: Micros)
   const unused = await withDatabase(config, (database) => unusedSince(database, since));
   const whom = unused.length === 0 ? 'everybody has logged in since' : `nobody has logged in since to ${some(unused)}`;
   throw new OperatorError(
-    `the new keys are offered since ${shortTime(since)} only, and ${whom}. Clients that have not learnt them refuse to connect afterwards: wait until ${shortTime(ready)}, or add --yes`,
+    `the new keys have been offered only since ${shortTime(since)}, and ${whom}. Clients that have not learnt them will refuse to connect: wait until ${shortTime(ready)}, or add --yes`,
   );
 }
 
@@ -146,7 +146,7 @@ function latest(keys: readonly NextKey[]): Micros {
 function reload(paths: Paths): string {
   const pid = reloadSshd(paths);
   return pid === undefined
-    ? 'No sshd of berth runs here: it reads its keys at its next start'
+    ? "berth's sshd does not run here: it reads its keys at its next start"
     : `sshd (process ${pid}) reads its keys again; sessions go on`;
 }
 

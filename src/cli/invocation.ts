@@ -1,6 +1,6 @@
 /**
- * One run of `berth`: what a command takes from the process around it. When nobody reads its output any more
- * (`berth … | head`) it writes nothing further, and says nothing of it.
+ * One run of `berth`, and its connections to the process around it. When its output is closed (`berth … | head`) it stops writing,
+ * without an error.
  */
 import type { Clock } from '../base/clock.ts';
 import { type Config, readConfig } from '../base/config.ts';
@@ -19,11 +19,11 @@ export interface Invocation {
   print(line: string): void;
   /** Aborts when the command should end early; the reason is an `Interruption`. */
   readonly stopped: AbortSignal;
-  /** From here on SIGINT and SIGTERM abort `stopped`, so that the command can clean up. A second one ends it at once. */
+  /** From here on the first SIGINT or SIGTERM aborts `stopped`, so that the command can clean up. The second ends the process. */
   catchSignals(): AbortSignal;
 }
 
-/** Why a command ends early. The status is 128 and the signal's number, as shells have it. */
+/** Ends a command early. A signal's status is 128 and its number, as in shells. */
 export class Interruption extends Error {
   readonly status: number;
 
@@ -36,17 +36,18 @@ export class Interruption extends Error {
 
 export function invoke(environment: Environment, clock: Clock): Invocation {
   const stop = new AbortController();
-  const gone = new Set<NodeJS.WriteStream>();
+  const closed = new Set<NodeJS.WriteStream>();
   const writer = (stream: NodeJS.WriteStream): ((text: string) => void) => {
     stream.on('error', (error) => {
-      gone.add(stream);
+      closed.add(stream);
       if (errorCode(error) === 'EPIPE') return stop.abort(new Interruption('', 141));
-      stderr(`berth: the output cannot be written: ${error.message}\n`);
+      stderr(`berth: cannot write the output: ${error.message}\n`);
       process.exit(1);
     });
-    return (text) => void (gone.has(stream) || stream.write(text));
+    return (text) => void (closed.has(stream) || stream.write(text));
   };
-  const [stdout, stderr] = [writer(process.stdout), writer(process.stderr)];
+  const stdout = writer(process.stdout);
+  const stderr = writer(process.stderr);
   return {
     environment,
     config: () => readConfig(environment),

@@ -7,10 +7,9 @@ import { formatMicros, type Micros } from '../base/clock.ts';
 import type { Role } from '../db/schema.ts';
 import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
 import { shortTime } from '../base/terminal.ts';
-import { withDatabase } from './database.ts';
+import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { collected, moment } from './options.ts';
-import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 interface Json {
@@ -51,7 +50,7 @@ interface Limits {
   readonly expires?: Micros;
 }
 
-/** The scope in the form that the rules take. */
+/** The limits in the form that the rules take. */
 function limitFields({ readOnly, directory, expires }: Limits): object {
   return {
     ...(readOnly && { read_only: true }),
@@ -75,7 +74,7 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
 
   command
     .command('create')
-    .description('Create an API key, which is shown only now')
+    .description('Create an API key, which is shown only this time')
     .argument('<account>', 'its id or name')
     .addOption(
       new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'),
@@ -125,7 +124,7 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
     .addHelpText('after', '\nExample:\n  berth key revoke 5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e')
     .action(async (keyId: string, { json }: Json) => {
       const key = await withDatabase(config(), (database) => revokeKey({ database, clock }, keyId, by('revoke')));
-      print(json ? JSON.stringify(STYLE.json(key)) : `Key ${key.id} is revoked since ${shortTime(key.revoked_at)}`);
+      print(json ? JSON.stringify(STYLE.json(key)) : `Key ${key.id} is revoked, since ${shortTime(key.revoked_at)}`);
     });
 
   return command;

@@ -1,6 +1,15 @@
-/** `berth serve`, `berth prepare` and `berth doctor`. What they run is loaded only then: other commands start faster. */
-import { Command } from 'commander';
+/**
+ * The commands for this machine: `berth serve`, `prepare`, `doctor`, `listen` and `clock`. Large parts are imported only when they run,
+ * so that other commands start faster.
+ */
+import { Command, InvalidArgumentError } from 'commander';
 import type { Invocation } from './invocation.ts';
+import { once } from 'node:events';
+import type { ListenArguments } from '../listen/run.ts';
+import { integer } from './options.ts';
+import { DAY, formatMicros } from '../base/clock.ts';
+import { confirmClock } from '../db/clock-lead.ts';
+import { withDatabase } from './database.ts';
 
 export function serveCommand({ config, environment }: Invocation): Command {
   return new Command('serve')
@@ -8,8 +17,8 @@ export function serveCommand({ config, environment }: Invocation): Command {
     .addHelpText(
       'after',
       `
-It is configured by environment variables (see /etc/berth/berth.env). SIGTERM ends it after what is in flight; SIGHUP makes it
-read the certificate again. An interrupted berth restore is finished first.
+Configure it by environment variables (see /etc/berth/berth.env). SIGTERM ends it after the requests in flight; SIGHUP makes
+it read the certificate again. It first finishes an interrupted berth restore.
 
 Examples:
   systemctl start berth    when berth is installed
@@ -25,14 +34,14 @@ Examples:
 export function prepareCommand({ config, environment }: Invocation): Command {
   return new Command('prepare')
     .description(
-      'Check this machine, write what sshd reads and repair credentials after a power cut; repeatable, a running sshd goes on',
+      'Check this machine, write what sshd reads, repair credentials after a power cut; may be repeated while sshd runs',
     )
-    .option('--accept-empty-disk', "accept BERTH_JAIL_DIR as it is, even without the directories' files")
+    .option('--accept-empty-disk', "accept the disk of BERTH_JAIL_DIR, even without the directories' files")
     .addHelpText(
       'after',
       `
-It refuses when the disk of BERTH_JAIL_DIR is not the one that the jails are on: not mounted, for example. After a restore
-without the customers' files, --accept-empty-disk takes the new disk once; every file then counts as removed.
+It refuses when BERTH_JAIL_DIR is not on the disk of the jails: when that is not mounted, for example. After a restore
+without the customers' files, --accept-empty-disk accepts the new disk; every file then counts as removed.
 
 Examples:
   berth prepare && systemctl restart berth-sshd
@@ -54,15 +63,15 @@ const DOCTOR_HELP = `
 Exit status, as monitoring expects it: 0 all is well, 1 warnings, 2 failures.
 
 Examples:
-  berth doctor            a line for each thing, with the remedy where something is wrong
-  berth doctor --login    also makes a throw-away directory, logs in by password and by key, uploads, deletes it
+  berth doctor            a line for each check, with the remedy where something is wrong
+  berth doctor --login    also creates a test directory, logs in by password and by key, uploads a file, deletes it
   berth doctor --json | jq -r '.[] | select(.verdict != "ok") | .text'`;
 
-/** @param conclude takes the exit status. */
+/** @param conclude receives the exit status. */
 export function doctorCommand(invocation: Invocation, conclude: (status: number) => void): Command {
   return new Command('doctor')
-    .description('Check this machine for problems, and say how to repair them')
-    .option('--login', 'log in to a throw-away directory, too')
+    .description('Check this machine for problems, and say how to fix them')
+    .option('--login', 'also log in to a test directory')
     .option('--json', 'print JSON')
     .addHelpText('after', DOCTOR_HELP)
     .action(async (options: { readonly login?: true; readonly json?: true }) => {
@@ -70,4 +79,60 @@ export function doctorCommand(invocation: Invocation, conclude: (status: number)
       const { config, environment, clock, print } = invocation;
       conclude(await runDoctor({ ...options, config, environment, clock, print, stop: invocation.catchSignals() }));
     });
+}
+
+const LISTEN_HELP = `
+Examples:
+  berth listen                           show each webhook, and whether its signature is right
+  berth listen --port 9001 --fail 500    answer 500, to see four attempts
+  berth listen --delay 6                 answer too late: berth waits for 5 seconds
+  berth listen --secret "$SECRET"        check with this secret instead of looking it up in the database
+
+To send a directory's webhooks here: PATCH {"directory": {"webhook_url": "http://127.0.0.1:9000/"}}.
+berth serve sends to this machine only with BERTH_WEBHOOK_ALLOW=127.0.0.0/8.`;
+
+export function listenCommand(invocation: Invocation): Command {
+  return new Command('listen')
+    .description('Receive webhooks on this machine and show them')
+    .option('--port <port>', 'port on 127.0.0.1', integer(0, 65_535), 9000)
+    .option('--fail <status>', 'answer with this status instead of 200', integer(200, 599), 200)
+    .option('--delay <seconds>', 'wait before answering', seconds, 0)
+    .option('--secret <secret>', "the directory's webhook_secret")
+    .addHelpText('after', LISTEN_HELP)
+    .action(async (options: ListenArguments) => {
+      const { runListen } = await import('../listen/run.ts');
+      const { config, stdout } = invocation;
+      const stop = invocation.catchSignals();
+      const stopped = async (): Promise<unknown> => stop.aborted || once(stop, 'abort');
+      await runListen(options, { database: () => config().database, stdout, stopped });
+    });
+}
+
+function seconds(text: string): number {
+  if (/^\d{1,4}(\.\d+)?$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be a number of seconds such as 6.');
+}
+
+export function clockCommand({ config, clock, print }: Invocation): Command {
+  const command = new Command('clock')
+    .description('The clock that decides how old files and history are')
+    .addHelpText('after', '\nExample:\n  date && berth clock confirm');
+  command
+    .command('confirm')
+    .description('Confirm that the clock is right, for example after the machine was off for more than a day')
+    .addHelpText(
+      'after',
+      `
+After a jump of more than a day the clock is in doubt: until it has gone back or is confirmed, nothing is removed for an
+age that the jump gave it. The next hourly check uses the confirmed time.
+
+Example:
+  date && berth clock confirm`,
+    )
+    .action(async () => {
+      const lead = await withDatabase(config(), (database) => confirmClock({ database, clock }));
+      const was = lead === 0 ? 'it was not in doubt' : `it seemed ${(Math.abs(lead) / DAY).toFixed(1)} days off`;
+      print(`${formatMicros(clock.now())} is right; ${was}`);
+    });
+  return command;
 }

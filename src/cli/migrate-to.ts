@@ -1,4 +1,4 @@
-/** `berth migrate-to`: from SQLite to PostgreSQL. */
+/** `berth migrate-to`: moves the database from SQLite to PostgreSQL. */
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type { MovedDatabase } from '../backup/migrate-to.ts';
@@ -11,25 +11,25 @@ interface Options {
   readonly json?: true;
 }
 
-/** Between two lines about the same table. */
+/** The pause between two lines about the same table. */
 const PAUSE_MS = 1000;
 
 export function migrateToCommand({ config, environment, print, stderr, catchSignals }: Invocation): Command {
   return new Command('migrate-to')
-    .description('Copy the SQLite database into an empty PostgreSQL one and use that; berth serve has to be stopped')
+    .description('Move the SQLite database to an empty PostgreSQL database, while berth serve is stopped')
     .argument('<url>', 'postgres://user:password@host/name?sslmode=verify-full; - reads it from standard input')
     .option('--settings <file>', "the service's configuration, which gets the new database's URL", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       `
-Logins and uploads go on: stop berth serve only. All rows are copied in one transaction and compared before it ends. Then the
-settings name the new database, and the old file is renamed to ….migrated-<time>. Interrupt it when you like: either database
-is whole, and the same command does what is left.
+Stop berth serve only: logins and uploads go on. All rows are copied in one transaction and compared before it ends. Then the
+settings name the new database, and the old file is renamed to ….migrated-<time>. You can interrupt it at any time: one
+complete database is in use, and the same command does what is left.
 
 Examples:
   createuser -P berth && createdb -O berth berth        on the server, as postgres
-  systemctl stop berth && berth migrate-to - && systemctl start berth      type the URL, Enter, Ctrl-D: no process list shows it
+  systemctl stop berth && berth migrate-to - && systemctl start berth      type the URL, Enter, Ctrl-D, so that no process list shows it
   berth migrate-to 'postgres://berth:SECRET@db.example.com/berth?sslmode=verify-full&sslrootcert=/etc/berth/db-ca.pem'`,
     )
     .action(async (place: string, { settings, json }: Options) => {
@@ -43,7 +43,7 @@ Examples:
     });
 }
 
-/** Prints counts from time to time only. */
+/** Prints counts of a table at intervals only. */
 function progressTo(write: (line: string) => void): (line: string) => void {
   let shown = '';
   let since = 0;
@@ -68,8 +68,9 @@ function* linesOf({ database, node, tables, isSet, kept }: MovedDatabase, settin
     yield `Copied ${rows} rows to ${database}, among them ${tables['directories'] ?? 0} directories of the node ${node}`;
     yield isSet
       ? `${settings} names it now`
-      : `There is no ${settings}: set BERTH_DATABASE_URL to it where berth gets its settings`;
+      : `There is no ${settings}: set BERTH_DATABASE_URL wherever berth gets its settings`;
   }
-  if (kept !== undefined) yield `The old database is kept as ${kept}: it holds secrets, so remove it once all is well`;
+  if (kept !== undefined)
+    yield `The old database is kept as ${kept}: it holds secrets, so remove it once everything works`;
   yield 'Next: systemctl start berth';
 }

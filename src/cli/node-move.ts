@@ -1,4 +1,4 @@
-/** `berth node move`, and `berth node receive`, which it runs on the other node. */
+/** `berth node move`, and `berth node receive`, which it runs on the destination. */
 import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -27,13 +27,13 @@ interface MoveChoice {
 
 const HELP = `
 Run it as root on the node where the directory is. Files are copied by rsync over ssh, with your key, while the directory is
-in use; then nobody can log in until the latest changes are copied, too: some seconds. Ids, credentials and the history stay;
-the customer's address becomes that of the new node. Both nodes need rsync. You can interrupt it, and repeat it to go on:
-at any time the directory is on exactly one of the two nodes.
+in use. Then nobody can log in to it for some seconds, until the latest changes are copied, too. Ids, credentials and the
+history stay; the customer's address becomes that of the new node. Both nodes need rsync. You can interrupt the command and
+repeat it to continue: at any time the directory is on exactly one of the two nodes.
 
 --shared copies nothing: the jails of both nodes are on one storage, which both have at the same path.
---it-is-off is for a node that is off for good, and runs anywhere. Copy its files from a backup before, to the folder that
-berth node receive prints there; without them the directory is empty. Should that node come back, it removes what it has.
+--it-is-off is for a node that is off for good, and runs on any node. First copy its files from a backup to the folder that
+berth node receive prints on the destination; without them the directory is empty. If that node returns, it removes its copy.
 
 Examples:
   berth node move acme-corp-x7k2m9qa --to sftp-2
@@ -45,7 +45,7 @@ export function moveCommand(invocation: Invocation, withNodes: WithNodes): Comma
   return new Command('move')
     .description('Move a directory to another node')
     .argument('<directory>', 'its id, SFTP username, external id, slug or name')
-    .requiredOption('--to <node>', 'where it goes')
+    .requiredOption('--to <node>', 'the destination')
     .option('--ssh <command>', 'how to run a command as root on that node (default: ssh root@ and its address)')
     .option('--shared', 'the jails of both nodes are on the same storage: copy nothing')
     .option('--it-is-off', "the directory's present node is off for good")
@@ -55,7 +55,8 @@ export function moveCommand(invocation: Invocation, withNodes: WithNodes): Comma
       const signal = invocation.catchSignals();
       if (shared && itIsOff) throw new OperatorError('--it-is-off copies nothing: leave out --shared');
       const words = ssh?.trim().split(/\s+/);
-      if (words && words.length < 2) throw new OperatorError("--ssh is a command and a host: --ssh 'ssh root@sftp-2'");
+      if (words && words.length < 2)
+        throw new OperatorError("--ssh takes a command and a host: --ssh 'ssh root@sftp-2'");
       const { node: here, jailDir } = config();
       const outcome = await withNodes(async ({ db }) => {
         const { directory } = await named(invocation, text, {});
@@ -74,14 +75,15 @@ export function moveCommand(invocation: Invocation, withNodes: WithNodes): Comma
 
 function* linesOf({ sftp_username, from, to, sftp_host, sftp_port, locked_out_ms, is_live }: MoveOutcome) {
   yield from === null ? `${sftp_username} is on ${to} already` : `Moved ${sftp_username} from ${from} to ${to}`;
-  yield `Its customer connects to ${sftp_host}, port ${sftp_port}`;
+  yield `Its customer now connects to ${sftp_host}, port ${sftp_port}`;
   if (locked_out_ms !== null) yield `Nobody could log in for ${(locked_out_ms / 1000).toFixed(1)} s`;
-  if (!is_live) yield `${to} has not answered yet: it lets its user in as soon as it can; repeat this to wait for that`;
+  if (!is_live)
+    yield `${to} has not answered yet, and lets its user in once it can: repeat this command to wait for that`;
 }
 
 const RECEIVE_HELP = `
-berth node move runs this. By hand it is for the files of a node that is off for good: copy them from a backup to the folder
-that it prints, with their owners, then move the directory.
+berth node move runs this. Run it by hand for the files of a node that is off for good: copy them from a backup, with their
+owners, to the folder that it prints, then move the directory.
 
 Example:
   rsync -aH --numeric-ids backup.example.com:/backup/jails/acme-corp-x7k2m9qa/files/ "$(berth node receive ID)"`;
@@ -101,8 +103,8 @@ export function receiveCommand({ config, print }: Invocation, withNodes: WithNod
 }
 
 /**
- * Has the local service prepare a directory's departure (`http/moves.ts`), for as long as the connection is open.
- * @throws {OperatorError} with the service's text, or when it does not run; so do its functions.
+ * Has the local service prepare a directory's departure (`http/moves.ts`) for as long as the connection is open.
+ * @throws {OperatorError} with the service's text, or when it does not run. The returned functions throw the same.
  */
 async function leaving(
   { config, environment }: Pick<Invocation, 'config' | 'environment'>,
@@ -115,7 +117,7 @@ async function leaving(
     answered({ socketPath, method: 'POST', path, headers, body }, read);
 
   const open = await post(`/moves/${id}`, { to }, (incoming) => incoming);
-  open.on('error', () => undefined); // the commit tells
+  open.on('error', () => undefined); // the commit reports it
   const [name] = (await once(open, 'data')) as [Buffer];
   return {
     async commit() {

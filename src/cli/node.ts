@@ -1,4 +1,4 @@
-/** `berth node …`: the machines that share a PostgreSQL. */
+/** `berth node …`: the machines that share a PostgreSQL database. */
 import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
 import { isPostgresUrl } from '../base/database-place.ts';
@@ -40,9 +40,9 @@ const STYLE: RowStyle<ListedNode> = {
 };
 
 const HELP = `
-A node is one of the machines that share a PostgreSQL (BERTH_DATABASE_URL), named by BERTH_NODE. Each keeps the files of its
-own directories. It is live while its berth serve runs and reaches the database, else away. A drained node is live, but gets
-no new directories.
+A node is one of the machines that share a PostgreSQL database (BERTH_DATABASE_URL), named by BERTH_NODE. Each keeps the
+files of its own directories. It is live while its berth serve runs and reaches the database, otherwise away. A drained node
+is live, but gets no new directories.
 
 Examples:
   berth node list
@@ -57,7 +57,7 @@ export function nodeCommand(invocation: Invocation): Command {
   function withNodes<T>(use: (database: Database) => Promise<T>): Promise<T> {
     const settings = config();
     if (isPostgresUrl(settings.database)) return withDatabase(settings, use);
-    throw new OperatorError('there are several nodes only with PostgreSQL, and BERTH_DATABASE_URL is not set');
+    throw new OperatorError('nodes need PostgreSQL, and BERTH_DATABASE_URL names none');
   }
 
   const command = new Command('node').description('The machines that share a PostgreSQL').addHelpText('after', HELP);
@@ -83,14 +83,12 @@ export function nodeCommand(invocation: Invocation): Command {
   changing('undrain', 'Give it new directories again', 'berth node undrain sftp-2').action(
     (node: string, { json }: Json) => drain(node, false, json),
   );
-  changing(
-    'remove',
-    'Remove a node that is away, and on which no directories are at home',
-    'berth node remove sftp-2',
-  ).action(async (node: string, { json }: Json) => {
-    await withNodes(({ db }) => removeNode(db, node));
-    print(json ? JSON.stringify({ name: node }) : `Removed node ${node}`);
-  });
+  changing('remove', 'Remove a node that is away and has no directories', 'berth node remove sftp-2').action(
+    async (node: string, { json }: Json) => {
+      await withNodes(({ db }) => removeNode(db, node));
+      print(json ? JSON.stringify({ name: node }) : `Removed node ${node}`);
+    },
+  );
   return command.addCommand(moveCommand(invocation, withNodes)).addCommand(receiveCommand(invocation, withNodes));
 
   async function drain(name: string, isDrained: boolean, json: true | undefined): Promise<void> {

@@ -1,9 +1,10 @@
-/** Options that several commands have, above all those that narrow a list. */
+/** Options that several commands share, mainly the filters of lists. */
 import { type Command, InvalidArgumentError } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
 import { type Clock, type Micros, parseMs, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
-import { directoryNamed, type Filter } from '../reports/filter.ts';
+import { directoryNamed } from '../reports/named.ts';
+import type { Filter } from '../reports/queries.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 
@@ -29,7 +30,7 @@ export function withFilters(command: Command, clock: Clock): Command {
     .option('--json', 'print JSON');
 }
 
-/** Runs a query with the filter that these options make. */
+/** Runs a query with the filter that these options describe. */
 export function narrowed<T>(
   { config }: Invocation,
   { directory, account: name, ...options }: FilterOptions,
@@ -42,7 +43,7 @@ export function narrowed<T>(
   });
 }
 
-/** A moment as people say it: an age, or a time. */
+/** Reads a moment as people write it: an age, or a time. */
 export function since(text: string, now: Micros): Micros {
   const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const seconds = UNITS[unit];
@@ -50,7 +51,7 @@ export function since(text: string, now: Micros): Micros {
   return moment(text, 'an age such as 12h, or a time such as 2026-11-20');
 }
 
-/** The moment of a time with or without hours. @param what a description of the valid values, for the message. */
+/** Reads a time with or without hours. @param what the valid values, for the message. */
 export function moment(text: string, what: string): Micros {
   const at = parseMs(text);
   if (Number.isNaN(at)) throw new InvalidArgumentError(`It must be ${what}.`);

@@ -1,4 +1,4 @@
-/** `berth partial`: files whose upload was cut off or whose end nobody saw. */
+/** `berth partial`: files whose upload was cut off, or whose end berth missed. */
 import { Command } from 'commander';
 import { formatMicros } from '../base/clock.ts';
 import { shortTime } from '../base/terminal.ts';
@@ -35,7 +35,7 @@ const STYLE: RowStyle<PartialFile> = {
 
 const KIND: Kind<PartialFile> = { command: 'partial', api: 'partial', noun: 'partial file', find: partialFiles };
 
-const LIST = { about: 'List partial files, the newest first, and why each is partial', limit: 'how many to list' };
+const LIST = { about: 'List partial files, newest first, and why each is partial', limit: 'how many to list' };
 
 export function partialCommand(invocation: Invocation): Command {
   return new Command('partial')

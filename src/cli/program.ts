@@ -1,4 +1,4 @@
-/** The command line as a whole: its commands, and how it ends. */
+/** The whole command line: its commands, and its exit status. */
 import { Command, CommanderError } from 'commander';
 import { errorCode, OperatorError } from '../base/errors.ts';
 import { isJournal, PRIORITY } from '../base/journal.ts';
@@ -7,7 +7,7 @@ import { version } from '../base/version.ts';
 import { accountCommand } from './account.ts';
 import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';
-import { clockCommand } from './clock.ts';
+import { clockCommand, doctorCommand, listenCommand, prepareCommand, serveCommand } from './machine.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
 import { directoryCommand } from './directory/command.ts';
@@ -16,8 +16,6 @@ import { explainCommand } from './explain.ts';
 import { hostKeyCommand } from './host-key.ts';
 import { Interruption, type Invocation } from './invocation.ts';
 import { keyCommand } from './key.ts';
-import { listenCommand } from './listen.ts';
-import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
 import { migrateToCommand } from './migrate-to.ts';
 import { nodeCommand } from './node.ts';
 import { partialCommand } from './partial.ts';
@@ -29,12 +27,12 @@ import { userCommand } from './user.ts';
 const HELP = `
 Each command has --help with examples. Settings are environment variables: see /etc/berth/berth.env.
 
-Exit status: 0 done; 1 an error, in one line on standard error; 2 wrong usage; 130 or 143 ended by Ctrl-C or SIGTERM before
-it was done. berth doctor has its own: 0 all is well, 1 warnings, 2 failures.`;
+Exit status: 0 success; 1 an error, in one line on standard error; 2 wrong usage; 130 or 143 if Ctrl-C or SIGTERM ended the
+command early. berth doctor has its own: 0 all is well, 1 warnings, 2 failures.`;
 
 /**
- * Runs one command line, without `node` and the script's name.
- * @returns the exit status. An error is one line, unless it is a bug of berth's.
+ * Runs one command line (without `node` and the script's name).
+ * @returns the exit status. An error is printed in one line. A bug of berth's is thrown.
  */
 export async function runProgram(argv: readonly string[], invocation: Invocation): Promise<number> {
   const { environment, stdout, stderr, stopped } = invocation;
@@ -44,13 +42,13 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .version(version, '-V, --version', 'print the version')
     .addHelpText('after', HELP)
     .showHelpAfterError('(add --help for the usage)')
-    // Throws where commander would end the process.
+    // Throws instead of ending the process.
     .exitOverride()
     .configureOutput({ writeOut: stdout, writeErr: stderr })
     .addCommand(serveCommand(invocation))
     .addCommand(listenCommand(invocation))
     .addCommand(prepareCommand(invocation))
-    .addCommand(doctorCommand(invocation, (found) => (status = found)))
+    .addCommand(doctorCommand(invocation, (exitStatus) => (status = exitStatus)))
     .addCommand(clockCommand(invocation))
     .addCommand(backupCommand(invocation))
     .addCommand(restoreCommand(invocation))

@@ -1,4 +1,4 @@
-/** `berth quarantine`: files that the checker rejected, and those that wait for it. */
+/** `berth quarantine`: files that the checker has rejected, and files that wait for it. */
 import { Command } from 'commander';
 import { type HeldFile, heldFiles } from '../checks/held.ts';
 import { formatMicros } from '../base/clock.ts';
@@ -9,8 +9,8 @@ import type { Invocation } from './invocation.ts';
 import type { RowStyle } from './rows.ts';
 
 const HELP = `
-With BERTH_CHECK an upload is announced once the checker has passed it. Until then it is "checking". A "rejected" file is moved out
-of its directory, where its customer cannot reach it, and deleted after BERTH_HISTORY_DAYS.
+With BERTH_CHECK, an upload is announced once the checker has passed it; until then it is "checking". A "rejected" file is
+moved out of its directory, where its customer cannot reach it, and deleted after BERTH_HISTORY_DAYS.
 
 Examples:
   berth quarantine list --directory acme-corp
@@ -49,7 +49,7 @@ export function quarantineCommand(invocation: Invocation): Command {
 function releaseCommand(invocation: Invocation): Command {
   const change = { method: 'POST', path: '/release', done: () => 'Released' };
   return new Command('release')
-    .description('Put files back at their paths and announce them, whatever the checker says')
+    .description('Return files to their paths and announce them, whatever the checker says')
     .argument('<file...>', 'their ids, as berth quarantine list shows them')
     .addHelpText('after', '\nExample:\n  berth quarantine release 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
     .action((ids: readonly string[]) => changeEach(invocation, KIND, ids, change));

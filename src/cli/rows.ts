@@ -1,9 +1,9 @@
-/** Prints rows: a table for people, JSON for scripts; all at once, or as they come. */
+/** Prints rows as a table for people or as JSON for scripts, at once or as they arrive. */
 import { setTimeout } from 'node:timers/promises';
 import { formatMicros, type Micros } from '../base/clock.ts';
 import { type Cell, columns } from '../base/terminal.ts';
 
-/** How often `--follow` looks for new rows. */
+/** How often `--follow` checks for new rows. */
 const POLL_MS = 500;
 
 export interface RowStyle<Row> {
@@ -17,13 +17,13 @@ export interface RowOutput {
   readonly json: boolean | undefined;
 }
 
-/** All rows at once: a table, or one JSON array. */
+/** Prints all rows at once: as a table, or as one JSON array. */
 export function printRows<Row>(rows: readonly Row[], style: RowStyle<Row>, { print, json }: RowOutput): void {
   if (json) print(JSON.stringify(rows.map(style.json)));
   else tablePrinter(style, print)(rows);
 }
 
-/** The first rows, then those that `next` returns each time, until `stop`: lines of a table, or one JSON value a line. */
+/** Prints the first rows, then those that `next` returns each time, until `stop`: as lines of a table, or one JSON value per line. */
 export async function followRows<Row>(
   first: readonly Row[],
   next: () => Promise<readonly Row[]>,
@@ -50,7 +50,7 @@ function tablePrinter<Row>(style: RowStyle<Row>, print: (line: string) => void):
   };
 }
 
-/** A time in full, null for none. */
+/** A time in full; null for null. */
 export function fullTime(at: Micros | null): string | null {
   return at === null ? null : formatMicros(at);
 }

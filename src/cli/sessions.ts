@@ -1,4 +1,4 @@
-/** `berth sessions`: the live sessions, from the files that logins leave; berth need not run. */
+/** `berth sessions`: lists live sessions from the files that logins leave. berth need not run. */
 import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
 import { directoryOf } from '../reports/queries.ts';
@@ -16,7 +16,7 @@ PID is the sshd process of the connection: ending it ends the session.
 Examples:
   berth sessions
   berth sessions --directory acme-corp-x7k2m9qa
-  berth sessions --follow --json         one line for each session that is live, begins or ends`;
+  berth sessions --follow --json         a line for each live session, and when one begins or ends`;
 
 interface Row extends Session {
   readonly state: 'live' | 'opened' | 'closed';
@@ -54,7 +54,7 @@ interface Options {
 export function sessionsCommand({ config, print, catchSignals }: Invocation): Command {
   return new Command('sessions')
     .description('List live SFTP sessions')
-    .option('--directory <directory>', 'only of this one, by its id or SFTP username')
+    .option('--directory <directory>', 'only this one, by its id or SFTP username')
     .option('--account <account>', 'only those of this account, by its id or name')
     .option('--follow', 'keep printing sessions as they begin and end, until Ctrl-C')
     .option('--json', 'print JSON')
@@ -66,9 +66,9 @@ export function sessionsCommand({ config, print, catchSignals }: Invocation): Co
       await withDatabase(settings, async (database) => {
         const account = name === undefined ? undefined : await accountNamed(database.reads, name);
         const options = { ...given, ...(account !== undefined && { account }) };
-        const look = async (): Promise<Row[]> => liveRows(database, await allSessions(pathsOf(settings)), options);
-        const live = await look();
-        if (stop) await followRows(live, changes(live, look), FOLLOWED, { print, json, stop });
+        const read = async (): Promise<Row[]> => liveRows(database, await allSessions(pathsOf(settings)), options);
+        const live = await read();
+        if (stop) await followRows(live, changes(live, read), FOLLOWED, { print, json, stop });
         else printRows(live, STYLE, { print, json });
       });
     });
@@ -91,12 +91,12 @@ async function liveRows(database: Database, sessions: readonly Session[], option
   );
 }
 
-/** At each call the sessions that ended or began since the one before. */
-function changes(live: readonly Row[], look: () => Promise<Row[]>): () => Promise<Row[]> {
+/** Returns a function that returns the sessions that have ended or begun since its last call. */
+function changes(live: readonly Row[], read: () => Promise<Row[]>): () => Promise<Row[]> {
   const byKey = (rows: readonly Row[]) => new Map(rows.map((row) => [`${row.pid} ${row.since}`, row]));
   let before = byKey(live);
   return async () => {
-    const now = byKey(await look());
+    const now = byKey(await read());
     const closed = [...before].filter(([key]) => !now.has(key)).map(([, row]): Row => ({ ...row, state: 'closed' }));
     const opened = [...now].filter(([key]) => !before.has(key)).map(([, row]): Row => ({ ...row, state: 'opened' }));
     before = now;

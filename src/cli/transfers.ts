@@ -1,4 +1,4 @@
-/** `berth transfers`: what SFTP clients did. */
+/** `berth transfers`: lists what SFTP clients did. */
 import { Command, Option } from 'commander';
 import { TRANSFER_EVENTS, type TransferEvent } from '../db/schema.ts';
 import { lastTransfer, listTransfers, type TransferRow } from '../reports/queries.ts';
@@ -7,12 +7,12 @@ import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
 
-/** Rows that `--follow` reads at once. */
-const BATCH = 1000;
+/** How many rows `--follow` reads at once. */
+const BATCH_ROWS = 1000;
 
 const HELP = `
-Shows each event with its user and address. There is one "uploaded" for each webhook event; files found on the disk have no
-address. Rows are kept for BERTH_HISTORY_DAYS.
+Shows each event with its user and address. There is one "uploaded" for each webhook; files that were found on the disk have
+no address. Rows are kept for BERTH_HISTORY_DAYS.
 
 Examples:
   berth transfers --since 1h
@@ -59,7 +59,7 @@ export function transfersCommand(invocation: Invocation): Command {
         if (!stop) return printRows(rows, STYLE, { print, json });
         const first = rows.filter(({ id }) => id <= after);
         const next = async (): Promise<TransferRow[]> => {
-          const more = await listTransfers(database, { ...filter, event, after, limit: BATCH });
+          const more = await listTransfers(database, { ...filter, event, after, limit: BATCH_ROWS });
           after = more.at(-1)?.id ?? after;
           return more;
         };

@@ -1,4 +1,4 @@
-/** `berth user …`: straight on the database, beside a running service or without one. */
+/** `berth user …`: works on the database, whether or not the service runs. */
 import { Argument, Command, Option } from 'commander';
 import { accountNamed, requireAccount } from '../accounts/accounts.ts';
 import { ROLES } from '../accounts/api-keys.ts';
@@ -20,13 +20,12 @@ import {
   type UserChange,
   usersByEmail,
 } from '../users/users.ts';
-import { withDatabase } from './database.ts';
+import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
-import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
-A link sets the password of its user: it works once, for 24 hours, and until there is a newer one. Changes take effect at
+A link sets its user's password. It works once, within 24 hours, and only until there is a newer one. Changes take effect at
 the user's next request. Only an admin may change keys, users and how people log in to directories.
 
 Examples:
@@ -122,7 +121,7 @@ function listCommand({ config, print }: Invocation): Command {
 }
 
 function setRoleCommand(invocation: Invocation): Command {
-  return changeCommand('set-role', 'Change what a user may do, and end the sessions')
+  return changeCommand('set-role', "Change what a user may do, and end the user's sessions")
     .addArgument(new Argument('<role>').choices(ROLES))
     .addHelpText('after', '\nExample:\n  berth user set-role ann@example.com member')
     .action((email: string, role: Role, { account, json }: Named) =>
@@ -133,7 +132,7 @@ function setRoleCommand(invocation: Invocation): Command {
 }
 
 function stateCommand(invocation: Invocation, name: 'disable' | 'enable', isDisabled: boolean): Command {
-  const description = isDisabled ? 'Keep a user out, and end the sessions' : 'Let a user in again';
+  const description = isDisabled ? "Refuse a user's sign-in, and end the user's sessions" : 'Let a user sign in again';
   return changeCommand(name, description)
     .addHelpText('after', `\nExample:\n  berth user ${name} ann@example.com`)
     .action((email: string, { account, json }: Named) =>
@@ -175,7 +174,7 @@ function changeCommand(name: string, description: string): Command {
     .option('--json', 'print JSON');
 }
 
-/** Makes the change, and prints the user as it is then. */
+/** Makes the change, and prints the user afterwards. */
 async function changed(
   invocation: Invocation,
   named: { readonly email: string; readonly account?: string | undefined },
@@ -222,6 +221,8 @@ function printLink(
   json: true | undefined,
 ): void {
   const link = `${dashboardUrl(config)}${linkPath(token)}`;
-  print(json ? JSON.stringify({ id, email, link }) : `${link}\n${email} sets a password there, once, within 24 hours.`);
-  if (!config.dashboard.isOn) stderr('berth: the dashboard is off (BERTH_DASHBOARD): the link works when it is on\n');
+  print(
+    json ? JSON.stringify({ id, email, link }) : `${link}\n${email} can set a password there once, within 24 hours.`,
+  );
+  if (!config.dashboard.isOn) stderr('berth: the dashboard is off (BERTH_DASHBOARD): the link works once it is on\n');
 }

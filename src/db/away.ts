@@ -1,6 +1,6 @@
 /**
- * Recognizes a database that is temporarily unavailable. Callers wait or report that; they need not do anything for its
- * return.
+ * Recognizes a database that is temporarily unavailable. Callers wait or report it. They need not do anything when the database
+ * returns.
  */
 import { errorCode, errorMessage } from '../base/errors.ts';
 

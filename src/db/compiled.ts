@@ -68,7 +68,8 @@ export function compiledRows<P extends object>(
   const pieces = PIECES.map((size) => {
     const run = compiledOnce((db) => {
       const slotOf = (column: keyof P & string, at: number): RawBuilder<unknown> => {
-        const [slot, type] = [sql`${new Slot(column, at)}`, types[column]];
+        const slot = sql`${new Slot(column, at)}`;
+        const type = types[column];
         return type && isPostgres(db) ? sql`${slot}::${sql.raw(type)}` : slot;
       };
       const rows = Array.from(

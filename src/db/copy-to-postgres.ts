@@ -4,12 +4,11 @@
  */
 import pg from 'pg';
 import { errorCode, OperatorError } from '../base/errors.ts';
-import { type CopiedTable, sumsIn } from './copied-tables.ts';
+import { type CopiedTable, openSource, type Source, sumsIn } from './sqlite-source.ts';
 import { openPostgres } from './open-postgres.ts';
 import { shownPlace } from '../base/database-place.ts';
 import { CONNECT_TIMEOUT_MS, types } from './postgres.ts';
 import { explained } from './postgres-server.ts';
-import { openSource, type Source } from './sqlite-source.ts';
 
 export interface Copying {
   /** SQLite's file, with this version's schema. No other process may have it open. */
@@ -74,7 +73,7 @@ async function refuseForeign(client: pg.Client, url: string): Promise<void> {
   const names = await tablesOf(client);
   if (names.length === 0 || names.includes('kysely_migration')) return;
   throw new OperatorError(
-    `the database ${shownPlace(url)} is not empty: it has tables of something else (${names.slice(0, 3).join(', ')}); give berth one of its own`,
+    `the database ${shownPlace(url)} is not empty: it has tables of another program (${names.slice(0, 3).join(', ')}); give berth a database of its own`,
   );
 }
 
@@ -157,7 +156,7 @@ async function copyAll({ client, source, tables, rows, progress, stop }: Copying
   progress('comparing');
   const difference = await firstDifference(client, source, tables);
   if (difference !== undefined) {
-    throw new OperatorError(`the copy is not what was copied (${difference}): nothing has changed; this is a bug`);
+    throw new OperatorError(`the copy differs from the original (${difference}): nothing has changed; this is a bug`);
   }
   stop.throwIfAborted();
   await client.query('commit');
@@ -215,7 +214,7 @@ async function firstDifference(
     const { rows } = await client.query<Record<string, number>>(sumsIn(table, checksum));
     for (const [what, sum] of Object.entries(source.sums(table))) {
       const found = rows[0]?.[what];
-      if (found !== sum) return `${table.name}, ${what}: ${found} where there were ${sum}`;
+      if (found !== sum) return `${table.name}, ${what}: ${found} instead of ${sum}`;
     }
   }
   return undefined;

@@ -12,7 +12,7 @@ import { sync } from '../base/sync.ts';
 export async function copyDatabase(sqlite: Sqlite.Database, target: string): Promise<void> {
   const fresh = `${target}.${process.pid}.new`;
   try {
-    // SQLite would make the file readable for everybody.
+    // Made first, since SQLite would create it readable for everybody.
     closeSync(openSync(fresh, 'w', 0o600));
     // `vacuum into` copies row by row: free pages may still hold data that an older version deleted.
     sqlite.prepare('vacuum into ?').run(fresh);

@@ -28,7 +28,7 @@ export function refuseMissing({ database, stateDir }: Pick<Config, 'database' | 
   const users = join(stateDir, 'userdb');
   if (!hasUsers(users)) return;
   throw new OperatorError(
-    `the database ${database} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to start with an empty database, move ${users} away`,
+    `the database ${database} is missing or empty, but ${users} holds SFTP users, who can still log in: restore the database or a backup; to start with an empty database, move ${users} away`,
   );
 }
 

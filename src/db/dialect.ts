@@ -1,5 +1,5 @@
 /**
- * Tells which of the two databases a connection is to, for the few places in `db/` that have to know, and holds SQL
+ * Says which of the two databases a connection uses, for the few places in `db/` that have to know, and has the SQL
  * that differs.
  */
 import { type Kysely, PostgresAdapter, type RawBuilder, sql } from 'kysely';

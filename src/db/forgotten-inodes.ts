@@ -3,7 +3,7 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from './schema.ts';
 
 /** How many rows one statement changes. A million rows would take longer than a statement may. */
-const BATCH = 1000;
+const BATCH_ROWS = 1000;
 /** A place before all rows: a file that was found may be older than 1970. */
 const FIRST = { uploaded_at: Number.MIN_SAFE_INTEGER, id: '' };
 
@@ -26,20 +26,20 @@ export async function forgetInodes(tx: Transaction<Tables>, directoryId: string)
       .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '>', tuple(from.uploaded_at, from.id)))
       .orderBy('uploaded_at')
       .orderBy('id')
-      .offset(BATCH - 1)
+      .offset(BATCH_ROWS - 1)
       .limit(1)
       .executeTakeFirst();
-    let rest = tx
+    let update = tx
       .updateTable('files')
       .set({ inode: forgottenInode() })
       .where('directory_id', '=', directoryId)
       .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '>', tuple(from.uploaded_at, from.id)));
     if (last) {
-      rest = rest.where(({ eb, refTuple, tuple }) =>
+      update = update.where(({ eb, refTuple, tuple }) =>
         eb(refTuple('uploaded_at', 'id'), '<=', tuple(last.uploaded_at, last.id)),
       );
     }
-    await rest.execute();
+    await update.execute();
     after = last;
   }
 }

@@ -52,7 +52,7 @@ const NO_RESERVE = { release: () => undefined, refill: async () => undefined };
 
 function connectionsTo(url: string, max: number, name: string, isPatient = false): Kysely<Tables> {
   return new Kysely<Tables>({
-    dialect: new BerthPostgresDialect(poolOf(url, { max, name, ...(isPatient && { patience: 0 }) })),
+    dialect: new BerthPostgresDialect(poolOf(url, { max, name, ...(isPatient && { timeoutMs: 0 }) })),
     // PostgreSQL does not accept `in ()`, which SQLite does.
     plugins: [new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression })],
   });

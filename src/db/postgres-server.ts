@@ -14,7 +14,7 @@ const OWN = 'the user has to own the database: alter database NAME owner to USER
 const REMEDIES: Readonly<Record<string, string>> = {
   '28P01': 'the user or the password in the URL is wrong',
   '28000': 'see pg_hba.conf on the server',
-  '3D000': 'make it there: create database NAME owner USER',
+  '3D000': 'create it there: create database NAME owner USER',
   '42501': OWN,
   '3F000': OWN,
 };
@@ -24,18 +24,21 @@ export function explained(error: unknown, place: string): OperatorError {
   if (error instanceof OperatorError) return error;
   const where = shownPlace(place);
   if (error instanceof DatabaseUnavailable || isAway(error)) {
-    const said = textOf(error instanceof DatabaseUnavailable ? error.cause : error);
-    return new OperatorError(`the database ${where} cannot be reached: ${said}`, { cause: error });
+    const reason = textOf(error instanceof DatabaseUnavailable ? error.cause : error);
+    return new OperatorError(`the database ${where} cannot be reached: ${reason}`, { cause: error });
   }
-  const [code, said] = [errorCode(error) ?? '', textOf(error)];
-  const remedy = REMEDIES[code] ?? (isOfTls(code, said) ? 'see sslmode and sslrootcert in the URL' : undefined);
-  const line = /client password must be/.test(said) ? 'the server asks for a password, and the URL has none' : said;
+  const code = errorCode(error) ?? '';
+  const message = textOf(error);
+  const remedy = REMEDIES[code] ?? (isOfTls(code, message) ? 'see sslmode and sslrootcert in the URL' : undefined);
+  const line = /client password must be/.test(message)
+    ? 'the server requires a password, and the URL has none'
+    : message;
   const problem = remedy === undefined ? line : `${line} (${remedy})`;
   return new OperatorError(`the database ${where} cannot be used: ${problem}`, { cause: error });
 }
 
-function isOfTls(code: string, said: string): boolean {
-  return /CERT|TLS|SSL|SELF_SIGNED|LEAF_SIGNATURE/.test(code) || /SSL|certificate/i.test(said);
+function isOfTls(code: string, message: string): boolean {
+  return /CERT|TLS|SSL|SELF_SIGNED|LEAF_SIGNATURE/.test(code) || /SSL|certificate/i.test(message);
 }
 
 export interface ServerState {
@@ -43,7 +46,7 @@ export interface ServerState {
   readonly version: string;
   readonly major: number;
   readonly encoding: string;
-  /** The server is a standby, which takes no writes. */
+  /** The server is a standby, which accepts no writes. */
   readonly is_standby: boolean;
   /** The server's commits may be lost in a power cut. */
   readonly is_forgetful: boolean;
@@ -60,7 +63,7 @@ export async function serverState<T>(db: Kysely<T>): Promise<ServerState> {
       coalesce(not inet_server_addr() <<= inet '127.0.0.0/8' and inet_server_addr() <> inet '::1'
         and not (select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as is_exposed`.execute(db);
   const [state] = rows;
-  if (state === undefined) throw new Error('the server says nothing of itself');
+  if (state === undefined) throw new Error('the server returned no state');
   return state;
 }
 
@@ -84,7 +87,7 @@ export async function refuseUnsuitable<T>(db: Kysely<T>, place: string): Promise
     throw new OperatorError(`the database ${where} is PostgreSQL ${version}: berth needs ${OLDEST_SERVER} or newer`);
   }
   if (encoding !== 'UTF8') {
-    throw new OperatorError(`the database ${where} is encoded in ${encoding}: make one with encoding UTF8`);
+    throw new OperatorError(`the database ${where} is encoded in ${encoding}: create one with encoding UTF8`);
   }
-  if (isStandby) throw new OperatorError(`the database ${where} is a standby, which takes no writes`);
+  if (isStandby) throw new OperatorError(`the database ${where} is a standby, which accepts no writes`);
 }

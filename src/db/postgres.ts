@@ -1,7 +1,6 @@
 /**
  * PostgreSQL as a Kysely dialect that makes migrations and rows the same as with SQLite. It has types for `blob` and
- * counted keys, and returns 64-bit integers as numbers, none of which exceeds the exact range of a double (µs, bytes,
- * counts).
+ * counted keys, and returns 64-bit integers as numbers, since none exceeds the exact range of a double (µs, bytes, counts).
  */
 import {
   type DataTypeNode,
@@ -18,34 +17,31 @@ import { DatabaseUnavailable, isAway } from './away.ts';
 const NUMBERS: ReadonlySet<number> = new Set([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
 
 export const types: pg.CustomTypesConfig = {
-  getTypeParser: ((...asked: Parameters<typeof pg.types.getTypeParser>) =>
-    NUMBERS.has(asked[0]) ? Number : pg.types.getTypeParser(...asked)) as typeof pg.types.getTypeParser,
+  getTypeParser: ((...wanted: Parameters<typeof pg.types.getTypeParser>) =>
+    NUMBERS.has(wanted[0]) ? Number : pg.types.getTypeParser(...wanted)) as typeof pg.types.getTypeParser,
 };
 
 export interface PoolOptions {
-  /** The most connections. */
+  /** The maximum number of connections. */
   readonly max: number;
   /** The connections' name in pg_stat_activity. */
   readonly name: string;
-  /** How long a statement may take, in ms; ten seconds when left out, 0 for no limit. */
-  readonly patience?: number;
+  /** How long a statement may take; ten seconds by default, 0 for no limit. */
+  readonly timeoutMs?: number;
   /** Called for each new connection. If it throws, that connection is closed, and the caller gets the error. */
   readonly connected?: () => void;
 }
 
-/**
- * How long connecting may take, and how long a statement may take to answer, in ms. After that the database counts as
- * unavailable.
- */
+/** How long connecting may take, and how long a statement may take. After that the database counts as unavailable. */
 export const CONNECT_TIMEOUT_MS = 3000;
 const QUERY_TIMEOUT_MS = 10_000;
 
-/** How long a caller waits for a connection while others use all of them, in ms. */
+/** How long a caller waits for a connection while others use all of them. */
 const TURN_TIMEOUT_MS = 10_000;
 
 /**
- * How long a transaction may be without a statement, in ms. After that its machine counts as frozen or cut off, and the
- * server releases its locks.
+ * How long a transaction may pause between statements. After that its machine counts as frozen or cut off, and the server releases its
+ * locks.
  */
 const IDLE_TIMEOUT_MS = 3000;
 
@@ -73,7 +69,7 @@ class Client extends pg.Client {
   }
 }
 
-export function poolOf(url: string, { max, name, patience = QUERY_TIMEOUT_MS, connected }: PoolOptions): pg.Pool {
+export function poolOf(url: string, { max, name, timeoutMs = QUERY_TIMEOUT_MS, connected }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max,
@@ -81,7 +77,7 @@ export function poolOf(url: string, { max, name, patience = QUERY_TIMEOUT_MS, co
     application_name: name,
     Client,
     connectionTimeoutMillis: TURN_TIMEOUT_MS,
-    query_timeout: patience,
+    query_timeout: timeoutMs,
     idle_in_transaction_session_timeout: IDLE_TIMEOUT_MS,
     options: SERVER_OPTIONS,
     keepAlive: true,
@@ -136,7 +132,7 @@ function storing(pool: pg.Pool): PostgresPool {
       const client = await pool.connect().catch(orAway);
       let away: DatabaseUnavailable | undefined;
       const query = async (text: string, values: readonly unknown[]) => {
-        // For example the end of a transaction, which would wait as long again for its answer.
+        // For example the rollback of a transaction, which would wait for the timeout again.
         if (away) throw away;
         try {
           return await client.query(text, values.map(storable));
@@ -160,8 +156,8 @@ export function orAway(error: unknown): never {
 }
 
 /**
- * Replaces NULs in a text, because PostgreSQL cannot store them. No text in berth's tables has one, so only a text that
- * is searched for can; broken UTF-8 is replaced likewise.
+ * Replaces NULs in a text, since PostgreSQL cannot store them. No text in berth's tables has one, so only a search text can. Broken UTF-8
+ * is replaced in the same way.
  */
 function storable(value: unknown): unknown {
   return typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;

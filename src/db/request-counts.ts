@@ -7,36 +7,36 @@ import { compiled } from './compiled.ts';
 import type { Tables } from './schema.ts';
 import { serverTime } from './shared.ts';
 
-const MINUTE = 60_000_000;
+const MINUTE_MICROS = 60_000_000;
 
 const count = compiled<{ account: string; limit: number }>()((db, p) => ({
   compile: () =>
-    sql<{ requests: number | null; rest: Micros }>`
+    sql<{ requests: number | null; remaining: Micros }>`
       with clock as materialized (select ${serverTime} as now),
       counted as (
         insert into request_counts (account_id, minute, requests)
-        select ${p('account')}, now / ${sql.lit(MINUTE)}, 1 from clock
+        select ${p('account')}, now / ${sql.lit(MINUTE_MICROS)}, 1 from clock
         on conflict (account_id, minute) do update set requests = request_counts.requests + 1
         where request_counts.requests < ${p('limit')}
         returning requests
       )
-      select (select requests from counted) as requests, ${sql.lit(MINUTE)} - now % ${sql.lit(MINUTE)} as rest
+      select (select requests from counted) as requests, ${sql.lit(MINUTE_MICROS)} - now % ${sql.lit(MINUTE_MICROS)} as remaining
       from clock`.compile(db),
 }));
 
 /**
  * Counts a request, unless it exceeds the limit.
- * @returns for a request over the limit, how long the minute still lasts, in µs; otherwise undefined.
+ * @returns the time until the minute ends, for a request over the limit; otherwise undefined.
  */
 export async function countRequest(db: Kysely<Tables>, account: string, limit: number): Promise<Micros | undefined> {
   const counted = await count.first(db, { account, limit });
-  return counted?.requests === null ? counted.rest : undefined;
+  return counted?.requests === null ? counted.remaining : undefined;
 }
 
 /** Deletes the counts of all other minutes, even later ones: the server's clock may have been set back. */
 export async function forgetOtherMinutes(db: Kysely<Tables>): Promise<void> {
   await db
     .deleteFrom('request_counts')
-    .where('minute', '!=', sql<number>`${serverTime} / ${sql.lit(MINUTE)}`)
+    .where('minute', '!=', sql<number>`${serverTime} / ${sql.lit(MINUTE_MICROS)}`)
     .execute();
 }

@@ -1,16 +1,13 @@
 /**
- * Keeps room on the state's disk for revoking access: for SQLite's commit and the credentials. The room is a file,
- * which is removed when the disk is full, and made again when there is space. Without it, customers who fill a disk
- * that they share with the state could not be stopped.
+ * Keeps room on the state's disk for revoking access: for SQLite's commit and the credentials. The room is a file, which is removed when
+ * the disk is full, and made again when there is space. Without it, nobody could stop customers who fill a disk that they share with the
+ * state.
  */
 import { rmSync, statfsSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/**
- * The size of the reserve: some twenty times as much as a deletion writes to the database's log and to the folders on
- * the same disk.
- */
+/** The size of the reserve: some twenty times what a deletion writes to the database's log and to the folders on the same disk. */
 const BYTES = 1 << 20;
 
 export interface Reserve {
@@ -30,7 +27,7 @@ export function reserveBeside(database: string): Reserve {
       if (bavail * bsize < 4 * BYTES) return;
       await using written = await open(file, 'w', 0o600);
       await written.writeFile(Buffer.alloc(BYTES));
-      await written.sync(); // until then a file system may only have promised the room
+      await written.sync(); // before that, the file system may not have allocated the blocks
     },
   };
 }

@@ -1,6 +1,5 @@
 /**
- * The tables for several machines on one database (migrations 006 and 007). With SQLite there is one machine, which has
- * no name.
+ * The tables for several machines on one database (migrations 006 and 007). With SQLite there is one machine, without a name.
  */
 import type { Generated } from 'kysely';
 import type { Micros } from '../base/clock.ts';
@@ -14,10 +13,10 @@ export interface NodesTable {
   free_bytes: number;
   /** When the node last reported, by the database's clock. */
   seen_at: Micros;
-  /** Since when the node gets no new directories; null while it gets some. */
+  /** Since when the node gets no new directories; null if it gets some. */
   drained_at: Micros | null;
   /**
-   * Why no quota can be set on the node, as a message for a caller; null when quotas can be set, and until the node has
+   * The reason why no quota can be set on the node, as a message for a caller. Null when quotas can be set, and until the node has
    * reported.
    */
   quota_obstacle: Generated<string | null>;
@@ -35,8 +34,8 @@ export interface AtHome {
 }
 
 /**
- * Directories whose jail, credentials or limit on disk may differ from their row. A row is written with the change
- * itself, and removed when the disk follows. If a crash leaves rows, the next start applies them before it serves.
+ * Directories whose jail, credentials or disk limit may differ from their row. A change writes its row here in its transaction, and the
+ * row is removed when the disk matches. If a crash leaves rows, the next start applies them before it serves.
  */
 export interface UnappliedTable {
   directory_id: string;

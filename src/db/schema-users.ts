@@ -12,7 +12,7 @@ export interface UsersTable {
   /** ASCII in lower case, unique within the account. */
   email: string;
   role: Role;
-  /** Null until a link was used to set a password, and for users who only use their company's login. */
+  /** Null until the user has set a password, and for users who only use their company's login. */
   password_hash: string | null;
   /** Base32 (RFC 6238); null without a second factor. */
   totp_secret: string | null;
@@ -28,7 +28,7 @@ export interface UsersTable {
   disabled_at: Micros | null;
 }
 
-/** Links with which a user can set a password once. */
+/** Links by which a user can set a password once. */
 export interface UserLinksTable {
   /** SHA-256 of the token in the link, as hex. */
   hash: string;
@@ -41,7 +41,7 @@ export interface UserSessionsTable {
   /** SHA-256 of the token in the cookie, as hex. */
   hash: string;
   user_id: string;
-  /** 1: the password was right, and the code of the second factor is still missing. */
+  /** 1: the password was right, but the code of the second factor is still missing. */
   awaits_code: 0 | 1;
   /** The address and the client of its last use. */
   address: string;
@@ -71,7 +71,7 @@ export interface CodeTriesTable {
   until: Micros;
 }
 
-/** Uploads by day, summed from the rows of `transfers` that say `uploaded`. */
+/** Uploads by day: the sum of the rows of `transfers` with the event `uploaded`. */
 export interface DailyUploadsTable {
   account_id: string;
   /** The start of the day in UTC. */
@@ -87,7 +87,7 @@ export interface DailyStorageTable {
   bytes: number;
 }
 
-/** A directory's uploads on a day on which files came or went. */
+/** A directory's uploads, for each day on which files came or went. */
 export interface DirectoryDaysTable {
   directory_id: string;
   /** The start of the day in UTC. */
@@ -116,7 +116,7 @@ export interface LoginsTable {
   text: string;
 }
 
-/** A row for each machine, once part of its sshd's log was found. */
+/** A row for each machine, once part of its sshd's log has been read. */
 export interface LoginLogTable {
   node: string;
   /** Log entries up to this time are in the tables above. */

@@ -23,7 +23,7 @@ export interface AccountsTable {
   deleted_at: Micros | null;
   /** The actor of the deletion, as in the audit. */
   deleted_by: string | null;
-  /** Since when the account's users need a second factor for the dashboard; null while they do not. */
+  /** Since when the account's users need a second factor for the dashboard; null if they do not. */
   second_factor_required_at: Micros | null;
   /** Like `directories.events`, for directories without their own; null for uploads only. */
   events: string | null;
@@ -77,7 +77,7 @@ export interface DirectoriesTable extends AtHome {
   /** 0: without a `webhook_url` the directory sends no webhooks, even if its account has one. */
   uses_account_webhook: 0 | 1;
   webhook_secret: string;
-  /** The secret that will follow. Until then `webhook-signature` carries both. */
+  /** The secret that will replace the present one. Until then `webhook-signature` carries both. */
   next_webhook_secret: string | null;
   /** The secret that signs the directory's links (links/); null until there is a link. */
   link_secret: string | null;
@@ -98,7 +98,7 @@ export interface DirectoriesTable extends AtHome {
   expires_at: Micros | null;
   /** JSON text: the CIDRs from which a login is allowed; an empty list means from everywhere. */
   allowed_networks: string;
-  /** JSON text: the events that the directory asks for besides `file.uploaded`; null for those of its account. */
+  /** JSON text: the events that the directory has chosen besides `file.uploaded`; null for its account's choice. */
   events: string | null;
   /** The kernel's quota for the directory's UID, in bytes; null for no limit. */
   quota_bytes: number | null;
@@ -122,8 +122,7 @@ export interface PublicKeysTable {
 
 /**
  * `uploaded`: complete and announced, as in the list of uploads. `waiting`: closed under a temporary name.
- * `partial`: its connection died, or nothing proves that it is complete. `placed`: the API has put it there for the
- * customer.
+ * `partial`: its connection died, or nothing proves that it is complete. `placed`: the API has put it there for the customer.
  * `checking`: complete, and announced once it has passed the check (checks/).
  */
 export type FileState = 'uploaded' | 'waiting' | 'partial' | 'placed' | 'checking';
@@ -159,8 +158,7 @@ export interface DeliveriesTable {
   directory_id: string;
   account_id: string;
   /**
-   * The id in `files` that the delivery is about. Null in rows from older versions, and for a file that never got a
-   * row.
+   * The id in `files` of the delivery's file. Null in rows from older versions, and for a file that never got a row.
    */
   upload_id: string | null;
   /** The URL of the latest attempt; before the first, the URL when the row was written. */
@@ -180,7 +178,7 @@ export interface DeliveriesTable {
   due_at: Micros | null;
   finished_at: Micros | null;
   event: EventKind;
-  /** When a replay was requested that is not in the outbox yet. */
+  /** When a replay was requested that is not in the outbox yet; otherwise null. */
   replay_at: Micros | null;
   /** The id of the latest replay. A request that replays many deliveries skips those that have one. */
   replayed_as: string | null;
@@ -202,8 +200,8 @@ export interface AttemptsTable {
 
 /**
  * `uploaded`: complete, as in the webhook. `upload-dropped`, `download-dropped`: the handle ended without a close.
- * `received`: complete, and to be checked before it is announced; `uploaded` or `rejected` follows.
- * The other events are what their names say.
+ * `received`: complete, but to be checked before it is announced; `uploaded` or `rejected` follows.
+ * The names of the other events explain themselves.
  */
 export const TRANSFER_EVENTS = [
   'session-opened',
@@ -220,7 +218,7 @@ export const TRANSFER_EVENTS = [
 
 export type TransferEvent = (typeof TRANSFER_EVENTS)[number];
 
-/** The history of SFTP, kept for a limited time. Rows refer to no others, since directories may be deleted. */
+/** The history of SFTP, kept for a limited time. Rows have no foreign keys, since directories may be deleted. */
 export interface TransfersTable {
   /** In the order in which rows were committed. */
   id: Generated<number>;
@@ -229,7 +227,7 @@ export interface TransfersTable {
   directory_id: string;
   account_id: string;
   username: string;
-  /** The client's address; null when no session did it, but an administrator or retention. */
+  /** The client's address; null when not a session but an administrator or retention did it. */
   address: string | null;
   /** The process that served the session. */
   session_pid: number | null;
@@ -238,7 +236,7 @@ export interface TransfersTable {
   /** For a rename: the path before it. */
   from_path: string | null;
   bytes: number | null;
-  /** When the file was opened or, for `session-closed`, when the session began; null when that was not heard. */
+  /** When the file was opened or, for `session-closed`, when the session began; null when that is unknown. */
   began_at: Micros | null;
   /** The checker's reason for rejecting the file. */
   reason: string | null;
@@ -246,7 +244,7 @@ export interface TransfersTable {
   via: 'link' | null;
 }
 
-/** The kinds of events that can be announced: `file.uploaded` always, the others on request. */
+/** The kinds of events that can be announced: `file.uploaded` always, the others when chosen. */
 export const EVENT_KINDS = [
   'file.uploaded',
   'file.deleted',
@@ -259,7 +257,7 @@ export const EVENT_KINDS = [
 
 export type EventKind = (typeof EVENT_KINDS)[number];
 
-/** The feed of an account (`history/events.ts`). Rows refer to no others, like those of `transfers`. */
+/** The feed of an account (`history/events.ts`). Rows have no foreign keys, like those of `transfers`. */
 export interface EventsTable {
   id: Generated<number>;
   account_id: string;
@@ -275,7 +273,7 @@ export interface EventsTable {
   body: string;
 }
 
-/** The highest event number that was given out in an account. */
+/** The highest event number given out in an account. */
 export interface EventSequencesTable {
   account_id: string;
   last: number;
@@ -286,7 +284,7 @@ export interface AccountWebhooksTable {
   account_id: string;
   url: string | null;
   secret: string;
-  /** The secret that will follow, as in `directories.next_webhook_secret`. */
+  /** The secret that will replace the present one, as in `directories.next_webhook_secret`. */
   next_secret: string | null;
 }
 
@@ -330,9 +328,9 @@ export interface AuditTable {
 }
 
 /**
- * Files that the API puts into a directory, with the inode and size that they will have. Rows are written before the
- * files appear, so that no such file is taken for an upload. A row is removed when its file is recorded. A row whose
- * file never came matches no other file, and is removed after a while.
+ * Files that the API puts into a directory, with the inode and size that they will have. A row is written before its file appears, so
+ * that the file is not taken for an SFTP upload, and is removed when the file is recorded. A row whose file never appeared matches no
+ * other file, and is removed after a while.
  */
 export interface PlacementsTable {
   directory_id: string;
@@ -345,8 +343,7 @@ export interface PlacementsTable {
   /** The client's address, for an upload by link. */
   address: Generated<string | null>;
   /**
-   * 1: an upload by link that has arrived. The row stays for a while, so that an older line of the log is not taken for
-   * that upload.
+   * 1: an upload by link that has arrived. The row stays for a while, so that an older line of the log is not taken for it.
    */
   recorded: Generated<0 | 1>;
 }
@@ -399,7 +396,7 @@ export interface KeptAnswersTable {
 
 /** A single row. */
 export interface ClockTable {
-  /** The wall time that was last seen; 0 for none. */
+  /** The last known wall time; 0 for none. */
   seen_at: Micros;
   /** How far the clock was ahead of the time that had passed (`clock-lead.ts`). */
   lead: Micros;

@@ -1,13 +1,12 @@
 /**
  * Finds directories with a text anywhere in their column `search`, which is in lower case, through an index on trigrams
- * (005). SQLite uses one of FTS5, which needs a query of its own; PostgreSQL uses one of pg_trgm, which works with
- * `like`.
+ * (005). SQLite's index is FTS5's, which needs a query of its own. PostgreSQL's is pg_trgm's, which works with `like`.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { isPostgres, listed } from './dialect.ts';
 import type { Tables } from './schema.ts';
 
-/** How many trigrams of a text are looked up. A directory with that many of them most likely has all. */
+/** How many trigrams of a text are looked up. A directory that has this many of them most likely has all. */
 const LOOKED_UP = 30;
 
 /** Whether `search` contains the text. In SQLite `glob` takes a quarter less time than `like`. */
@@ -51,11 +50,11 @@ function anyOf(conditions: readonly RawBuilder<boolean>[]): RawBuilder<boolean> 
   return sql.join<boolean>(conditions, sql` or `);
 }
 
-/** The FTS5 query for all trigrams; empty for a text of less than three characters. */
+/** The FTS5 query for all trigrams; empty for a text of fewer than three characters. */
 function trigramsOf(text: string): string {
   const letters = Array.from(lower(text));
   const all = letters.slice(2).map((last, index) => `${letters[index]}${letters[index + 1]}${last}`);
-  // A zero byte would end the text; no name has one.
+  // A zero byte would end the query's text. No name has one.
   const some = [...new Set(all)].filter((each) => !each.includes('\0')).slice(0, LOOKED_UP);
   return some.length === 0 ? '' : `(${some.map((each) => `"${each.replaceAll('"', '""')}"`).join(' ')})`;
 }

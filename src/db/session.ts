@@ -8,7 +8,7 @@ import { BerthPostgresDialect, orAway, poolOf } from './postgres.ts';
 import type { Tables } from './schema.ts';
 import { hold, lockKey } from './shared.ts';
 
-/** How long a statement may take, in ms. After that the connection counts as broken. */
+/** How long a statement may take. After that the connection counts as broken. */
 const QUERY_TIMEOUT_MS = 3000;
 
 export interface DatabaseSessionOptions {
@@ -17,15 +17,15 @@ export interface DatabaseSessionOptions {
   /** The lock to take. */
   readonly lock: string;
   readonly channels: readonly string[];
-  heard(channel: string, message: string): void;
+  onMessage(channel: string, message: string): void;
   /** Called when the connection has ended without `close`. */
-  lost(): void;
+  onLost(): void;
 }
 
 export interface DatabaseSession {
   /** Queries on this connection. If the server crashes, commits and notifications made here may be lost. */
   readonly db: Kysely<Tables>;
-  say(channel: string, message: string): Promise<void>;
+  notify(channel: string, message: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -36,20 +36,19 @@ export async function openDatabaseSession(
 ): Promise<DatabaseSession | undefined> {
   let hasBegun = false;
   const connected = (): void => {
-    // The pool would open another connection for a waiting statement. It would have neither the lock nor the channels,
-    // and nothing would close it.
+    // For a waiting statement the pool would open another connection, with neither the lock nor the channels, which nothing would close.
     if (hasBegun) throw new DatabaseUnavailable(new Error('the session has ended'));
     hasBegun = true;
   };
-  const pool = poolOf(url, { max: 1, name: options.name, patience: QUERY_TIMEOUT_MS, connected });
+  const pool = poolOf(url, { max: 1, name: options.name, timeoutMs: QUERY_TIMEOUT_MS, connected });
   const db = new Kysely<Tables>({ dialect: new BerthPostgresDialect(pool) });
   let isOpen = true;
   try {
     const client = await pool.connect().catch(orAway);
-    client.on('notification', ({ channel, payload = '' }) => options.heard(channel, payload));
+    client.on('notification', ({ channel, payload = '' }) => options.onMessage(channel, payload));
     client.on('error', () => undefined);
     client.on('end', () => {
-      if (isOpen) options.lost();
+      if (isOpen) options.onLost();
       isOpen = false;
     });
     client.release();
@@ -67,7 +66,7 @@ export async function openDatabaseSession(
   }
   return {
     db,
-    async say(channel, message) {
+    async notify(channel, message) {
       await sql`select pg_notify(${channel}, ${message})`.execute(db);
     },
     async close() {
@@ -87,7 +86,7 @@ export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void>
   await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(lock)}`.execute(db);
 }
 
-/** Identifies the database's current history. It changes when a standby takes over or a backup is restored. */
+/** Identifies the database's present history. It changes when a standby takes over or a backup is restored. */
 export async function historyOf(db: Kysely<Tables>): Promise<string> {
   const { rows } = await sql<{ name: string }>`
     select left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || oid as name

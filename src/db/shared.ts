@@ -1,4 +1,4 @@
-/** The differences where several machines may share the database, as PostgreSQL allows. */
+/** What is different when several machines may share the database, as with PostgreSQL. */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Clock, Micros } from '../base/clock.ts';
 import { isPostgres } from './dialect.ts';
@@ -10,8 +10,8 @@ export function isShared(db: Kysely<Tables>): boolean {
 }
 
 /**
- * The present time to which times in rows are compared. Where several machines share the database it is the database's,
- * since their clocks may differ, and otherwise `now`, this machine's.
+ * The present time, for comparing with times in rows. When several machines share the database it is the database's time, since their
+ * clocks may differ; otherwise `now`, this machine's.
  */
 export function present(db: Kysely<Tables>, now: Micros): RawBuilder<Micros> {
   return isShared(db) ? serverTime : sql<Micros>`${now}`;
@@ -36,15 +36,15 @@ export function nextUid(db: Kysely<Tables>, first: number): RawBuilder<number> {
   return sql`(select coalesce(max(uid), ${first - 1}) + 1 from principals)`;
 }
 
-/** The new value for a column that holds the latest time of an event: another node may have seen a later one. */
+/** The new value for a column with the latest time of an event: another node may have written a later one. */
 export function latest(db: Kysely<Tables>, column: string, at: Micros): RawBuilder<Micros> {
   return isShared(db) ? sql`greatest(${sql.ref(column)}, ${at}::bigint)` : sql`${at}`;
 }
 
 /**
- * Takes a lock by that name among the machines. It is held until it is released or the connection ends, as it does when
- * the process dies. The lock belongs to the writing connection, not to a transaction.
- * @returns whether this machine holds it now: another may.
+ * Takes the lock of that name among the machines. It is held until it is released, or until the connection ends, as it does when the
+ * process dies. The lock belongs to the writing connection, not to a transaction.
+ * @returns whether this machine holds it now, rather than another.
  */
 export async function hold(db: Kysely<Tables>, name: string): Promise<boolean> {
   if (!isShared(db)) return true;
@@ -63,7 +63,7 @@ export function lockKey(name: string | RawBuilder<string>): RawBuilder<unknown> 
 
 /**
  * Skips `count` uids.
- * @param username of the principal that stands for the skipped ones, where there is one.
+ * @param username the username of a placeholder for the skipped uids (SQLite only).
  */
 export async function skipUids(tx: Transaction<Tables>, first: number, count: number, username: string): Promise<void> {
   if (isShared(tx)) {

@@ -1,7 +1,7 @@
 /**
  * SQLite as a Kysely dialect, with three differences from Kysely's own. Transactions take the write lock when they
  * begin, because a reader that becomes a writer later can fail with SQLITE_BUSY, which no timeout waits for. A lock
- * that another process holds is waited for without blocking the thread. Statements are compiled once.
+ * that another process holds does not block the thread. Statements are compiled once.
  */
 import { setTimeout } from 'node:timers/promises';
 import type Sqlite from 'better-sqlite3';
@@ -23,15 +23,13 @@ import { errorCode } from '../base/errors.ts';
 import type { Tables } from './schema.ts';
 
 /**
- * How many compiled statements are kept. This is more than the distinct queries in the code, but lists of varying
- * length could add any number.
+ * How many compiled statements are kept: more than the distinct queries in the code, although lists of varying length add more.
  */
 const STATEMENT_LIMIT = 500;
 
 /**
- * How long writers wait for another process (the CLI, say) to end its transaction, and how often they check, in ms. The
- * time counts from when the lock was first found held: after it, all waiting writers fail together, not one after the
- * other.
+ * How long writers wait for another process (such as the CLI) to end its transaction, and how often they check. The time counts from
+ * when the lock was first found held, so all waiting writers fail together instead of one after the other.
  */
 const BUSY_TIMEOUT_MS = 5000;
 const BUSY_POLL_MS = 5;
@@ -60,7 +58,7 @@ class ImmediateDriver extends SqliteDriver {
 }
 
 interface Lock {
-  /** Since when another process has held the lock, as far as was seen. */
+  /** Since when another process has held the lock, as far as we know. */
   since: number | undefined;
 }
 
@@ -93,7 +91,7 @@ class TransactionalDdlAdapter extends SqliteAdapter {
   }
 }
 
-/** Without row locks (`for update`): a transaction that writes is the only one. */
+/** Leaves out row locks (`for update`): a transaction that writes is the only one. */
 class LocklessCompiler extends SqliteQueryCompiler {
   protected override visitSelectQuery(node: SelectQueryNode): void {
     const { endModifiers: _locks, ...query } = node;

@@ -1,6 +1,5 @@
 /**
- * Detects whether `berth restore` was interrupted after the restored state became the valid one
- * (`backup/pending-restore.ts`).
+ * Detects a `berth restore` that was interrupted after the restored state had become the valid one (`backup/pending-restore.ts`).
  */
 import { join } from 'node:path';
 import type { Config } from '../base/config.ts';
@@ -9,7 +8,7 @@ import { isThere } from '../base/there.ts';
 
 type State = Pick<Config, 'stateDir'>;
 
-/** The folder that exists from then on until all of the restored state is in place. */
+/** The folder that exists from that moment until the whole restored state is in place. */
 export function pendingRestore({ stateDir }: State): string {
   return join(stateDir, 'restore.pending');
 }

@@ -1,6 +1,6 @@
 /**
- * Requests to the service on this machine. Its certificate may be for any name, so it is compared with the file that the
- * configuration names, which also exposes a service that still uses an older one.
+ * Sends requests to the service on this machine. Its certificate may be for any name, so it is compared to the configured file. That
+ * also exposes a service that still uses an older certificate.
  */
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
@@ -26,8 +26,8 @@ export interface ApiRequest {
   readonly json?: unknown;
 }
 
-/** @throws {Error} when nothing answers, or something else does. */
-export async function askApi({ api, tls }: Config, { method, path, key, json }: ApiRequest): Promise<ApiAnswer> {
+/** @throws {Error} when nothing answers, or another program does. */
+export async function requestApi({ api, tls }: Config, { method, path, key, json }: ApiRequest): Promise<ApiAnswer> {
   const body = json === undefined ? undefined : JSON.stringify(json);
   const headers = {
     ...(key !== undefined && { authorization: `Bearer ${key}` }),
@@ -52,7 +52,7 @@ export async function askApi({ api, tls }: Config, { method, path, key, json }: 
   return { status: incoming.statusCode ?? 0, json: isJson ? JSON.parse(answer) : undefined };
 }
 
-/** Undefined when there is no certificate in the file. */
+/** Undefined when the file holds no certificate. */
 function fingerprint(file: string): string | undefined {
   try {
     return new X509Certificate(readFileSync(file)).fingerprint256;

@@ -1,4 +1,4 @@
-/** Files and folders that sshd trusts have to belong to root, with exactly their mode. */
+/** Checks that files and folders that sshd trusts belong to root, with exactly their mode. */
 import { lstatSync } from 'node:fs';
 import { fail, type Finding } from './finding.ts';
 

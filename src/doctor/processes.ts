@@ -1,4 +1,4 @@
-/** Processes: the programs that checks run, and the running `berth serve`. */
+/** Runs the programs that checks need, and finds the running `berth serve`. */
 import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ const TIMEOUT_MS = 20_000;
 const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.meta.url));
 
 export interface Outcome {
-  /** The exit status; undefined when it could not be started or was killed. */
+  /** The exit status; undefined when the program could not be started or was killed. */
   readonly status: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
@@ -36,12 +36,12 @@ export async function command(
     const status = error === null ? 0 : typeof error.code === 'number' ? error.code : undefined;
     resolve({ status, stdout, stderr });
   });
-  // A program that reads nothing may have ended by now.
+  // Ignores the error of writing to a program that has ended without reading.
   child.stdin?.on('error', () => undefined).end(input);
   return promise;
 }
 
-/** Runs a program where /etc and /run are berth's own, as they are for our sshd. */
+/** Runs a program with berth's own /etc and /run, as our sshd sees them. */
 export function inNamespace(config: Config, program: string, ...args: string[]): Promise<Outcome> {
   return command('sh', [IN_NAMESPACE, pathsOf(config).sshd, program, ...args]);
 }
@@ -52,7 +52,7 @@ export function serveProcess({ stateDir }: Pick<Config, 'stateDir'>): number | u
   if (!lock) return undefined;
   for (const line of readFileSync('/proc/locks', 'utf8').split('\n')) {
     const [, pid, inode] = / WRITE (\d+) [\da-f]+:[\da-f]+:(\d+) /.exec(line) ?? [];
-    // 0 or less: a process of another PID namespace.
+    // The PID is 0 or less for a process of another PID namespace.
     if (Number(inode) === lock.ino && Number(pid) > 0) return Number(pid);
   }
   return undefined;

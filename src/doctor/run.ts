@@ -1,6 +1,6 @@
 /**
- * `berth doctor`: runs every check, one after the other, and prints what each finds. A check that breaks says so and does
- * not keep the others from looking.
+ * `berth doctor`: runs every check, one after the other, and prints its findings. A check that fails to run is a finding, too, and does
+ * not stop the others.
  */
 import { setTimeout } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
@@ -14,25 +14,22 @@ import { checkClock } from './checks/clock.ts';
 import { checkDatabase } from './checks/database.ts';
 import { checkDeliveries } from './checks/deliveries.ts';
 import { checkDirectories } from './checks/directories.ts';
-import { checkDisk } from './checks/disk.ts';
+import { checkDisk, checkQuotas } from './checks/disk.ts';
 import { checkFolders } from './checks/folders.ts';
 import { checkLimits } from './checks/limits.ts';
 import { checkLogin } from './checks/login.ts';
 import { checkNodes } from './checks/nodes.ts';
 import { checkPrograms } from './checks/programs.ts';
-import { checkQuotas } from './checks/quotas.ts';
 import { checkServe, checkSshd } from './checks/running.ts';
 import { checkSshdFiles } from './checks/sshd-files.ts';
-import { settingsFindings } from './checks/settings.ts';
-import { checkTrial } from './checks/trial.ts';
-import { checkUnits } from './checks/units.ts';
+import { checkTrial, checkUnits, settingsFindings } from './checks/installation.ts';
 import { checkUsers } from './checks/users.ts';
 import { type Check, fail, type Finding } from './finding.ts';
 
 /** How long a check may take. */
 const TIMEOUT_MS = 120_000;
 
-/** Exit statuses of monitoring plug-ins: 0 all is well, 1 a warning, 2 something is broken. */
+/** The exit statuses of monitoring plug-ins: 0 all is well, 1 warnings, 2 failures. */
 const STATUS: Readonly<Record<Finding['verdict'], number>> = { ok: 0, warn: 1, fail: 2 };
 
 const CHECKS: Readonly<Record<string, Check>> = {
@@ -58,16 +55,16 @@ const CHECKS: Readonly<Record<string, Check>> = {
 };
 
 export interface DoctorOptions {
-  /** Reads the environment; what is wrong there is a finding, too. */
+  /** Reads the environment. An error in it is a finding, too. */
   readonly config: () => Config;
-  /** For settings that there are not. */
+  /** The environment, to find unknown settings. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
-  /** Logs in to a throw-away directory as well. */
+  /** Also logs in to a test directory. */
   readonly login?: boolean | undefined;
   readonly json?: boolean | undefined;
   print(line: string): void;
-  /** Ends it after the check that is running, which cleans up first. */
+  /** Ends it after the current check, which cleans up first. */
   readonly stop: AbortSignal;
 }
 
@@ -109,16 +106,14 @@ async function* examine({
 async function outcomeOf(check: () => Promise<Finding[]>): Promise<Finding[]> {
   const done = new AbortController();
   const late = setTimeout(TIMEOUT_MS, undefined, { signal: done.signal, ref: false }).then(() => [
-    fail(`no answer after ${TIMEOUT_MS / 1000} s`, 'see what the machine is busy with: top, iotop, dmesg'),
+    fail(`no answer after ${TIMEOUT_MS / 1000} s`, 'see what keeps the machine busy: top, iotop, dmesg'),
   ]);
   late.catch(() => undefined);
   try {
     return await Promise.race([check(), late]);
   } catch (error) {
     const line = errorMessage(error).split('\n')[0] ?? '';
-    return [
-      fail(`this check could not be done: ${line}`, 'repair what the other lines name, then run the doctor again'),
-    ];
+    return [fail(`this check could not run: ${line}`, 'follow the other lines, then run the doctor again')];
   } finally {
     done.abort();
   }

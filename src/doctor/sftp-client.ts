@@ -1,4 +1,4 @@
-/** OpenSSH's own `sftp`, which logs in to our sshd as a customer would, and trusts our host keys only. */
+/** Runs OpenSSH's own `sftp`, which logs in to our sshd as a customer would, and trusts only our host keys. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../base/config.ts';
@@ -8,7 +8,7 @@ import { command } from './processes.ts';
 export interface SftpClient extends AsyncDisposable {
   /** The public half of a key pair made for this client. */
   readonly publicKey: string;
-  /** Uploads a small file, by password if one is given, else by key. Returns what went wrong, if anything did. */
+  /** Uploads a small file: by password if one is given, otherwise by key. Returns the error, if there was one. */
   put(name: string, password?: string): Promise<string | undefined>;
 }
 
@@ -45,14 +45,16 @@ export async function openSftpClient(config: Config, username: string): Promise<
         ['-F', '/dev/null', ...args, '-P', `${port}`, `${username}@127.0.0.1`],
         {
           cwd: folder,
-          // Not with -b, which forbids the password prompt.
+          // Commands come on standard input, since -b forbids the password prompt.
           input: `put content ${name}\n`,
           env: { SSH_ASKPASS: file('askpass'), SSH_ASKPASS_REQUIRE: 'force', SECRET: password },
         },
       );
       if (status === 0) return undefined;
-      const said = `${stdout}\n${stderr}`.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('sftp>'));
-      return said.join('; ') || `sftp ended with ${status}`;
+      const output = `${stdout}\n${stderr}`
+        .split('\n')
+        .filter((line) => line.trim() !== '' && !line.startsWith('sftp>'));
+      return output.join('; ') || `sftp ended with ${status}`;
     },
     async [Symbol.asyncDispose]() {
       rmSync(folder, { recursive: true, force: true });

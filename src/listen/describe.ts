@@ -1,15 +1,15 @@
-/** How `berth listen` shows a webhook: a few lines, safe on a terminal whatever the names hold. */
+/** Shows a webhook for `berth listen` in a few lines, which are safe on a terminal whatever the names hold. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { escaped } from '../base/terminal.ts';
 
-/** `unknown`: there is no secret to check with. */
+/** `unknown`: we have no secret to check the signature with. */
 export type SignatureVerdict = 'right' | 'wrong' | 'missing' | 'unknown';
 
 const VERDICTS: Record<SignatureVerdict, string> = {
   right: 'signature right',
-  wrong: 'signature WRONG: the body or the secret is another one',
+  wrong: 'signature WRONG: the body or the secret differs',
   missing: 'signature missing: there is no x-service-signature header',
-  unknown: 'signature not checked: no secret for this directory here; give it with --secret',
+  unknown: 'signature not checked: this machine has no secret for the directory; give it with --secret',
 };
 
 export interface ShownWebhook {
@@ -41,7 +41,7 @@ function content(body: Buffer): string {
   return `${bare(event)}: ${shown(filename)}, ${bare(size)} bytes\n  directory ${bare(directory)} (${bare(id)})${externally}`;
 }
 
-/** Undefined when the body is no JSON object. */
+/** Undefined when the body is not a JSON object. */
 export function fieldsOf(body: Buffer): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(body.toString());
@@ -51,12 +51,12 @@ export function fieldsOf(body: Buffer): Record<string, unknown> | undefined {
   }
 }
 
-/** Quoted, with every character escaped that could move the cursor, colour or reorder the line. */
+/** Quotes a value, and escapes every character that could move the cursor, or colour or reorder the line. */
 function shown(value: unknown): string {
   return escaped(JSON.stringify(value) ?? 'nothing');
 }
 
-/** Without the quotes where the text is plain. */
+/** Like `shown`, but without quotes if the text is plain. */
 function bare(value: unknown): string {
   return typeof value === 'string' && /^[\w.-]+$/.test(value) ? value : shown(value);
 }

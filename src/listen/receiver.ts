@@ -1,4 +1,4 @@
-/** A webhook receiver for trying things out, on loopback: shows each request, and answers as its options say. */
+/** A webhook receiver on loopback, for trying berth out: shows each request, and answers as its options say. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,19 +8,19 @@ import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
 import { verify } from '../webhooks/signature.ts';
 import { describeWebhook, fieldsOf, type SignatureVerdict } from './describe.ts';
 
-/** Far more than any webhook of berth's. */
+/** Far more than the body of any webhook of berth's. */
 const BODY_LIMIT = 1024 * 1024;
-/** Deliveries whose attempts are counted. */
+/** For how many deliveries the attempts are counted. */
 const REMEMBERED = 1000;
 
 export interface ListenOptions {
-  /** 0 for any free one. */
+  /** 0 for any free port. */
   readonly port: number;
   /** The status to answer with. */
   readonly status: number;
   /** How long to wait before the answer, in seconds. */
   readonly delay: number;
-  /** The webhook secret of a directory; undefined when it is not known here. */
+  /** The webhook secret of a directory; undefined when this machine does not know it. */
   readonly secretOf: (directoryId: string) => Promise<string | undefined>;
   readonly print: (text: string) => void;
 }

@@ -1,4 +1,4 @@
-/** The whole of `berth listen`: receives webhooks and shows them until a signal ends it. */
+/** Runs `berth listen`: receives webhooks and shows them until a signal ends it. */
 import { openDatabase } from '../db/open.ts';
 import { isMissing } from '../base/database-place.ts';
 import { listen } from './receiver.ts';
@@ -9,16 +9,16 @@ export interface ListenArguments {
   readonly fail: number;
   /** The wait before the answer, in seconds. */
   readonly delay: number;
-  /** To be used instead of the one in the database. */
+  /** Used instead of the one in the database. */
   readonly secret?: string;
 }
 
 export interface ListenWiring {
-  /** The file of the database in which secrets are looked up. */
+  /** The database in which secrets are looked up. */
   database(): string;
   /** Writes to standard output as it is. */
   stdout(text: string): void;
-  /** Resolves when it is to end, on SIGINT say. */
+  /** Resolves when it should end, for example on SIGINT. */
   stopped(): Promise<unknown>;
 }
 
@@ -34,7 +34,7 @@ export async function runListen(
   await listening.close();
 }
 
-/** A directory's webhook secret; undefined when there is no such directory, or no database, which is then not made. */
+/** A directory's webhook secret; undefined when there is no such directory or no database. Does not create the database. */
 export async function secretInDatabase(place: string, directoryId: string): Promise<string | undefined> {
   if (isMissing(place)) return undefined;
   const database = await openDatabase(place);

@@ -1,4 +1,4 @@
-/** Files that are checked before they are announced. Only a berth that checks any has these metrics. */
+/** Metrics of files that are checked before they are announced. They exist only with a checker. */
 import { type Kysely, sql } from 'kysely';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
@@ -16,22 +16,22 @@ export function checkMetrics(
   registry: Registry,
   { reads, clock }: CheckSources,
 ): (outcome: (typeof OUTCOMES)[number], seconds: number) => void {
-  const help = 'Checks of uploads by outcome; `unchecked`: announced without one.';
+  const help = 'Checks of uploads by outcome; `unchecked`: announced without a check.';
   const labelNames = ['outcome'];
   const checks = new Counter({ name: 'berth_checks_total', help, labelNames, registers: [registry] });
   const seconds = new Counter({
     name: 'berth_check_seconds_total',
-    help: 'How long checks of uploads took, together.',
+    help: 'The total time of checks of uploads.',
     registers: [registry],
   });
   for (const outcome of OUTCOMES) checks.inc({ outcome }, 0);
   const gauge = (name: string, about: string, read: () => Promise<number>): void =>
     scraped(registry, Gauge, { name, help: about }, () => read().catch(() => ({})));
-  gauge('berth_checking_files', 'Uploads that are not announced yet, since they are to be checked.', async () => {
+  gauge('berth_checking_files', 'Uploads that wait for their check.', async () => {
     const { count } = await checking(reads);
     return count;
   });
-  gauge('berth_checking_oldest_seconds', 'Since when the oldest of them waits; 0 without any.', async () => {
+  gauge('berth_checking_oldest_seconds', 'How long the oldest of them has waited; 0 without any.', async () => {
     const { oldest } = await checking(reads);
     return oldest === null ? 0 : Math.max(0, clock.now() - oldest) / 1_000_000;
   });
@@ -57,7 +57,7 @@ function checking(reads: Kysely<Tables>) {
     reads
       .selectFrom('files')
       .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min<number | null>('uploaded_at').as('oldest')])
-      // A literal in the text, or SQLite could not use the index of just these.
+      // A literal in the text, since SQLite could not use the partial index with a parameter.
       .where('state', '=', sql.lit('checking'))
       .executeTakeFirstOrThrow()
   );

@@ -1,4 +1,4 @@
-/** Metrics of the machine, read at each scrape: sshd, room on the disks, the certificate. */
+/** Metrics of the machine, read at each scrape: sshd, free space, the certificate. */
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
 import { type Micros, SECOND } from '../base/clock.ts';
@@ -8,13 +8,13 @@ import { scraped } from './scraped.ts';
 export interface MachineSources {
   /** Whether our sshd listens on its port. */
   readonly isSshdUp: () => boolean;
-  /** When the last backup was made; undefined when none was. */
+  /** When the last backup was made; undefined for never. */
   readonly lastBackup: () => Micros | undefined;
   readonly isJailDiskThere: () => boolean;
   readonly folders: { readonly jails: string; readonly state: string };
   /** The certificate in use; undefined behind a proxy. */
   readonly certificate: string | undefined;
-  /** Whether the files hold another one that cannot be used. */
+  /** Whether the configured files hold a certificate that cannot be used. */
   readonly isCertificateRefused: () => boolean;
 }
 
@@ -30,7 +30,7 @@ export function machineMetrics(
 
   const backup = {
     name: 'berth_backup_timestamp_seconds',
-    help: 'When the last backup was made here, in seconds since 1970; 0 when none was.',
+    help: 'When the last backup was made here, in seconds since 1970; 0 for never.',
   };
   scraped(registry, Gauge, backup, async () => (lastBackup() ?? 0) / SECOND);
 
@@ -40,7 +40,7 @@ export function machineMetrics(
   });
   const bytes = {
     name: 'berth_disk_free_bytes',
-    help: 'Free space where the files and the state are.',
+    help: 'Free space on the disks of the files and of the state.',
     label: 'folder',
   };
   scraped(
@@ -54,7 +54,7 @@ export function machineMetrics(
   );
   const share = {
     name: 'berth_disk_free_ratio',
-    help: 'Free share of the space or of the inodes there, whichever is less.',
+    help: 'Free share of their space or of their inodes, whichever is less.',
     label: 'folder',
   };
   scraped(
@@ -63,7 +63,7 @@ export function machineMetrics(
     share,
     perFolder(async (folder) => {
       const { bavail, blocks, ffree, files } = await statfs(folder);
-      // Some file systems have no fixed number of inodes, and say 0.
+      // Some file systems have no fixed number of inodes, and report 0.
       return Math.min(bavail / blocks, files === 0 ? 1 : ffree / files);
     }),
   );
@@ -71,12 +71,12 @@ export function machineMetrics(
   if (certificate === undefined) return;
   const refused = {
     name: 'berth_certificate_refused',
-    help: '1 while the certificate of the settings cannot be used, so that an older one is.',
+    help: '1 while the configured certificate cannot be used, and an older one is in use.',
   };
   scraped(registry, Gauge, refused, async () => Number(isCertificateRefused()));
   const expiry = {
     name: 'berth_certificate_expiry_timestamp_seconds',
-    help: "When the API's certificate ends, in seconds since 1970; 0 while there is none.",
+    help: "When the API's certificate expires, in seconds since 1970; 0 without one.",
   };
   scraped(registry, Gauge, expiry, async () => {
     const pem = await readFile(certificate).catch(() => undefined);

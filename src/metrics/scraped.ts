@@ -1,7 +1,7 @@
-/** A metric whose value is read at each scrape. */
+/** Makes a metric whose value is read at each scrape. */
 import type { Counter, CounterConfiguration, Gauge, GaugeConfiguration, Registry } from 'prom-client';
 
-/** A number, or one for each value of the metric's label; none for a number that is not known now. */
+/** A number, or one for each value of the metric's label. Empty when the number is unknown now. */
 export type Samples = number | Readonly<Record<string, number>>;
 
 export function scraped(
@@ -18,7 +18,7 @@ export function scraped(
     async collect() {
       const samples = await read();
       metric.reset();
-      if (label === '') metric.remove(); // its reset leaves a 0
+      if (label === '') metric.remove(); // reset leaves a 0
       if (typeof samples === 'number') metric.inc(samples);
       else for (const [value, sample] of Object.entries(samples)) metric.inc({ [label]: value }, sample);
     },

@@ -1,6 +1,5 @@
 /**
- * Serves `GET /metrics` on a listener of its own, by default on loopback only: plain HTTP without a key, for a Prometheus
- * on this machine. A port that is taken is reported and left alone, since berth works without its metrics.
+ * this machine. If the port is taken, it only logs that, since berth works without metrics.
  */
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
@@ -18,12 +17,12 @@ export interface MetricsServer {
 export interface MetricsServerOptions {
   readonly registry: Pick<Registry, 'metrics' | 'contentType'>;
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 for any free port. */
   readonly port: number;
   readonly log: Log;
 }
 
-/** Enough for a few scrapers; silent connections are soon closed. */
+/** Enough for a few scrapers. Silent connections are closed soon. */
 const LIMITS = { maxHeaderSize: 8192, headersTimeout: 5000, requestTimeout: 5000, keepAliveTimeout: 20_000 } as const;
 const MAX_CONNECTIONS = 20;
 
@@ -38,7 +37,7 @@ export async function startMetricsServer({ registry, host, port, log }: MetricsS
       (text) => answer(response, 200, text, registry.contentType),
       (error: unknown) => {
         log.error({ err: error }, 'cannot collect metrics');
-        answer(response, 500, 'Cannot collect metrics; the log says why\n');
+        answer(response, 500, 'Cannot collect metrics; see the log for the reason\n');
       },
     );
   });

@@ -1,4 +1,4 @@
-/** A registry and what fills it. Each part of berth gets the one function that it reports to, and nothing more. */
+/** Makes a registry and its metrics. Each part of berth gets only the function to which it reports. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Config } from '../base/config.ts';
 import type { Log } from '../base/log.ts';
@@ -18,9 +18,9 @@ export function createMetrics() {
     request: requestMetrics(registry),
     transfers: transferMetrics(registry),
     attempt: attemptMetrics(registry),
-    /** Adds those of the check, and gives what it reports to. Without a check there are none. */
+    /** Adds the metrics of the check, and returns the function to which it reports. */
     check: (sources: CheckSources) => checkMetrics(registry, sources),
-    /** Adds what a scrape looks at, and serves it all where the configuration says. Never rejects. */
+    /** Adds the metrics that scrapes read, and serves all where the configuration says. Never rejects. */
     async serve(
       sources: StateSources & MachineSources,
       { host, port }: Config['metrics'],

@@ -1,4 +1,4 @@
-/** The state of this process, read when a scrape asks: sessions, background loops, the event loop. */
+/** Metrics of this process's state, read at each scrape: sessions, background loops, the event loop. */
 import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, type Registry } from 'prom-client';
@@ -22,13 +22,15 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
     scraped(registry, Gauge, { name, help }, read);
   gauge('berth_sftp_sessions', 'Live SFTP sessions.', () => uploads().sessions);
   gauge('berth_transfer_log_up', '1 while the transfer log is read.', () => Number(uploads().transferLogRead));
-  gauge('berth_watcher_complete', '1 while every change on the disk is seen; 0 when slow scans stand in.', () =>
-    Number(uploads().watchesComplete),
+  gauge(
+    'berth_watcher_complete',
+    '1 while every directory is watched, except crowded ones; 0 when scans cover some instead.',
+    () => Number(uploads().watchesComplete),
   );
   databaseMetrics(registry, sources);
   const denied = {
     name: 'berth_logins_denied_total',
-    help: 'Logins with the right password or key that were refused for their number. Resets with the machine.',
+    help: 'Logins with the right password or key that exceeded max_connections. Resets when the machine restarts.',
     label: 'reason',
   };
   scraped(registry, Counter, denied, () => ({
@@ -36,13 +38,13 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
   }));
   const failures = {
     name: 'berth_background_failures_total',
-    help: 'Runs of background loops that failed and are tried again.',
+    help: 'Runs of background loops that failed and are retried.',
     label: 'loop',
   };
   scraped(registry, Counter, failures, () => Object.fromEntries(background.failures()));
 }
 
-/** Measures until it is disposed of. prom-client's own metric counts the whole interval, so small lags hardly show. */
+/** Measures until it is disposed of. prom-client's own metric counts the whole interval, in which small lags hardly show. */
 export function eventLoopLag(registry: Registry): Disposable {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
@@ -50,7 +52,7 @@ export function eventLoopLag(registry: Registry): Disposable {
   const late = (ns: number): number => (delay.count === 0 ? 0 : Math.max(0, ns / 1e6 - RESOLUTION_MS) / 1000);
   const lag = {
     name: 'berth_event_loop_lag_seconds',
-    help: 'How late the event loop was since the last scrape: median, 99th percentile and worst.',
+    help: 'The lag of the event loop since the last scrape: median, 99th percentile and worst.',
     // Not `quantile`, which belongs to summaries.
     label: 'percentile',
   };

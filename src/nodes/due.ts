@@ -1,4 +1,4 @@
-/** The changes that this node has to apply before anybody logs in. */
+/** Finds the changes that this node has to apply before anybody can log in. */
 import type { Kysely } from 'kysely';
 import type { Config } from '../base/config.ts';
 import type { Tables } from '../db/schema.ts';
@@ -7,9 +7,9 @@ import { leftoversOf } from './leftovers.ts';
 import { tombstonesIn } from './tombstones.ts';
 
 export interface Due {
-  /** Directories whose credentials have to be made to agree with their rows. */
+  /** Directories whose credentials have to match their rows again. */
   readonly rows: Awaited<ReturnType<typeof hostedUnapplied>>;
-  /** Users who have gone from here, whatever the rows say. */
+  /** Users that must not exist here any more, whatever the rows say. */
   readonly gone: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** The files of directories that are at home here. Those of others are on other machines, which nodes do not ask. */
+/** File operations, for directories that are at home here. The files of others are on other machines, which nodes do not contact. */
 import type { Kysely } from 'kysely';
 import type { Tables } from '../db/schema.ts';
 import { BerthError } from '../base/errors.ts';

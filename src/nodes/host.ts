@@ -1,9 +1,9 @@
 /**
- * The host of every directory, wherever it is at home: this machine follows a change of its own ones, and the home of any
- * other is asked to.
+ * Hosts every directory, wherever it is at home: this machine applies changes of its own directories, and sends a request to the home of
+ * any other.
  *
- * Promise: what a change made of a directory here is not undone by an earlier one. Changes of other nodes come by another
- * way than those of this one, so their order is not that of the commits.
+ * Promise: an earlier change of a directory never undoes a later one here. Changes made on other nodes arrive on another way than this
+ * node's own, so they may arrive out of the order of their commits.
  */
 import type { Kysely } from 'kysely';
 import { LRUCache } from 'lru-cache';
@@ -13,28 +13,27 @@ import type { DirectoryHost } from '../directories/host.ts';
 import type { Version } from '../directories/homes.ts';
 import type { Log } from '../base/log.ts';
 import type { MoveLock } from './move/move-lock.ts';
-import { quotaObstacleOf } from './quotas.ts';
 import type { Requests } from './requests.ts';
 import type { Tombstones } from './tombstones.ts';
 
 const LOST_DELETION =
-  'a directory that was deleted on this node is in the database again, which has lost that: nobody is let in; delete it ' +
-  'again (docs/many-machines.md)';
+  'a directory that was deleted on this node is in the database again, which has lost the deletion: nobody can log in to it; delete ' +
+  'it again (docs/many-machines.md)';
 
 export interface HostOfAllOptions {
   readonly here: string;
   readonly reads: Kysely<Tables>;
   readonly local: DirectoryHost;
-  readonly requests: Pick<Requests, 'ask'>;
+  readonly requests: Pick<Requests, 'send'>;
   readonly tombstones: Tombstones;
-  /** A directory that leaves is not opened again. */
+  /** Keeps a directory closed while it leaves. */
   readonly moveLock: Pick<MoveLock, 'pass' | 'isShut'>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export interface HostOfAll extends DirectoryHost {
-  /** Version numbers may repeat: a database that has lost its last commits numbers the next ones like them. */
+  /** Forgets all versions: a database that has lost its last commits gives out their numbers again. */
   forget(): void;
   /** From that version on, the directory is at home elsewhere. */
   departed(version: Version): void;
@@ -53,7 +52,7 @@ export function hostOfAll({
   /** The latest versions of directories that are at home here. */
   const latest = new LRUCache<string, number>({ max: 10_000 });
 
-  /** Does it unless a later version has come before. */
+  /** Applies a change, unless a later version came first. */
   async function inOrder({ id, version }: Version, follow: () => Promise<void>): Promise<void> {
     const before = latest.get(id);
     if (before !== undefined && before > version) return;
@@ -69,7 +68,7 @@ export function hostOfAll({
   return {
     ...local,
     async apply(directory, isNew = false) {
-      if (directory.node !== here) return requests.ask(directory, isNew);
+      if (directory.node !== here) return requests.send(directory, isNew);
       moveLock.pass(directory.id);
       if (!tombstones.has(directory.sftp_username)) {
         await inOrder(directory, () => local.apply(directory));
@@ -85,11 +84,11 @@ export function hostOfAll({
     isApplied: (directory) =>
       !tombstones.has(directory.sftp_username) && !moveLock.isShut(directory.id) && local.isApplied(directory),
     async remove(directory, isNew = false) {
-      if (directory.node !== here) return requests.ask(directory, isNew);
+      if (directory.node !== here) return requests.send(directory, isNew);
       await inOrder(directory, () => local.remove(directory));
       await tombstones.add(directory.sftp_username);
     },
-    // Elsewhere these follow from the change itself.
+    // On other nodes these follow from the change itself.
     async shutOut(directory) {
       if (directory.node === here) await local.shutOut(directory);
     },
@@ -99,4 +98,23 @@ export function hostOfAll({
     forget: () => latest.clear(),
     departed: ({ id, version }) => void latest.set(id, version),
   };
+}
+
+/** Records whether quotas can be set on a node, which only its own kernel knows, when the node joins. */
+export async function recordQuotaObstacle(
+  db: Kysely<Tables>,
+  node: string,
+  obstacle: string | undefined,
+): Promise<void> {
+  await db
+    .updateTable('nodes')
+    .set({ quota_obstacle: obstacle ?? null })
+    .where('name', '=', node)
+    .execute();
+}
+
+/** The obstacle that the node has recorded, with the node's name; undefined for none. */
+async function quotaObstacleOf(reads: Kysely<Tables>, node: string): Promise<string | undefined> {
+  const row = await reads.selectFrom('nodes').select('quota_obstacle').where('name', '=', node).executeTakeFirst();
+  return row?.quota_obstacle ? `${row.quota_obstacle} (on the node ${node})` : undefined;
 }

@@ -1,11 +1,11 @@
-/** How a node stops getting directories, and leaves for good. PostgreSQL only. */
+/** Stops giving a node directories, and removes it for good. PostgreSQL only. */
 import type { Kysely, Transaction } from 'kysely';
 import { serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
 import { OperatorError } from '../base/errors.ts';
 import { isLive } from './live.ts';
 
-/** From now on it gets no new directories, or gets them again. Repeatable. @throws {OperatorError} when it is unknown. */
+/** Stops or resumes giving a node new directories. Repeatable. @throws {OperatorError} when the node is unknown. */
 export async function drainNode(db: Kysely<Tables>, name: string, isDrained: boolean): Promise<void> {
   const found = await db
     .updateTable('nodes')
@@ -16,7 +16,7 @@ export async function drainNode(db: Kysely<Tables>, name: string, isDrained: boo
   if (!found) throw unknownNode(name);
 }
 
-/** @throws {OperatorError} when it is unknown, or live, or directories are at home there. */
+/** @throws {OperatorError} when the node is unknown or live, or has directories. */
 export function removeNode(db: Kysely<Tables>, name: string): Promise<void> {
   return db.transaction().execute(async (tx) => {
     const found = await tx
@@ -33,8 +33,8 @@ export function removeNode(db: Kysely<Tables>, name: string): Promise<void> {
       .where('deleted_at', 'is', null)
       .executeTakeFirstOrThrow();
     if (count > 0) {
-      const [directories, are] = count === 1 ? ['directory', 'is'] : ['directories', 'are'];
-      throw new OperatorError(`${count} ${directories} ${are} at home on ${name}: nothing has changed`);
+      const directories = count === 1 ? 'directory is' : 'directories are';
+      throw new OperatorError(`${count} ${directories} at home on ${name}: nothing has changed`);
     }
     if (found.is_live) throw new OperatorError(`berth runs on ${name}: stop it there first; nothing has changed`);
     await handOver(tx, name);
@@ -43,7 +43,7 @@ export function removeNode(db: Kysely<Tables>, name: string): Promise<void> {
   });
 }
 
-/** Some other node removes the rows of deleted directories. */
+/** Gives the deleted directories to some other node, which removes their rows. */
 async function handOver(tx: Transaction<Tables>, name: string): Promise<void> {
   const heir = await tx.selectFrom('nodes').select('name').where('name', '<>', name).limit(1).executeTakeFirst();
   if (heir) await tx.updateTable('directories').set({ node: heir.name }).where('node', '=', name).execute();

@@ -16,7 +16,7 @@ export function leftoversOf(reads: Kysely<Tables>, node: string) {
       .selectFrom('leftovers')
       .select(['directory_id as id', 'sftp_username', 'uid', 'node'])
       .where('leftovers.node', '=', node)
-      // It may have come back.
+      // Unless the directory has returned.
       .where(({ not, exists, selectFrom }) =>
         not(
           exists(
@@ -31,7 +31,7 @@ export function leftoversOf(reads: Kysely<Tables>, node: string) {
   );
 }
 
-/** Removes them, then what says so once no power cut can bring them back. Repeatable. */
+/** Removes the remains, then their rows once no power cut can bring the remains back. Repeatable. */
 export async function removeLeftovers({ db, reads, here, host }: LeftoversOptions): Promise<void> {
   const left = await leftoversOf(reads, here);
   if (left.length === 0) return;

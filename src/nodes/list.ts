@@ -1,4 +1,4 @@
-/** All nodes as an operator sees them. */
+/** Lists all nodes for an operator. */
 import type { Kysely } from 'kysely';
 import type { Micros } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
@@ -11,11 +11,11 @@ export interface ListedNode {
   /** Its BERTH_API_URL. */
   readonly api_url: string | null;
   readonly state: 'live' | 'away' | 'drained';
-  /** At home there. */
+  /** The number of directories that are at home there. */
   readonly directories: number;
-  /** Theirs. */
+  /** The storage of these directories. */
   readonly storage_bytes: number;
-  /** On the disk of the jails, when it was seen. */
+  /** Free space on the disk of the jails, as last reported. */
   readonly free_bytes: number;
   readonly seen_at: Micros;
 }

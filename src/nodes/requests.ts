@@ -1,6 +1,6 @@
 /**
- * Asks the home of a directory to follow a change, and waits until it has. The mark in the database is the request
- * (`directories/unapplied.ts`), and its `done` the answer; what nodes say to each other only saves time.
+ * Sends requests to a directory's home to apply a change, and waits until it has. The mark in the database is the request
+ * (`directories/unapplied.ts`), and its `done` the answer. Messages between nodes only save time.
  */
 import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
@@ -11,15 +11,15 @@ import { BerthError } from '../base/errors.ts';
 import { isLive } from './live.ts';
 import type { NodeSession } from './session.ts';
 
-/** Said to a home, with the directory's id. */
+/** The message to a home that it has to apply something, with the directory's id. */
 const APPLY = 'apply';
-/** Said to all when a home has applied something, with the directory's id. */
+/** The message to all nodes that a home has applied something, with the directory's id. */
 const APPLIED = 'applied';
 
-/** How long a home may take; a new directory can go elsewhere instead. */
+/** How long a home may take. A new directory can have another home instead. */
 const TIMEOUT_MS = 9000;
 const NEW_TIMEOUT_MS = 3000;
-/** How often the database is polled: a notification may be lost. */
+/** How often the database is polled, since a message may be lost. */
 const POLL_MS = 200;
 
 export interface Request extends Version {
@@ -28,20 +28,20 @@ export interface Request extends Version {
 
 export interface Requests {
   /**
-   * Resolves once the home has followed this version, or a later one.
-   * @param isNew whether nobody knows of the directory yet: then a home that is away is not waited for.
-   * @throws {BerthError} `home_unavailable`: the change stays wanted.
+   * Resolves once the home has applied this version, or a later one.
+   * @param isNew whether the directory was created just now: then this does not wait for a home that is away.
+   * @throws {BerthError} `home_unavailable`. The change is then applied later.
    */
-  ask(request: Request, isNew: boolean): Promise<void>;
+  send(request: Request, isNew: boolean): Promise<void>;
   applied(id: string): Promise<void>;
-  /** Takes a message to this node. */
-  heard(message: string): void;
+  /** Handles a message to this node. */
+  onMessage(message: string): void;
 }
 
 export interface RequestsOptions {
   readonly reads: Kysely<Tables>;
-  readonly session: Pick<NodeSession, 'tell' | 'tellAll'>;
-  /** Called when this node has to follow a change of that directory. */
+  readonly session: Pick<NodeSession, 'notify' | 'notifyAll'>;
+  /** Called when this node has to apply a change of that directory. */
   apply(id: string): void;
 }
 
@@ -57,7 +57,7 @@ export function createRequests({ reads, session, apply }: RequestsOptions): Requ
   /** Waiting callers by directory id. */
   const waiting = new Map<string, Set<() => void>>();
 
-  /** Resolves when the home has said something, or after a while. */
+  /** Resolves when the home has sent a message, or after a while. */
   async function answer(id: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const ofSame = waiting.get(id) ?? new Set();
@@ -68,21 +68,21 @@ export function createRequests({ reads, session, apply }: RequestsOptions): Requ
   }
 
   return {
-    async ask({ id, node, version }, isNew) {
+    async send({ id, node, version }, isNew) {
       const over = performance.now() + (isNew ? NEW_TIMEOUT_MS : TIMEOUT_MS);
-      const said = session.tell(node, `${APPLY} ${id}`).catch(() => undefined);
+      const sent = session.notify(node, `${APPLY} ${id}`).catch(() => undefined);
       while (performance.now() < over) {
         await answer(id);
-        await said;
+        await sent;
         const found = await state.first(reads, { id });
-        // Its row goes after its jail, and its mark when no power cut can undo what was applied.
+        // The row is removed after the jail, and the mark once no power cut can undo the change.
         if (!found || found.done === null || found.done >= version) return;
         if (isNew && !found.is_live) break;
       }
       throw away(node);
     },
-    applied: (id) => session.tellAll(`${APPLIED} ${id}`),
-    heard(message) {
+    applied: (id) => session.notifyAll(`${APPLIED} ${id}`),
+    onMessage(message) {
       const [what, id = ''] = message.split(' ');
       if (what === APPLY) apply(id);
       else if (what === APPLIED) waiting.get(id)?.forEach((resolve) => resolve());
@@ -93,6 +93,6 @@ export function createRequests({ reads, session, apply }: RequestsOptions): Requ
 function away(node: string): BerthError {
   return new BerthError(
     'home_unavailable',
-    `${node}, where this directory is at home, does not answer; the change is applied when it is back`,
+    `${node}, where this directory is at home, does not answer; it applies the change when it is back`,
   );
 }

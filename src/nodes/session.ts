@@ -1,6 +1,6 @@
 /**
- * This machine among the nodes: its name is its own, it says each second that it lives, and it hears what others ask of it.
- * Cut off from the database it keeps trying, and reports its return to the listener, which may have missed messages.
+ * Makes this machine one of the nodes: it holds its name, reports each second, and receives messages from other nodes. While it is cut
+ * off from the database it keeps trying. Its return is reported to the listener, which may have missed messages.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -23,15 +23,15 @@ import { isSilent, lockOf } from './live.ts';
 const BEAT_MS = 1000;
 const RETRY_MS = 500;
 
-/** How long another process of that name may take to end. */
+/** How long another process with the same name may take to end. */
 const TAKEOVER_TIMEOUT_MS = 8000;
 
-/** The channel of what concerns all nodes. */
+/** The channel of messages to all nodes. */
 const ALL = 'berth nodes';
 
 const NEW_HISTORY =
-  'the database goes on from another point than it was at, as after a failover or a restore: changes that were answered ' +
-  'before may be lost; directories deleted on this node stay closed (docs/many-machines.md)';
+  'the database has another history than before, for example after a failover or a restore: confirmed changes may be lost; ' +
+  'directories deleted on this node stay closed (docs/many-machines.md)';
 
 export interface NodeSessionOptions {
   readonly config: Pick<Config, 'database' | 'node' | 'apiUrl' | 'sftp' | 'jailDir' | 'stateDir'>;
@@ -41,21 +41,21 @@ export interface NodeSessionOptions {
 }
 
 export interface Listener {
-  heard(message: string): void;
-  /** Called when this node has joined the others, at first or again. */
-  joined(): void;
+  onMessage(message: string): void;
+  /** Called when this node has joined the others, for the first time or again. */
+  onJoined(): void;
 }
 
 export interface NodeSession {
-  /** Says something to one node. It may be lost. */
-  tell(node: string, message: string): Promise<void>;
-  /** The same to all of them. */
-  tellAll(message: string): Promise<void>;
-  /** Whether it has no connection to the database. */
+  /** Sends a message to one node. It may be lost. */
+  notify(node: string, message: string): Promise<void>;
+  /** Sends a message to all nodes. It may be lost. */
+  notifyAll(message: string): Promise<void>;
+  /** Whether this node has no connection to the database. */
   isCutOff(): boolean;
-  /** Its connection, for what need not survive a crash of the server. @throws while it is cut off. */
+  /** This node's connection, for rows that need not survive a crash of the server. @throws while it is cut off. */
   db(): Kysely<Tables>;
-  /** From then on it counts as live. */
+  /** Makes this node live. */
   begin(listener: Listener): Promise<void>;
   close(): Promise<void>;
 }
@@ -66,20 +66,20 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   let listener: Listener | undefined;
   let session: DatabaseSession | undefined;
 
-  /** Undefined while another process has the name. */
+  /** Undefined while another process holds the name. */
   async function enter(): Promise<DatabaseSession | undefined> {
     const lock = lockOf(node);
     const opened = await openDatabaseSession(config.database, {
       name: lock,
       lock,
       channels: [channelOf(node), ALL],
-      heard: (_channel, message) => listener?.heard(message),
-      lost() {
+      onMessage: (_channel, message) => listener?.onMessage(message),
+      onLost() {
         session = undefined;
         log.warn('the connection to the database is lost');
       },
     });
-    // A process that was cut off holds it until the server misses it.
+    // The server keeps the lock of a process that is cut off until it notices that.
     if (!opened && (await isSilent(reads, node))) await endHolder(reads, lock);
     try {
       if (opened) await compareHistory(opened.db);
@@ -93,7 +93,7 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   async function beat(): Promise<void> {
     const isNew = session === undefined;
     const entered = (session ??= await enter());
-    if (!entered) throw new Error(`another process is the node ${node}`);
+    if (!entered) throw new Error(`another process has the name of the node ${node}`);
     const { bavail, bsize } = await statfs(jailDir);
     const addresses = { api_url: apiUrl ?? null, sftp_host: sftp.host, sftp_port: sftp.port };
     const row = { ...addresses, free_bytes: bavail * bsize, seen_at: serverTime };
@@ -102,12 +102,13 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
       .values({ name: node, inserted_at: serverTime, ...row })
       .onConflict((conflict) => conflict.column('name').doUpdateSet(row))
       .execute();
-    if (isNew) listener?.joined();
+    if (isNew) listener?.onJoined();
   }
 
-  /** Tells when the database is not the one of before: what was committed last may be lost. */
+  /** Logs an error when the database has another history than before: its latest commits may be lost. */
   async function compareHistory(db: Kysely<Tables>): Promise<void> {
-    const [file, is] = [join(stateDir, 'database-history'), await historyOf(db)];
+    const file = join(stateDir, 'database-history');
+    const is = await historyOf(db);
     const was = isThere(file) ? readFileSync(file, 'utf8') : is;
     if (was !== is) log.error({ was, is }, NEW_HISTORY);
     replaceFile(file, is, 0o600);
@@ -127,12 +128,12 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   return {
     isCutOff: () => session === undefined,
     db: () => opened().db,
-    tell: async (to, message) => opened().say(channelOf(to), message),
-    tellAll: async (message) => opened().say(ALL, message),
+    notify: async (to, message) => opened().notify(channelOf(to), message),
+    notifyAll: async (message) => opened().notify(ALL, message),
     async begin(given) {
       listener = given;
       await beat();
-      listener.joined();
+      listener.onJoined();
       let isCutOff = false;
       heart = background.start('node', { every: BEAT_MS }, async () => {
         try {
@@ -157,11 +158,11 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   };
 }
 
-/** A name for LISTEN has 63 bytes at most, as much as that of a node alone. */
+/** The name of a node's channel. PostgreSQL allows 63 bytes, as many as a node's name alone may have. */
 function channelOf(node: string): string {
   return `berth ${createHash('sha256').update(node).digest('hex').slice(0, 32)}`;
 }
 
 function taken(node: string): OperatorError {
-  return new OperatorError(`another machine is the node ${node}: give this one a BERTH_NODE of its own`);
+  return new OperatorError(`another machine is the node ${node}: set another BERTH_NODE here`);
 }

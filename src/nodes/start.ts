@@ -1,4 +1,4 @@
-/** This machine among the nodes that share a PostgreSQL. With SQLite none of it runs. */
+/** Makes this machine one of the nodes that share a PostgreSQL database. None of this runs with SQLite. */
 import type { Kysely } from 'kysely';
 import type { Background, Loop } from '../base/background.ts';
 import type { Clock } from '../base/clock.ts';
@@ -10,21 +10,20 @@ import type { Log } from '../base/log.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import type { DirectoryFiles } from '../files/directory-files.ts';
 import { filesHere } from './files.ts';
-import { type HostOfAll, hostOfAll } from './host.ts';
+import { type HostOfAll, hostOfAll, recordQuotaObstacle } from './host.ts';
 import { removeLeftovers } from './leftovers.ts';
 import { chooseHome } from './live.ts';
-import { removeAbandoned } from './move/abandoned.ts';
-import { departures, type Depart, type Leave } from './move/departure.ts';
+import { removeAbandoned } from './move/receive.ts';
+import { type Depart, departures, type Leave } from './move/departure.ts';
 import { createMoveLock } from './move/move-lock.ts';
 import type { Moved } from './move/rehome.ts';
-import { sayQuotaObstacle } from './quotas.ts';
 import { createRequests } from './requests.ts';
 import { openNodeSession } from './session.ts';
 import { tombstonesIn } from './tombstones.ts';
 
-/** How often what has gone to other nodes is removed. */
+/** How often the remains of directories that have moved away are removed. */
 const LEFTOVERS_MS = 5000;
-/** How often files are looked for whose directories did not come. */
+/** How often files of abandoned moves are searched for. */
 const ABANDONED_MS = 3_600_000;
 
 export interface NodesOptions {
@@ -36,29 +35,29 @@ export interface NodesOptions {
   readonly log: Log;
 }
 
-/** How a home follows changes. */
+/** Applies changes on a directory's home. */
 export interface Following {
-  /** One directory has changed. */
+  /** Applies the changes of one directory. */
   apply(id: string): Promise<unknown>;
-  /** Any may have: this node was away. */
+  /** Applies all changes, since this node was away. */
   applyAll(): Promise<unknown>;
 }
 
 export interface Nodes {
   readonly homes: Homes;
-  /** The host of all directories, from that of this machine. */
+  /** The host of all directories, built on the host of this machine. */
   hostOf(local: DirectoryHost): DirectoryHost;
-  /** The files of directories that are at home here. */
+  /** File operations on directories that are at home here. */
   filesOf(own: DirectoryFiles): DirectoryFiles;
-  /** Whether a directory is on its way to another node: nothing of it may be changed. */
+  /** Whether a directory is moving to another node, so that nothing may change it. */
   isShut(directoryId: string): boolean;
-  /** Runs what changes one that is not. @throws {BerthError} `home_unavailable`. */
+  /** Runs a change of a directory that is not moving. @throws {BerthError} `home_unavailable`. */
   through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
-  /** How directories leave this node. */
+  /** Makes directories leave this node. */
   departures(leave: Leave): Depart;
-  /** Whether nothing can be asked of the database. */
+  /** Whether this node has no connection to the database. */
   isCutOff(): boolean;
-  /** From then on this node is live, and follows what others change. */
+  /** Makes this node live, and applies changes made on other nodes. */
   begin(following: Following): Promise<void>;
   close(): Promise<void>;
 }
@@ -75,18 +74,18 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
   const moveLock = createMoveLock();
   const arrivals = { reads, here, paths: pathsOf(config) };
   const abandoned = background.start('abandoned-moves', { every: ABANDONED_MS }, () => removeAbandoned(arrivals));
-  const failed = (error: unknown): void => log.error({ err: error }, 'could not follow a change, will try again');
+  const failed = (error: unknown): void => log.error({ err: error }, 'could not apply a change, and will retry');
   const apply = async (id: string): Promise<void> => void (await following?.apply(id));
   const requests = createRequests({ reads, session, apply: (id) => void apply(id).catch(failed) });
 
   async function gone(moved: Moved): Promise<void> {
     host?.departed(moved);
     void leftovers?.run();
-    await requests.ask(moved, false);
+    await requests.send(moved, false);
   }
 
-  async function sayObstacle(): Promise<void> {
-    if (host) await sayQuotaObstacle(session.db(), here, await host.quotaObstacle({ node: here }));
+  async function recordObstacle(): Promise<void> {
+    if (host) await recordQuotaObstacle(session.db(), here, await host.quotaObstacle({ node: here }));
   }
 
   return {
@@ -117,11 +116,11 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     async begin(given) {
       following = given;
       await session.begin({
-        heard: requests.heard,
-        joined() {
+        onMessage: requests.onMessage,
+        onJoined() {
           host?.forget();
           given.applyAll().catch(failed);
-          sayObstacle().catch(failed);
+          recordObstacle().catch(failed);
         },
       });
     },

@@ -1,6 +1,6 @@
 /**
- * The users whose directories were deleted on this node, each an empty file. No username is given twice, so none of them
- * logs in again, not even when the database has lost the deletion: after a failover to a standby that lagged, say.
+ * The users whose directories were deleted on this node, an empty file for each. No username is given out twice, so none of them can
+ * ever log in again, even if the database has lost the deletion, for example by a failover to a standby that lagged.
  */
 import { mkdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';

@@ -1,7 +1,7 @@
 /**
- * A directory's history, newest first and page by page: the same as `berth explain` prints at once, with each webhook as one
- * line. A page reads a page's worth of rows from each history, by index. It reads sshd's log only where nothing follows that
- * log, for the time that the page covers.
+ * A directory's history, newest first and page by page. It has the same entries as `berth explain`, but one line for each webhook. A
+ * page reads a page's worth of rows from each history, by index. Only when nothing follows sshd's log does it read that log, for the
+ * time that the page covers.
  */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../base/clock.ts';
@@ -23,7 +23,7 @@ export const TOPICS = {
 
 export type Topic = keyof typeof TOPICS;
 
-/** Where a page begins: `skip` entries of that moment are on the pages before it. */
+/** Where a page begins: at that moment, without the first `skip` entries, which are on the pages before. */
 export interface Place {
   readonly at: Micros;
   readonly skip: number;
@@ -32,7 +32,7 @@ export interface Place {
 export interface ActivityPage {
   readonly happenings: readonly Happening[];
   readonly next: Place | undefined;
-  /** Why no login of sshd's log is there. */
+  /** Why sshd's log contributes no logins. */
   readonly missing: Logins['missing'];
 }
 
@@ -43,17 +43,17 @@ export interface ActivityOptions {
   readonly limit: number;
 }
 
-/** Rows of the transfers that are looked through for one page, since their index does not tell sessions from files. */
-const LOOKED_THROUGH = 1000;
+/** How many rows of the transfers one page searches, since their index does not separate sessions from files. */
+const MAX_SEARCHED = 1000;
 
-/** How far sshd's log is searched when nothing else tells how far a page goes back; and how long it may take, in ms. */
+/** How far sshd's log is searched when no other entry limits the page, and how long that may take. */
 const LOG_SPAN = 30 * DAY;
 const LOG_TIMEOUT_MS = 3000;
-/** Readings of it at once, and lines that tell of one login, at most. */
-const LOG_READINGS = 2;
+/** The most simultaneous readings of the log, and the most lines about one login. */
+const MAX_READINGS = 2;
 const LINES_A_LOGIN = 5;
-/** How long a machine without a log is believed to have none. */
-const SOUGHT_AGAIN_MS = 60_000;
+/** How long before a missing log is searched for again. */
+const MISSING_LOG_MS = 60_000;
 
 export type Activity = (options: ActivityOptions) => Promise<ActivityPage>;
 
@@ -64,20 +64,21 @@ export interface ActivitySources {
 }
 
 export function createActivity({ reads, log, loginLog }: ActivitySources): Activity {
-  let underWay = 0;
-  let soughtAgainAt = 0;
+  let readings = 0;
+  let searchAgainAt = 0;
 
-  /** Each reading of the journal is a process or two, one of a file up to 16 MiB. */
+  /** Each reading of the journal starts a process or two; one of a file reads up to 16 MiB. */
   async function fromLog(username: string, span: LogSpan): Promise<Logins> {
-    if (performance.now() < soughtAgainAt) return { logins: [], missing: 'no log', forged: 0 };
-    if (underWay >= LOG_READINGS) return { logins: [], missing: new Error('others read it'), forged: 0 };
-    underWay += 1;
+    if (performance.now() < searchAgainAt) return { logins: [], missing: 'no log', forged: 0 };
+    if (readings >= MAX_READINGS)
+      return { logins: [], missing: new Error('the log is being read for others'), forged: 0 };
+    readings += 1;
     try {
       const found = await loginsOf(log, username, span);
-      if (found.missing === 'no log') soughtAgainAt = performance.now() + SOUGHT_AGAIN_MS;
+      if (found.missing === 'no log') searchAgainAt = performance.now() + MISSING_LOG_MS;
       return found;
     } finally {
-      underWay -= 1;
+      readings -= 1;
     }
   }
 
@@ -100,7 +101,7 @@ export function createActivity({ reads, log, loginLog }: ActivitySources): Activ
   return async ({ directory, topic, from, limit }) => {
     const kinds: ReadonlySet<Happening['kind']> = new Set(topic ? TOPICS[topic] : Object.values(TOPICS).flat());
     const end = from.skip + limit;
-    const most = topic === 'logins' || topic === 'files' ? from.skip + LOOKED_THROUGH : end + 1;
+    const most = topic === 'logins' || topic === 'files' ? from.skip + MAX_SEARCHED : end + 1;
     const span = { directory: directory.id, until: from.at, limit: most };
     const read = (await historyOf(reads, kinds, span)).slice(0, most);
     const known = read.filter(({ kind }) => kinds.has(kind));
@@ -110,7 +111,7 @@ export function createActivity({ reads, log, loginLog }: ActivitySources): Activ
           since: (known[end - 1] ?? furthest)?.at ?? from.at - LOG_SPAN,
           until: from.at,
           limit: end * LINES_A_LOGIN,
-          patience: LOG_TIMEOUT_MS,
+          timeoutMs: LOG_TIMEOUT_MS,
         })
       : { logins: [], missing: undefined };
     const found = newestFirst([...known, ...logins]);
@@ -121,7 +122,7 @@ export function createActivity({ reads, log, loginLog }: ActivitySources): Activ
   };
 }
 
-/** The newest first; at the same moment always in the same order. */
+/** Newest first. Entries of the same moment are always in the same order. */
 async function historyOf(
   reads: Kysely<Tables>,
   kinds: ReadonlySet<Happening['kind']>,
@@ -157,7 +158,7 @@ const OUTCOMES: Readonly<Record<DeliveryState, string>> = {
 
 function ofWebhook(row: DeliveryRow): Happening {
   const { state, attempts, status, error } = row;
-  const said = error ?? (status === null ? 'no answer' : `answered ${status}`);
-  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}, ${said}`;
+  const outcome = error ?? (status === null ? 'no answer' : `answered ${status}`);
+  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}, ${outcome}`;
   return { at: row.inserted_at, kind: 'webhook', address: null, text: `${aboutOf(row)}: ${OUTCOMES[state]}${tries}` };
 }

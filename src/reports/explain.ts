@@ -1,11 +1,11 @@
-/** `berth explain`: all that is known of one customer's directory, in one line each. */
+/** `berth explain`: everything that is known about one customer's directory, in one line each. */
 import { formatMicros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { partialFiles, reasonOf } from '../files/partial.ts';
-import { directoriesNamed } from './named.ts';
+import { directoryKnown, type Known } from './named.ts';
 import type { SshdLog } from './sshd-log.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
@@ -20,15 +20,7 @@ export interface Explained {
   readonly notes: readonly string[];
 }
 
-export interface Known {
-  readonly id: string;
-  readonly sftp_username: string;
-  readonly account_id: string;
-  /** Null for one that was deleted. */
-  readonly name: string | null;
-}
-
-/** @throws {OperatorError} when nothing is known by that name, or several are. */
+/** @throws {OperatorError} when no directory has that name, or several have it. */
 export async function explain(
   { database, log }: { readonly database: Database; readonly log: SshdLog },
   name: string,
@@ -39,12 +31,12 @@ export async function explain(
   const { id, sftp_username: username } = directory;
   const found = await loginsOf(log, username, { since });
   const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...found.logins]);
-  const notes = all.length > limit ? [`older ones are left out: --limit ${limit}`] : [];
+  const notes = all.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   const partial = await partialNotes(database, id);
   return { directory, happenings: all.slice(-limit), notes: [...notes, ...partial, ...noteOf(found)] };
 }
 
-/** The files that are there, but are no uploads, and why. */
+/** Notes on files that are on the disk but are not uploads, with the reasons. */
 async function partialNotes({ reads }: Database, directory: string): Promise<string[]> {
   const files = await partialFiles(reads, { directories: [directory], limit: PARTIAL_FILES + 1 });
   const notes = files.slice(0, PARTIAL_FILES).map((file) => {
@@ -78,35 +70,14 @@ async function explainUnknown(
 }
 
 function fromLog(found: Logins, limit: number): Explained {
-  const notes = found.logins.length > limit ? [`older ones are left out: --limit ${limit}`] : [];
+  const notes = found.logins.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   return { directory: null, happenings: found.logins.slice(-limit), notes: [...notes, ...noteOf(found)] };
-}
-
-/** A live directory by any of its names, or one that has gone by its id or username. */
-export async function directoryKnown(database: Database, name: string): Promise<Known | undefined> {
-  const [live, ...others] = await directoriesNamed(database, name);
-  const shown = JSON.stringify(name);
-  if (others.length > 0)
-    throw new OperatorError(`${others.length + 1} directories are called ${shown}: name one by its id or username`);
-  return live ?? fromHistory(database, name);
-}
-
-async function fromHistory({ db }: Database, name: string): Promise<Known | undefined> {
-  for (const table of ['audit', 'transfers'] as const) {
-    const row = await db
-      .selectFrom(table)
-      .select(['directory_id as id', 'username as sftp_username', 'account_id'])
-      .where((eb) => eb.or([eb('directory_id', '=', name), eb('username', '=', name)]))
-      .orderBy('at', 'desc')
-      .executeTakeFirst();
-    if (row) return { ...row, name: null };
-  }
-  return undefined;
 }
 
 /** A note on missing logins, with the reason. */
 function noteOf({ missing, forged }: Logins): string[] {
-  if (missing === 'no log') return ["refused logins are missing: sshd's log is in no journal here, and in no file"];
+  if (missing === 'no log')
+    return ["refused logins are missing: sshd's log is neither in the journal nor in a file here"];
   if (missing) return [`refused logins are missing: ${missing.message}`];
-  return forged === 0 ? [] : [`left out: ${forged} connections that wrote lines of their own into sshd's log`];
+  return forged === 0 ? [] : [`left out: ${forged} connections that forged lines in sshd's log`];
 }

@@ -1,4 +1,4 @@
-/** sshd's log in systemd's journal, read by journalctl. */
+/** Reads sshd's log from systemd's journal, with journalctl. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
@@ -9,13 +9,13 @@ import type { LogLine, LogSpan, SshdLog } from './sshd-log.ts';
 
 const UNIT = '_SYSTEMD_UNIT=berth-sshd.service';
 
-/** Processes that are asked for at once: what fits into a command line. */
+/** How many processes one query names: what fits into a command line. */
 const BATCH = 500;
 
-async function linesNaming(what: string, { since, until, limit, patience }: LogSpan): Promise<LogLine[] | undefined> {
-  const entries = (args: readonly string[]) => entriesOf(args, patience);
+async function linesNaming(what: string, { since, until, limit, timeoutMs }: LogSpan): Promise<LogLine[] | undefined> {
+  const entries = (args: readonly string[]) => entriesOf(args, timeoutMs);
   if ((await entries(['--lines=1', UNIT])).length === 0) return undefined;
-  // Two steps, since what a process wrote beside such a line tells whether to believe it (`sshd-log.ts`).
+  // Two steps, since the other lines of a process show whether to believe a line (`sshd-log.ts`).
   const from = [`--since=@${Math.floor(since / SECOND)}`];
   const most = limit === undefined ? [] : [`--lines=${limit}`];
   const to = until === undefined ? [] : [`--until=@${Math.ceil(until / SECOND)}`];
@@ -39,7 +39,7 @@ async function linesNaming(what: string, { since, until, limit, patience }: LogS
 async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
   const args = ['--follow', '--no-tail', `--since=@${Math.floor(since / SECOND)}`, UNIT];
   const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'ignore'], signal });
-  // There is no journalctl, or it was ended.
+  // Ignores that there is no journalctl, or that it was ended.
   child.on('error', () => undefined);
   try {
     for await (const line of createInterface({ input: child.stdout })) yield entryOf(line);
@@ -57,13 +57,13 @@ async function entriesOf(args: readonly string[], timeout: number | undefined): 
   try {
     const complaint = text(child.stderr);
     const [lines] = await Promise.all([linesOf(createInterface({ input: child.stdout })), once(child, 'close')]);
-    const said = (await complaint).trim();
+    const message = (await complaint).trim();
     if (child.signalCode !== null) throw new Error('journalctl took too long');
-    // When --grep finds nothing the status is 1, without output.
-    if (child.exitCode !== 0 && said !== '') throw new Error(`journalctl: ${said.split('\n')[0]}`);
+    // When --grep finds nothing, the status is 1 and there is no output.
+    if (child.exitCode !== 0 && message !== '') throw new Error(`journalctl: ${message.split('\n')[0]}`);
     return lines;
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') return []; // no systemd
+    if (errorCode(error) === 'ENOENT') return []; // without systemd
     throw error;
   }
 }
@@ -75,7 +75,7 @@ async function linesOf(output: AsyncIterable<string>): Promise<LogLine[]> {
 }
 
 interface JournalEntry {
-  /** Numbers where bytes cannot be printed (systemd's JOURNAL_EXPORT_FORMATS). */
+  /** An array of numbers if the bytes are not printable (systemd's JOURNAL_EXPORT_FORMATS). */
   readonly MESSAGE?: string | readonly number[] | null;
   readonly _PID?: string;
   readonly _TRANSPORT?: string;

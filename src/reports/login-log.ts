@@ -1,7 +1,7 @@
 /**
- * sshd's log as it is written, where there is one. Each attempt to log in becomes a row of its directory
- * when its connection is over, and refusals are counted by day: so no page reads the log. A crash loses none, since it
- * is read on from where the rows end. A flood of attempts costs their lines and a transaction every few seconds.
+ * Follows sshd's log, if there is one. Each login attempt becomes a row of its directory when its connection has ended, and refusals are
+ * counted by day, so no page has to read the log. A crash loses none: reading resumes where the rows end. A flood of attempts costs
+ * reading their lines and one transaction every few seconds.
  */
 import type { Transaction } from 'kysely';
 import type { Background } from '../base/background.ts';
@@ -13,19 +13,23 @@ import { enqueueDue } from '../webhooks/outbox.ts';
 import { announceFurther, EVENT_COLUMNS, type EventDirectory, wants } from '../webhooks/further-events.ts';
 import { APART, attemptsIn, type LogLine, type LoginAttempt, type SshdLog, userIn } from './sshd-log.ts';
 
-/** In ms: between looks for a log, and between transactions; and after which silence all that there is has been read. */
-const [RETRY_MS, WRITE_MS, SILENCE_MS] = [30_000, 5000, 2000];
-/** How far back the first reading goes, and one after a longer downtime. */
+/** How often a missing log is searched for. */
+const RETRY_MS = 30_000;
+/** How often attempts are written. */
+const WRITE_MS = 5000;
+/** After this long without a line, everything in the log has been read. */
+const SILENCE_MS = 2000;
+/** How far back the first reading goes, and the reading after a longer downtime. */
 const FURTHEST = DAY;
-/** Lines in memory. With more within a minute, connections are judged before they are over. */
-const MOST_LINES = 20_000;
-/** Rows that are kept of a directory: the newest. */
-const KEPT = 1000;
-/** How long nothing is written while nobody logs in: the overview tells by it whether the log is read. */
+/** The most lines in memory. With more within a minute, connections are judged before they have ended. */
+const MAX_LINES = 20_000;
+/** How many rows of a directory are kept: the newest. */
+const KEPT_ROWS = 1000;
+/** The longest time without a write, even without logins: the overview uses it to see whether the log is being read. */
 const REMINDER = 600 * SECOND;
 
 export interface LoginLog {
-  /** The attempts of a user that are in no row yet, and since when; undefined while nothing was heard of sshd. */
+  /** The user's attempts that are not in a row yet, and their earliest time; undefined while no line of sshd has been read. */
   recent(username: string): { readonly since: Micros; readonly attempts: readonly LoginAttempt[] } | undefined;
   close(): Promise<void>;
 }
@@ -35,24 +39,24 @@ export interface LoginLogOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: SshdLog;
-  /** The node of the log, where several machines share a database. */
+  /** The node whose log this is, when several machines share a database. */
   readonly node: string;
 }
 
 export function followLogins({ background, database, clock, log, node }: LoginLogOptions): LoginLog {
   let isFollowing = false;
   let lines: LogLine[] = [];
-  let heardAt = 0;
-  /** Until when attempts have become rows; undefined while nothing was heard. */
+  let lastLineAt = 0;
+  /** Attempts before this time have become rows; undefined while no line has been read. */
   let judgedUntil: Micros | undefined;
-  /** Up to where the database has it. */
+  /** The same time as stored in the database. */
   let written: Micros = 0;
 
   const judging = background.start('logins', { every: WRITE_MS }, async () => {
     if (!isFollowing || judgedUntil === undefined) return;
-    const isBehind = performance.now() - heardAt < SILENCE_MS;
+    const isBehind = performance.now() - lastLineAt < SILENCE_MS;
     const over = Math.min(clock.now(), isBehind ? (lines.at(-1)?.at ?? 0) : Infinity) - APART;
-    const until = lines.length < MOST_LINES ? over : (lines[MOST_LINES / 2]?.at ?? over);
+    const until = lines.length < MAX_LINES ? over : (lines[MAX_LINES / 2]?.at ?? over);
     if (until <= judgedUntil) return;
     const attempts = attemptsByUser(lines, judgedUntil, until);
     if (attempts.size > 0 || until - written > REMINDER) {
@@ -78,8 +82,8 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
       for await (const line of log.linesSince(since - APART, signal)) {
         judgedUntil ??= since;
         lines.push(line);
-        heardAt = performance.now();
-        if (lines.length >= MOST_LINES) await judging.run();
+        lastLineAt = performance.now();
+        if (lines.length >= MAX_LINES) await judging.run();
       }
     } finally {
       isFollowing = false;
@@ -101,7 +105,7 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
   };
 }
 
-/** The attempts in that time, by the names that they were made for, or for one name. */
+/** The attempts in that time by username, or those for one username. */
 function attemptsByUser(
   lines: readonly LogLine[],
   since: Micros,
@@ -151,19 +155,19 @@ async function writeOf(
     .select([...EVENT_COLUMNS, 'deleted_at'])
     .where('sftp_username', '=', username)
     .executeTakeFirst();
-  // A client may have made the name up.
+  // The client may have made up the name.
   if (!directory) return;
   const { id: directory_id, account_id } = directory;
   const refused = attempts.filter(({ kind }) => kind === 'refused');
-  // Before its rows are there.
+  // First, since this compares them to the earlier rows.
   if (directory.deleted_at === null) await announceRefusals(tx, directory, refused, clock);
-  for (const { at, kind, address, text } of attempts.slice(-KEPT))
+  for (const { at, kind, address, text } of attempts.slice(-KEPT_ROWS))
     await tx.insertInto('logins').values({ directory_id, at, kind, address, text }).execute();
   const newest = tx.selectFrom('logins').select('at').where('directory_id', '=', directory_id).orderBy('at', 'desc');
   await tx
     .deleteFrom('logins')
     .where('directory_id', '=', directory_id)
-    .where('at', '<', newest.limit(1).offset(KEPT))
+    .where('at', '<', newest.limit(1).offset(KEPT_ROWS))
     .execute();
   for (const [day, { length }] of Map.groupBy(refused, ({ at }) => at - (at % DAY)))
     await tx
@@ -177,9 +181,9 @@ async function writeOf(
       .execute();
 }
 
-const MINUTE = 60 * SECOND;
+const MINUTE_MICROS = 60 * SECOND;
 
-/** Announces one refusal for each reason and minute. The earlier lines show which were announced, so no state is stored. */
+/** Announces one refusal for each reason and minute. The earlier rows show which were announced, so no other state is stored. */
 async function announceRefusals(
   tx: Transaction<Tables>,
   directory: EventDirectory & { readonly sftp_username: string },
@@ -188,12 +192,12 @@ async function announceRefusals(
 ): Promise<void> {
   const [first] = refused;
   if (!first || !(await wants(tx, directory, 'login.refused'))) return;
-  const nameOf = ({ at, text }: Pick<LoginAttempt, 'at' | 'text'>) => `${at - (at % MINUTE)} ${reasonIn(text)}`;
+  const nameOf = ({ at, text }: Pick<LoginAttempt, 'at' | 'text'>) => `${at - (at % MINUTE_MICROS)} ${reasonIn(text)}`;
   const before = await tx
     .selectFrom('logins')
     .select(['at', 'text'])
     .where('directory_id', '=', directory.id)
-    .where('at', '>=', first.at - (first.at % MINUTE))
+    .where('at', '>=', first.at - (first.at % MINUTE_MICROS))
     .where('kind', '=', 'refused')
     .execute();
   const announced = new Set(before.map(nameOf));
@@ -207,7 +211,7 @@ async function announceRefusals(
   }
 }
 
-/** Without the key: a client offers as many as it likes. */
+/** The reason without the key: a client can offer any number of keys. */
 function reasonIn(text: string): string {
   return text.replace(/ SHA256:\S+ \(\S+\)/, '');
 }

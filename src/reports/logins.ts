@@ -1,4 +1,4 @@
-/** Logins to a directory and those that were refused, from sshd's log. */
+/** Successful and refused logins to a directory, from sshd's log. */
 import { errorMessage } from '../base/errors.ts';
 import {
   type Attempts,
@@ -13,9 +13,9 @@ import type { Happening } from './timeline.ts';
 
 export interface Logins {
   readonly logins: readonly Happening[];
-  /** Why there are none: there is no log of sshd's, or it could not be read. */
+  /** Why there are none: sshd has no log, or it could not be read. */
   readonly missing?: 'no log' | Error;
-  /** Connections that are left out, since they wrote lines of their own into sshd's log. */
+  /** The number of connections that are left out, since they forged lines in sshd's log. */
   readonly forged: number;
 }
 

@@ -1,9 +1,33 @@
 /** Queries for administrators: directories, transfers, webhooks and API changes. A webhook's URL is the only secret in a row. */
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, TransferEvent } from '../db/schema.ts';
-import { type Filter, matches } from './filter.ts';
+
+export interface Filter {
+  /** A directory's id. */
+  readonly directory?: string | undefined;
+  readonly account?: string | undefined;
+  readonly since?: Micros | undefined;
+  /** Up to and including this moment. */
+  readonly until?: Micros | undefined;
+  /** How many entries, newest first. */
+  readonly limit: number;
+}
+
+/** The filter as an SQL condition on these columns. */
+function matches(
+  { directory, account, since, until }: Filter,
+  columns: Readonly<Record<'directory' | 'account' | 'time', string>>,
+): RawBuilder<boolean> {
+  const conditions = [
+    directory !== undefined && sql`${sql.ref(columns.directory)} = ${directory}`,
+    account !== undefined && sql`${sql.ref(columns.account)} = ${account}`,
+    since !== undefined && sql`${sql.ref(columns.time)} >= ${since}`,
+    until !== undefined && sql`${sql.ref(columns.time)} <= ${until}`,
+  ];
+  return sql<boolean>`${sql.join([sql`true`, ...conditions.filter((condition) => condition !== false)], sql` and `)}`;
+}
 
 const DIRECTORY_COLUMNS = [
   'id',
@@ -39,7 +63,7 @@ export async function listDirectories({ db }: Database, filter: Filter): Promise
     .execute();
 }
 
-/** Everything that a deleted account takes along: its keys that are not revoked, and its live directories. */
+/** What is deleted with an account: its keys that are not revoked, and its live directories. */
 export async function holdingsOf({ db }: Database, accountId: string) {
   const account = await db
     .selectFrom('accounts')
@@ -62,13 +86,13 @@ export async function holdingsOf({ db }: Database, accountId: string) {
   return account && { name: account.name, keys: keys.length, directories };
 }
 
-/** The directory of a username, also while it is being deleted. */
+/** The directory with a username, even while it is being deleted. */
 export async function directoryOf({ db }: Database, username: string): Promise<DirectoryRow | undefined> {
   const query = db.selectFrom('directories').select(DIRECTORY_COLUMNS).where('sftp_username', '=', username);
   return query.executeTakeFirst();
 }
 
-/** The usernames of live directories to which nobody has logged in since then. */
+/** The usernames of live directories to which nobody has logged in since that time. */
 export async function unusedSince({ db }: Database, since: Micros): Promise<string[]> {
   const rows = await db
     .selectFrom('directories as d')
@@ -92,11 +116,11 @@ export async function unusedSince({ db }: Database, since: Micros): Promise<stri
 
 export interface TransferFilter extends Filter {
   readonly event?: TransferEvent | undefined;
-  /** The id of a row: the first rows that were committed after it. */
+  /** The id of a row: only rows that were committed after it. */
   readonly after?: number | undefined;
 }
 
-/** What SFTP clients did: the newest rows, or those next `after` one, oldest of them first. */
+/** What SFTP clients did: the newest rows, or the next ones `after` a row; always oldest first. */
 export async function listTransfers({ db }: Pick<Database, 'db'>, filter: TransferFilter) {
   let query = db
     .selectFrom('transfers as t')
@@ -110,7 +134,7 @@ export async function listTransfers({ db }: Pick<Database, 'db'>, filter: Transf
   return (await query.orderBy('t.at', 'desc').orderBy('t.id', 'desc').execute()).toReversed();
 }
 
-/** The id of the row that was committed last, 0 before the first. */
+/** The id of the row that was committed last; 0 when there is none. */
 export async function lastTransfer({ db }: Database): Promise<number> {
   const { last } = await db
     .selectFrom('transfers')
@@ -119,7 +143,7 @@ export async function lastTransfer({ db }: Database): Promise<number> {
   return last ?? 0;
 }
 
-/** Webhooks, each with the outcome of its last attempt: the newest rows, oldest of them first. */
+/** Webhooks, each with the outcome of its last attempt: the newest rows, oldest first. */
 export async function listDeliveries(
   { db }: Pick<Database, 'db'>,
   filter: Filter & { readonly failed?: boolean | undefined },
@@ -132,12 +156,12 @@ export async function listDeliveries(
     .where(matches(filter, { directory: 'd.directory_id', account: 'd.account_id', time: 'd.inserted_at' }))
     .orderBy('d.inserted_at', 'desc')
     .limit(filter.limit);
-  // A literal, so that the index of failed deliveries can be used.
+  // A literal, so that the partial index of failed deliveries can be used.
   if (filter.failed) query = query.where('d.state', '=', sql.lit('failed'));
   return (await query.execute()).toReversed();
 }
 
-/** Changes made through the API: the newest rows, oldest of them first. */
+/** Changes made through the API: the newest rows, oldest first. */
 export async function listAudit({ db }: Pick<Database, 'db'>, filter: Filter & { readonly key?: string | undefined }) {
   let query = db
     .selectFrom('audit')

@@ -1,4 +1,4 @@
-/** sshd's log where scripts/lib/sshd-log keeps it, in a file: in scripts/start and in the container. */
+/** Reads sshd's log from the file that scripts/lib/sshd-log keeps in scripts/start and in the container. */
 import { createReadStream, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,25 +10,26 @@ import { isThere } from '../base/there.ts';
 import type { LogLine, SshdLog } from './sshd-log.ts';
 import { journal } from './journal.ts';
 
-/** How often a file that is followed is looked at, in ms. */
-const EVERY_MS = 500;
+/** How often a followed file is read. */
+const POLL_MS = 500;
 const CHUNK_BYTES = 65_536;
 
-/** A line of the file: its time, the program, its process, what it said. */
+/** A line of the file: its time, the program, its process, the message. */
 const LINE = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})Z ([\w-]+)\[(\d+)\]: (.*)$/;
 
-/** openssh/admit, by logger(1). */
+/** The name under which openssh/admit logs, by logger(1). */
 const HOOK = 'berth-sshd';
 
 function sshdLogFile(folder: string): SshdLog {
-  const [previous, current] = [join(folder, 'previous'), join(folder, 'current')];
+  const previous = join(folder, 'previous');
+  const current = join(folder, 'current');
 
   async function* written(since: Micros): AsyncGenerator<LogLine> {
     for (const file of [previous, current]) for await (const text of linesOf(file)) yield* linesIn([text], since);
   }
 
   return {
-    /** Twice over the file: the processes that name it first, then all that these wrote. */
+    /** Reads the file twice: first to find the processes that name `what`, then for all their lines. */
     async linesNaming(what, { since, until = Infinity, limit = Infinity }) {
       let named: string[] = [];
       for await (const { at, pid, message } of written(since)) {
@@ -43,7 +44,7 @@ function sshdLogFile(folder: string): SshdLog {
     },
 
     async *linesSince(since, signal) {
-      // Opened before the older one is read, since it may take that one's name at any time.
+      // Opened before the older file is read: it may be renamed to that one's name at any time.
       let file = await openIfThere(current);
       try {
         if (!(file && (await isAt(file, previous))))
@@ -51,14 +52,14 @@ function sshdLogFile(folder: string): SshdLog {
         for (let left = ''; !signal.aborted;) {
           file ??= await openIfThere(current);
           const isOld = file !== undefined && !(await isAt(file, current));
-          const { texts, rest } = await readOn(file, left);
-          left = rest;
+          const { texts, partial } = await readOn(file, left);
+          left = partial;
           yield* linesIn(texts, since);
           if (texts.length > 0) continue;
           if (isOld) {
             await file?.close();
             file = undefined;
-          } else await wait(EVERY_MS, undefined, { signal }).catch(() => undefined);
+          } else await wait(POLL_MS, undefined, { signal }).catch(() => undefined);
         }
       } finally {
         await file?.close();
@@ -78,11 +79,11 @@ function* linesIn(texts: readonly string[], since: Micros): Generator<LogLine> {
   }
 }
 
-/** The whole lines that were written since the last reading, and the beginning of one. */
-async function readOn(file: FileHandle | undefined, left: string): Promise<{ texts: string[]; rest: string }> {
+/** The complete lines that were written since the last reading, and the beginning of the next one. */
+async function readOn(file: FileHandle | undefined, left: string): Promise<{ texts: string[]; partial: string }> {
   const { bytesRead = 0, buffer } = (await file?.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES)) ?? {};
   const texts = (left + (buffer?.toString('latin1', 0, bytesRead) ?? '')).split('\n');
-  return { rest: texts.pop() ?? '', texts };
+  return { partial: texts.pop() ?? '', texts };
 }
 
 async function openIfThere(file: string): Promise<FileHandle | undefined> {
@@ -94,7 +95,7 @@ async function openIfThere(file: string): Promise<FileHandle | undefined> {
   }
 }
 
-/** Whether the file still has that name. It loses it when it is full. */
+/** Whether the file still has that name. A full file is renamed. */
 async function isAt(file: FileHandle, path: string): Promise<boolean> {
   return (await file.stat()).ino === statSync(path, { throwIfNoEntry: false })?.ino;
 }
@@ -105,7 +106,7 @@ function lineIn(text: string): LogLine | undefined {
   return { at: Date.parse(`${time}Z`) * 1000 + Number(micros), pid, message, isSyslog: program === HOOK };
 }
 
-/** The file that scripts/lib/sshd-log keeps in a trial and in the container, or systemd's journal. */
+/** The log in the file that scripts/lib/sshd-log keeps in a trial and in the container, otherwise in systemd's journal. */
 export function sshdLogOf({ stateDir }: { readonly stateDir: string }): SshdLog {
   const folder = join(stateDir, 'sshd-log');
   return isThere(folder) ? sshdLogFile(folder) : journal;

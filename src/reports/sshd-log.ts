@@ -1,12 +1,13 @@
 /**
- * Logins to a directory and refusals with their reasons, from sshd's log at LogLevel INFO.
+ * Finds logins, and refusals with their reasons, in sshd's log at LogLevel INFO.
  *
- * sshd writes what a client says as it is, line ends and all (log.c: VIS_SAFE on standard error): a made-up user name, an offer
- * of algorithms, the message of a disconnect. So a client can write lines of its own. Each line here comes with the process that
- * wrote it, and sshd has one for each connection. A process is believed in nothing whose lines tell of more than one client, or
- * of a right password or key after a line that may hold a client's text: sshd itself lets nobody in after such a line.
- * openssh/admit says why it refused by syslog, in the name of the sshd process that asked it. No client can write such a
- * line: it has the name of a program that sshd has not, and what sshd's PAM modules send begins with their names.
+ * sshd logs a client's texts as they are, including line ends (log.c: VIS_SAFE on standard error): an unknown username, a list of
+ * algorithms, the message of a disconnect. So a client can forge lines. Each line comes with the process that wrote it, and sshd has one
+ * process for each connection. A process is not believed at all when its lines name more than one client, or when they report a right
+ * password or key after a line that may hold a client's text: sshd itself lets nobody in after such a line.
+ *
+ * openssh/admit logs its reasons by syslog, in the name of the sshd process that ran it. No client can forge such a line: it has the
+ * name of a program other than sshd, and lines of sshd's PAM modules begin with the modules' names.
  */
 import { isIP } from 'node:net';
 import { type Micros, SECOND } from '../base/clock.ts';
@@ -16,52 +17,52 @@ export interface LogLine {
   /** The process that wrote it. */
   readonly pid: string;
   readonly message: string;
-  /** Whether it came by syslog, but not from sshd itself: as one message, whatever line ends it has. */
+  /** Whether the line came by syslog and not from sshd itself: then it is one whole message, even with line ends in it. */
   readonly isSyslog?: boolean;
 }
 
 export interface LogSpan {
   readonly since: Micros;
   readonly until?: Micros;
-  /** How many lines that name the user, newest first. */
+  /** The most lines that name the user, newest first. */
   readonly limit?: number;
-  /** How long each reading may take, in ms. */
-  readonly patience?: number;
+  /** How long each reading may take. */
+  readonly timeoutMs?: number;
 }
 
-/** Where that log is: in systemd's journal (journal.ts), or in a file (sshd-log-file.ts). */
+/** That log, in systemd's journal (journal.ts) or in a file (sshd-log-file.ts). */
 export interface SshdLog {
   /**
-   * The lines of the processes that named this user or address in that time, in order; undefined if the log has none of berth's sshd.
-   * @throws {Error} when it cannot be read.
+   * All lines of the processes that named this user or address in that time, in order; undefined if the log has no line of berth's sshd.
+   * @throws {Error} when the log cannot be read.
    */
   linesNaming(what: string, span: LogSpan): Promise<LogLine[] | undefined>;
-  /** Yields the lines since then, and new ones until the signal. Ends at once where there is no log. */
+  /** Yields the lines since that time, and new ones until the signal. Ends at once when there is no log. */
   linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine>;
 }
 
 export interface LoginAttempt {
   readonly at: Micros;
   readonly kind: 'login' | 'refused';
-  /** Null where sshd does not say it. */
+  /** Null when sshd does not log it. */
   readonly address: string | null;
   /** The key or method of the login, or the reason of the refusal. */
   readonly text: string;
 }
 
-/** Lines of one process further apart than a login may take are of two connections: its number was used again. */
+/** Lines of one PID that are further apart than a login may take belong to two connections: the PID was reused. */
 export const APART = 60 * SECOND;
 
-/** From its reason to what sshd makes of it. */
+/** The longest time between a reason of openssh/admit and sshd's line about the same refusal. */
 const LOGIN = 10 * SECOND;
 
-/** Where the log of an earlier berth gives no reason. */
+/** The text when the log of an earlier berth gives no reason. */
 const UNEXPLAINED = 'not admitted';
 
-/** A password or key that was accepted or refused, at the end with the key. */
+/** A password or key that was accepted or refused, and the key at the end. */
 const DECISION =
   /^(Accepted|Failed) (password|publickey) for ([a-z0-9-]+) from (\S+) port \d+ ssh2(?:: (\S+) (SHA256:\S+))?$/;
-/** In syslog, sshd puts the level before an error. */
+/** In syslog, sshd prefixes an error with its level. */
 const NOT_ADMITTED = /^(?:fatal: )?Access denied for user ([a-z0-9-]+) by PAM account configuration(?: \[preauth\])?$/;
 /** The lines of openssh/admit. */
 const REASON =
@@ -72,7 +73,7 @@ const LEFT =
   /^(?:Disconnected from|Connection (?:closed|reset) by) authenticating user ([a-z0-9-]+) (\S+) port \d+(?: \[preauth\])?$/;
 const OLD_SIGNATURE = /^userauth_pubkey: signature algorithm (\S+) not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/;
 
-/** Lines of sshd before a login that hold no text of the client's. */
+/** sshd's lines before a login that hold no text of the client's. */
 const OWN_LINES = [
   DECISION,
   NOT_ADMITTED,
@@ -80,30 +81,30 @@ const OWN_LINES = [
   /^(?:Postponed|Partial) \S+ for [a-z0-9-]+ from \S+ port \d+ ssh2(?: \[preauth\])?$/,
   /^userauth_pubkey: key type \S+ not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/,
   /^(?:error: )?AuthorizedKeysCommand \S+ \S+ \S+ failed, status \d+(?: \[preauth\])?$/,
-  // From syslog, whose messages are not split at line ends.
+  // Comes by syslog, whose messages are not split at line ends.
   /^pam_\w+\(sshd:\w+\): /,
 ];
 
-/** A user that there is none of. What the client calls itself may hold anything. */
+/** A username that does not exist. It is the client's text, and may hold anything. */
 const UNKNOWN_USER = /^Invalid user (.*) from (\S+) port \d+$/;
-/** The listener, of a client that it hangs up on (sshd_config(5), PerSourcePenalties, MaxStartups). */
+/** The listener's line about a client whose connection it closes (sshd_config(5), PerSourcePenalties, MaxStartups). */
 const DROPPED = /^drop connection #\d+ from \[(\S+)\]:\d+ on \[\S+\]:\d+ (.+)$/;
-/** Other lines of the listener. They hold no text of a client's. */
+/** Other lines of the listener. They hold no client's text. */
 const OF_LISTENER = /^(?:Server listening on |Received SIG|(?:error: )?beginning MaxStartups|exited MaxStartups)/;
 
 export interface Attempts {
   readonly attempts: readonly LoginAttempt[];
-  /** How many connections wrote lines of their own. */
+  /** The number of connections that forged lines. */
   readonly forged: number;
 }
 
-/** The attempts to log in as that user. The lines are in the order in which they were written. */
+/** The attempts to log in as that user. `lines` are in the order in which they were written. */
 export function attemptsIn(lines: readonly LogLine[], username: string): Attempts {
   const ofHook = lines.filter(isOfHook);
   const connections = byConnection(lines.filter((line) => !isOfHook(line)));
   const honest = connections.filter((connection) => clientsIn(connection).size <= 1 && !isOutOfTurn(connection));
   const attempts = honest.flatMap((connection) => attemptsOf(connection, username));
-  const alone = honest.filter(({ length }) => length === 1).flat(); // how the journal has the reasons of an earlier berth
+  const alone = honest.filter(({ length }) => length === 1).flat(); // the form of reasons from an earlier berth in the journal
   const reasons = reasonsIn([...ofHook, ...alone], username);
   const all = withReasons(attempts, reasons);
   return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
@@ -128,13 +129,13 @@ export function attemptsFrom(lines: readonly LogLine[], address: string): Attemp
     const [first] = connection;
     return all.length > 0 || !first
       ? all
-      : [{ at: first.at, kind: 'refused' as const, address, text: 'left without a login' }];
+      : [{ at: first.at, kind: 'refused' as const, address, text: 'disconnected without logging in' }];
   });
   const all = [...attempts, ...own.filter(isListener).flatMap((connection) => droppedIn(connection, address))];
   return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
 }
 
-/** The attempts to log in by a name that no directory has. */
+/** The attempts to log in with a username that no directory has. */
 export function attemptsOfUnknown(lines: readonly LogLine[], name: string): Attempts {
   const connections = byConnection(lines.filter((line) => !isOfHook(line)));
   const honest = connections.filter((connection) => clientsIn(connection).size <= 1 && !isOutOfTurn(connection));
@@ -158,7 +159,7 @@ function isListener(lines: readonly LogLine[]): boolean {
 function droppedIn(lines: readonly LogLine[], address: string): LoginAttempt[] {
   return lines.flatMap(({ at, message }): LoginAttempt[] => {
     const [, from, why = ''] = DROPPED.exec(message) ?? [];
-    return from === address ? [{ at, kind: 'refused', address, text: `hung up on at once: ${why}` }] : [];
+    return from === address ? [{ at, kind: 'refused', address, text: `connection closed at once: ${why}` }] : [];
   });
 }
 
@@ -166,7 +167,7 @@ function isNear(connection: readonly LogLine[]): (attempt: LoginAttempt) => bool
   return ({ at }) => connection.some((line) => Math.abs(line.at - at) < LOGIN);
 }
 
-/** Whether openssh/admit wrote it, and nobody else can have. */
+/** Whether openssh/admit wrote the line, so that no client can have forged it. */
 function isOfHook({ isSyslog = false, message }: LogLine): boolean {
   return isSyslog && REASON.test(message);
 }
@@ -184,7 +185,7 @@ function reasonsIn(lines: readonly LogLine[], username: string): LoginAttempt[] 
   });
 }
 
-/** Each reason with the password or key that sshd says of, where it does. */
+/** Adds each reason to sshd's line about the password or key, if there is one; otherwise it stands alone. */
 function withReasons(attempts: readonly LoginAttempt[], reasons: readonly LoginAttempt[]): LoginAttempt[] {
   const found = [...attempts];
   for (const reason of reasons) {
@@ -243,7 +244,7 @@ function attemptsOf(lines: readonly LogLine[], username: string): LoginAttempt[]
     oldSignature = OLD_SIGNATURE.exec(message)?.[1] ?? oldSignature;
     const last = found.at(-1);
     if (NOT_ADMITTED.exec(message)?.[1] === username && last?.kind === 'refused')
-      // The line before says "Failed" of a password or key that was right.
+      // The line before reports a right password or key as "Failed".
       found[found.length - 1] = { ...last, text: notAdmitted(last.text) };
     const [, tired, from = null] = TOO_MANY_TRIES.exec(message) ?? [];
     if (tired === username) refuse(from, 'too many tries on one connection');
@@ -258,8 +259,8 @@ function notAdmitted(seeming: string): string {
   return `right ${right}, but ${UNEXPLAINED}`;
 }
 
-/** sshd says at INFO that a password was wrong, and nothing of the first keys. */
+/** At INFO, sshd logs a wrong password, but not the first keys. */
 function whyLeft(oldSignature: string | undefined): string {
-  if (oldSignature === undefined) return 'no password was sent, and no key that is known here';
-  return `the client signs with ${oldSignature}, which sshd refuses as too weak: it has to be updated`;
+  if (oldSignature === undefined) return 'no password was sent, and no known key';
+  return `the client signs with ${oldSignature}, which sshd refuses as too weak: update the client`;
 }

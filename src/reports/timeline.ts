@@ -1,6 +1,6 @@
 /**
- * The history of one directory in order of time: sessions, transfers, webhooks with
- * each attempt, and changes with who made them. It outlives the directory, but for its webhooks.
+ * The history of one directory in order: sessions, transfers, webhooks with each attempt, and changes with their authors. All but the
+ * webhooks outlive the directory.
  */
 import type { Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
@@ -11,9 +11,8 @@ import { type AuditRow, listAudit, listTransfers, type TransferRow } from './que
 export interface Happening {
   readonly at: Micros;
   readonly kind: 'change' | 'login' | 'refused' | 'session' | 'file' | 'webhook';
-  /** The client's, where there is one. */
+  /** The client's address, if there is one. */
   readonly address: string | null;
-  /** As text. */
   readonly text: string;
 }
 
@@ -21,11 +20,11 @@ export interface Span {
   /** The directory's id. */
   readonly directory: string;
   readonly since: Micros;
-  /** How many of each kind, newest first. */
+  /** How many entries of each kind, newest first. */
   readonly limit: number;
 }
 
-/** The oldest first. */
+/** Oldest first. */
 export async function timeline(database: Database, span: Span): Promise<Happening[]> {
   const changes = (await listAudit(database, span)).map(ofChange);
   const transfers = (await listTransfers(database, span)).map(ofTransfer);
@@ -81,7 +80,7 @@ export function ofTransfer({
   return { at, kind, address, text };
 }
 
-/** Each attempt, and what is still to come or was given up. */
+/** Each attempt, and deliveries that are due or have failed for good. */
 async function webhooksOf({ db }: Database, { directory, since, limit }: Span): Promise<Happening[]> {
   const attempts = await db
     .selectFrom('attempts as a')
@@ -105,9 +104,9 @@ async function webhooksOf({ db }: Database, { directory, since, limit }: Span): 
   const webhook = (at: Micros, text: string): Happening => ({ at, kind: 'webhook', address: null, text });
   return [
     ...attempts.map((row) => {
-      const said = row.finished_at === null ? 'not answered yet' : (row.error ?? `answered ${row.status}`);
+      const outcome = row.finished_at === null ? 'not answered yet' : (row.error ?? `answered ${row.status}`);
       const took = row.latency_us === null ? '' : ` after ${seconds(row.latency_us)}`;
-      return webhook(row.started_at, `${aboutOf(row)}: attempt ${row.number}, ${said}${took}`);
+      return webhook(row.started_at, `${aboutOf(row)}: attempt ${row.number}, ${outcome}${took}`);
     }),
     ...ends.map((row) => {
       const { state, inserted_at, due_at, finished_at, attempts: begun } = row;

@@ -1,4 +1,4 @@
-/** The dashboard as an app of its own, if it is on, and how it shares a port with the API. */
+/** Makes the dashboard's app, if it is on, and puts it on the API's port. */
 import type { Background } from '../base/background.ts';
 import { apiOrigin, type Config } from '../base/config.ts';
 import type { DashboardOptions } from '../dashboard/start.tsx';
@@ -6,7 +6,7 @@ import type { HttpServerOptions } from '../http/server.ts';
 import { followLogins } from '../reports/login-log.ts';
 import { sshdLogOf } from '../reports/sshd-log-file.ts';
 
-/** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
+/** Undefined when the dashboard is off. Its code is imported only when it is on, since commands and an API alone do not need it. */
 export async function dashboardOf(
   config: Config,
   options: Omit<DashboardOptions, 'environment' | 'apiHost' | 'linkOrigin' | 'settings' | 'logins' | 'sshdLog'> & {

@@ -1,7 +1,7 @@
 /**
- * `berth serve`: the service until a signal ends it. SIGTERM and SIGINT let what is in flight finish; a second one, or
- * ten seconds, end it at once. SIGHUP reads the certificate again. An uncaught error ends it too: the supervisor starts
- * it again, and the database is the truth.
+ * `berth serve`: runs the service until a signal ends it. SIGTERM and SIGINT let requests and deliveries in flight finish; a second one,
+ * or ten seconds, end it at once. SIGHUP reads the certificate again. An uncaught error also ends it: the supervisor starts it again,
+ * and the database is the truth.
  */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -17,18 +17,18 @@ import { LogKeeper } from './while-away.ts';
 /** How long the end may take. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
-/** Between two attempts to start while the database is away. */
+/** The wait between two attempts to start while the database is away. */
 const RETRY_MS = 1000;
 
-/** How long one of them may take. */
-const LONGEST_ATTEMPT_MS = 60_000;
+/** How long one attempt may take. */
+const MAX_ATTEMPT_MS = 60_000;
 
-/** @param environment what systemd tells a service of itself. */
+/** @param environment the process's environment, with systemd's variables. */
 export async function serve(
   config: Config,
   environment: Readonly<Record<string, string | undefined>> = {},
 ): Promise<void> {
-  process.title = 'berth serve'; // what ps, top and systemctl call it
+  process.title = 'berth serve'; // the name in ps, top and systemctl
   const log = createLog(config.logLevel, isJournal(environment) ? journalStream() : undefined);
   warnOfUnknown(environment, log);
   const systemd = createSystemd(environment, log);
@@ -39,28 +39,28 @@ export async function serve(
   process.on('uncaughtException', die);
   process.on('unhandledRejection', die);
 
-  const asked = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+  const signalled = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
   const stopping = new AbortController();
-  void asked.then(() => stopping.abort());
+  void signalled.then(() => stopping.abort());
   await using keeper = new LogKeeper(config, log);
   const service = await startOnceAnswered({ config, log, systemd, keeper, signal: stopping.signal });
   if (!service) return;
   process.on('SIGHUP', service.reload);
   systemd.ready();
-  await asked;
-  log.info('berth ends: requests and deliveries in flight finish first');
+  await signalled;
+  log.info('berth is stopping: requests and deliveries in flight finish first');
   setTimeout(() => {
-    log.error('not everything ended in time; the next start repeats it');
+    log.error('not everything finished in time; the next start repeats the rest');
     process.exit(1);
   }, CLOSE_TIMEOUT_MS).unref();
   process.once('SIGTERM', () => process.exit(1));
   process.once('SIGINT', () => process.exit(1));
   systemd.ending();
   await service.close();
-  log.info('berth has ended');
+  log.info('berth has stopped');
 }
 
-/** A typo in a setting would otherwise silently mean its default. */
+/** Warns of unknown settings: a typo would otherwise silently mean the default. */
 export function warnOfUnknown(environment: Readonly<Record<string, string | undefined>>, log: Log): void {
   for (const { name, nearest } of unknownSettings(environment)) {
     log.warn({ name, nearest }, `${name} is not a setting and has no effect: did you mean ${nearest}?`);
@@ -72,11 +72,11 @@ interface Starting {
   readonly log: Log;
   readonly systemd: Systemd;
   readonly keeper: LogKeeper;
-  /** Says that it is to end. */
+  /** Aborts when the process should end. */
   readonly signal: AbortSignal;
 }
 
-/** Waits for a PostgreSQL that is away, while sshd serves. Undefined when it is to end before that. */
+/** Waits for a PostgreSQL that is away, while sshd serves. Undefined when the process should end before that. */
 async function startOnceAnswered({ config, log, systemd, keeper, signal }: Starting): Promise<Service | undefined> {
   for (let logged = ''; !signal.aborted;) {
     try {
@@ -88,7 +88,7 @@ async function startOnceAnswered({ config, log, systemd, keeper, signal }: Start
       if (error.message !== logged) log.warn(`${error.message}: berth waits for it, and sshd serves meanwhile`);
       logged = error.message;
       do {
-        systemd.starting(2 * LONGEST_ATTEMPT_MS);
+        systemd.starting(2 * MAX_ATTEMPT_MS);
         await wait(RETRY_MS, undefined, { signal }).catch(() => undefined);
       } while (!signal.aborted && !(await isAnswering(config.database)));
     }

@@ -1,9 +1,9 @@
 /**
- * The composition root: opens every part, hands each just what it uses, and closes them in reverse.
+ * The composition root: opens every part, gives each only what it uses, and closes them in reverse.
  *
- * The order matters. What an earlier process left undone about credentials is applied before anything else that may fail,
- * and its other changes before the API answers; looking at every directory comes after, in the background, so that a
- * start takes as long with a hundred thousand of them.
+ * The order matters. Credentials that an earlier process left unapplied come before anything else that may fail, and its other changes
+ * before the API answers. Comparing every directory comes afterwards, in the background, so that a start with a hundred thousand
+ * directories takes no longer.
  */
 import { join } from 'node:path';
 import { createAuthenticate } from '../accounts/authenticate.ts';
@@ -78,36 +78,37 @@ import { createSender, type Send } from '../webhooks/send.ts';
 import { trustedWith } from '../webhooks/trusted.ts';
 import { LogKeeper } from './while-away.ts';
 
-/** How long requests in flight may take at the end. All of a shutdown stays under 10 s. */
+/** How long requests in flight may take at the end. The whole shutdown stays below 10 s. */
 const GRACE_MS = 4000;
 
-/** Files that go out to one account at once: each holds a descriptor for as long as its client takes. */
-const DOWNLOADS = 16;
+/** How many files may be sent to one account at once: each holds a descriptor for as long as its client takes. */
+const MAX_DOWNLOADS = 16;
 
-/** Webhooks that an account may try at once: each may take 6 s. */
-const TESTS = 4;
+/** How many webhooks an account may test at once: each test may take 6 s. */
+const MAX_TESTS = 4;
 
 export interface Service {
   /** The port that the API listens on. */
+  /** The port of the API. */
   readonly port: number;
-  /** The port of the dashboard, usually the API's; undefined when it is off. */
+  /** The port of the dashboard, usually the API's; undefined when the dashboard is off. */
   readonly dashboardPort: number | undefined;
-  /** The port of the metrics; undefined when they are off or their port was taken. */
+  /** The port of the metrics; undefined when they are off, or the port was taken. */
   readonly metricsPort: number | undefined;
   /** Resolves when every directory has been compared with the disk, scanned and watched. */
   readonly covered: Promise<void>;
-  /** Reads the certificate's files again now; otherwise that happens within seconds of a change. */
+  /** Reads the certificate's files again now. Otherwise that happens within seconds of a change. */
   reload(): void;
-  /** Ends requests, deliveries and records in flight, then everything else. sshd and its sessions go on. */
+  /** Finishes requests, deliveries and records in flight, then closes everything else. sshd and its sessions go on. */
   close(): Promise<void>;
 }
 
 export interface ServiceOptions {
   readonly log: Log;
   readonly clock?: Clock;
-  /** Has the transfer log, and closes it; otherwise the service has its own. */
+  /** Opens and closes the transfer log; by default the service has its own. */
   readonly keeper?: LogKeeper;
-  /** Between scans of everything while the kernel does not watch all of it, in ms; a minute when left out. */
+  /** The pause in ms between full scans while not everything is watched; a minute by default. */
   readonly roundPause?: number;
 }
 
@@ -125,7 +126,7 @@ interface Ground {
   readonly isJailDiskThere: () => boolean;
 }
 
-/** @throws {OperatorError} when the machine or the configuration has to be repaired first. */
+/** @throws {OperatorError} when the operator has to fix the machine or the configuration first. */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
   const { log, clock = systemClock(), roundPause, keeper } = options;
   preflight(config);
@@ -287,7 +288,7 @@ function openChecks(
   });
 }
 
-/** The API on its port. Closed first of all: what it is asked until then needs every other part. */
+/** Serves the API on its port. It is closed first, since its requests need every other part. */
 async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
   own: Pick<AppOptions & DashboardOptions, 'rules' | 'webhooks' | 'files' | 'held' | 'changes' | 'checkHealth'>,
@@ -307,8 +308,8 @@ async function openApi(
     followsLogins: config.dashboard.isOn,
     uploads: uploadList(database.reads),
     listTurn: turns({ atOnce: 1 }),
-    fileTurn: turns({ atOnce: DOWNLOADS }),
-    testTurn: turns({ atOnce: TESTS }),
+    fileTurn: turns({ atOnce: MAX_DOWNLOADS }),
+    testTurn: turns({ atOnce: MAX_TESTS }),
     sessions: liveSessionsOf(paths),
     mayReach: addressRule(config.webhooks.allow),
     hostKeys: () => publicHostKeys(paths.hostKeys, config.sftp),
@@ -324,22 +325,22 @@ async function openApi(
     clientAddress: address,
   });
   const nameRequest = requestNames(fromProxy(config.trustedProxies));
-  const asked = { log, observe: metrics.request };
-  /** Why the port is not healthy, if it is not: supervisors ask on root's socket, which no stranger can fill. */
+  const observing = { log, observe: metrics.request };
+  /** The reason why the port is not healthy, if there is one. Supervisors query root's socket, which no stranger can fill. */
   let obstacle: Error | undefined = new StartingError();
   const checkHealth = async (): Promise<void> => {
     if (obstacle) throw obstacle;
     await own.checkHealth();
   };
   const ofOperators = createApp({ ...shared, checkHealth, identify: byOperator(database.reads), isOfOperators: true });
-  const operators = observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, asked);
+  const operators = observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, observing);
   parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
-  const app = observed(createApp({ ...shared, identify }), asked);
+  const app = observed(createApp({ ...shared, identify }), observing);
   const closing = new AbortController();
   const visited = { clientAddress: address, addressLimit, closing: closing.signal, background };
   const pages = await dashboardOf(config, { ...shared, ...visited }, parts);
-  const dashboard = pages && { ...pages, app: observed(pages.app, asked) };
+  const dashboard = pages && { ...pages, app: observed(pages.app, observing) };
   const { own: place } = config.dashboard;
   const listening = {
     nameRequest,
@@ -365,18 +366,18 @@ async function openApi(
   return { ...ports, reload: follower.inspect, isCertificateRefused: follower.isRefused };
 }
 
-/** Loaded only when used: PostgreSQL's client takes memory. */
+/** Imported only when needed, since PostgreSQL's client takes memory. */
 async function joinNodes(options: NodesOptions): Promise<Nodes> {
   return (await import('../nodes/start.ts')).startNodes(options);
 }
 
-/** @throws {Error} that says what does not work. */
+/** @throws {Error} with the first problem. */
 async function health(
   { database, background, isJailDiskThere }: Ground,
   uploads: Pick<Uploads, 'state'>,
 ): Promise<void> {
   await database.reads.selectFrom('accounts').select('id').limit(1).execute();
-  if (!uploads.state().transferLogRead) throw new Error('the transfer log is not read');
+  if (!uploads.state().transferLogRead) throw new Error('the transfer log is not being read');
   if (!isJailDiskThere()) throw new Error('the disk of the jails is not mounted');
   const failing = background.failing();
   if (failing.length > 0) throw new Error(`${failing.join(', ')} keeps failing`);

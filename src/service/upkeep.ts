@@ -1,4 +1,4 @@
-/** The upkeep of a running service: the disk is compared with the database and repaired, old history removed, storage noted. */
+/** The upkeep of a running service: compares the disk with the database and repairs it, removes old history, records storage. */
 import { once } from 'node:events';
 import type { Background, Task } from '../base/background.ts';
 import type { Clock } from '../base/clock.ts';
@@ -16,28 +16,28 @@ import { linkAll, reconcile, type ReconcileOptions } from '../sftp/reconcile.ts'
 import type { Uploads } from '../uploads/start.ts';
 import { removeExpired } from '../users/sessions.ts';
 
-/** How often what could not be applied to the disk is tried again. */
+/** How often changes that could not be applied to the disk are retried. */
 const RETRY_MS = 5000;
-/** How often accounts to be deleted are looked up: an operator waits for it. */
+/** How often accounts to be deleted are looked up: an operator waits for that. */
 const ACCOUNTS_MS = 1000;
-/** How often the clock is looked at: as much of a downtime may count as a lead. */
+/** How often the clock is checked. A downtime of up to this long may count as a lead. */
 const CLOCK_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** Directories that are read at once. */
+/** How many directories are read at once. */
 const PAGE = 200;
 
-/** How often it is checked whether the disk of the jails is mounted. */
+/** How often we check that the disk of the jails is mounted. */
 const DISK_MS = 2000;
 
-/** How often sessions without their monitor are looked for. */
+/** How often sessions without a monitor are searched for. */
 const SWEEP_MS = 10_000;
 
 export interface UpkeepOptions extends PruningOptions {
   readonly background: Background;
   readonly clock: Clock;
   readonly paths: Paths;
-  /** The host that the rules use. */
+  /** The host of all directories, which the rules use. */
   readonly host: DirectoryHost;
   readonly homes: Homes;
   readonly local: LocalHost;
@@ -47,7 +47,7 @@ export interface UpkeepOptions extends PruningOptions {
 }
 
 export interface Upkeep {
-  /** Resolves when every directory has been compared, or when the upkeep ends before. */
+  /** Resolves when every directory has been compared, or when the upkeep is closed before. */
   readonly covered: Promise<void>;
   close(): Promise<void>;
 }
@@ -60,7 +60,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
     { every: RETRY_MS },
     async () => void (await applyUnapplied(options)),
   );
-  // The disk has to have room for it.
+  // Retried, since the disk needs room for the reserve.
   const reserve = background.start('reserve', { every: RETRY_MS, atOnce: true }, () =>
     options.database.reserve.refill(),
   );
@@ -84,7 +84,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
     await coverAll(options, signal);
     resolve();
   });
-  // Once is enough; the history has waited for it.
+  // One coverage suffices. The history has waited for it.
   void covered.then(() => Promise.all([coverage.close(), history.run()]));
   return {
     covered,
@@ -97,19 +97,19 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
 }
 
 /**
- * Every jail is linked to the transfer log, so that nothing is missed; every jail and credential is compared with its row,
- * whatever the scans will run into; then every file is looked at and watched.
+ * Links every jail to the transfer log, so that nothing is missed; compares every jail and credential with its row, before scans that may
+ * fail; then compares and watches every file.
  */
 async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
   const { log, uploads } = options;
   const disk = reconciling(options, signal);
   const directories = await linkAll(disk);
-  // Sessions that began before their jail was linked to the log are not known to it.
+  // The log does not know sessions that began before their jail was linked to it.
   await uploads.adoptSessions();
   const { checked, repaired } = await reconcile(disk);
   if (signal.aborted) return;
   log.info({ directories: checked, repaired }, 'every directory has been compared');
-  // A repaired jail is new to the log and the watcher, too.
+  // To the log and the watcher, a repaired jail is new.
   await uploads.adoptSessions();
   await Promise.race([uploads.coverAll(), once(signal, 'abort')]);
   if (signal.aborted) return;
@@ -129,8 +129,8 @@ function reconciling(options: UpkeepOptions, signal: AbortSignal): ReconcileOpti
 }
 
 /**
- * Reports a disk of the jails that has gone while berth runs. When it is back, every jail is linked to the transfer log again
- * and scanned: what happened there meanwhile, nobody has heard.
+ * Reports when the disk of the jails is unmounted while berth runs. When it is back, links every jail to the transfer log again, and
+ * scans it, since nothing that happened there meanwhile was logged.
  */
 function diskWatch(options: UpkeepOptions): Task {
   const { isJailDiskThere, log, paths, uploads } = options;
@@ -141,10 +141,10 @@ function diskWatch(options: UpkeepOptions): Task {
     if (!isThere) {
       log.error(
         { folder: paths.jails },
-        'the disk of the jails is not mounted any more: no upload arrives and no file counts as removed until it is mounted again',
+        'the disk of the jails is no longer mounted: until it is mounted again, no upload arrives, and no file counts as removed',
       );
     } else {
-      log.warn({ folder: paths.jails }, 'the disk of the jails is mounted again: every directory is scanned');
+      log.warn({ folder: paths.jails }, 'the disk of the jails is mounted again: scanning every directory');
       const disk = reconciling(options, signal);
       await linkAll(disk);
       await reconcile(disk);

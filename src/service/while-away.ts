@@ -1,6 +1,6 @@
 /**
- * The transfer log of a `berth serve`. It is opened once, with the first attempt to start, and outlives attempts that fail while
- * PostgreSQL is away: what sshd logs meanwhile is kept in the journal.
+ * The transfer log of `berth serve`. It is opened once, at the first attempt to start, and outlives attempts that fail while PostgreSQL
+ * is away: lines that sshd logs meanwhile are kept in the journal.
  */
 import { readdirSync, renameSync, rmdirSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
@@ -30,7 +30,7 @@ export class LogKeeper implements AsyncDisposable {
     this.#paths = pathsOf(config);
   }
 
-  /** Call it with the lock of the instance. @throws {OperatorError} when the sockets cannot be made. */
+  /** The caller must hold the instance lock. @throws {OperatorError} when the sockets cannot be made. */
   async open(): Promise<TransferLog> {
     if (this.#opened?.listening()) return this.#opened;
     const { corner, journal, spool } = this.#paths;
@@ -41,7 +41,7 @@ export class LogKeeper implements AsyncDisposable {
     return (this.#opened = await openTransferLog({ corner, journal, jailDir, inherited, log: this.#log }));
   }
 
-  /** Keeps what sshd logs until it is disposed of; the transfer log stays open. @throws {OperatorError} when another process does. */
+  /** Keeps sshd's lines until it is disposed of; the transfer log stays open. @throws {OperatorError} when another process does. */
   async keep(): Promise<AsyncDisposable> {
     await using parts = new AsyncDisposableStack();
     parts.use(lockInstance(join(this.#config.stateDir, 'serve.lock')));
@@ -51,7 +51,7 @@ export class LogKeeper implements AsyncDisposable {
       try {
         linkLog(this.#paths, username, sockets);
       } catch (error) {
-        if (errorCode(error) !== 'ENOENT') throw error; // no jail
+        if (errorCode(error) !== 'ENOENT') throw error; // the jail is missing
       }
       await pause();
     }

@@ -37,7 +37,7 @@ export function logHostKeys(log: Log, made: readonly string[], isFirst: boolean)
   const meaning = 'clients that know the old ones refuse to connect until they accept these';
   log.warn(
     { host_keys: made },
-    `host keys were missing or empty and were made again: ${meaning}; berth restore FILE brings back the old`,
+    `host keys were missing or empty and were made again: ${meaning}; berth restore FILE restores the old`,
   );
 }
 

@@ -64,7 +64,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
 
   async function end(username: string): Promise<void> {
     const left = await endSessions(paths, username);
-    if (left.length > 0) log.warn({ username, processes: left }, 'killed, but the kernel has not let go of them yet');
+    if (left.length > 0) log.warn({ username, processes: left }, 'killed, but still in a system call');
   }
 
   return {
@@ -97,7 +97,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
     shutOut,
     async remove({ sftp_username: username, uid }) {
       await shutOut({ sftp_username: username });
-      if (!isJailDiskThere(paths)) throw new JailDiskMissing(); // its files would be forgotten there
+      if (!isJailDiskThere(paths)) throw new JailDiskMissing(); // its files would stay on that disk
       trash.discard(username);
       quotas.apply(uid, null);
     },
@@ -118,7 +118,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
       const nameOf = ({ pid, startTime }: Session): string => `${pid} ${startTime}`;
       for (const session of found.filter((one) => unwatched.has(nameOf(one)))) {
         const { username, pid } = session;
-        log.warn({ username, pid }, 'a session without its sshd process is ended');
+        log.warn({ username, pid }, 'ending a session whose sshd process is gone');
         endUnwatched(session);
       }
       unwatched = new Set(found.map(nameOf));

@@ -18,13 +18,13 @@ import { ownerOf, type Paths, pathsOf } from './paths.ts';
 
 type DiskPaths = Pick<Paths, 'corner' | 'state' | 'diskId' | 'knownDiskId'>;
 
-/** How long an answer of `jailDiskCheck` is used, in ms. */
+/** How long an answer of `jailDiskCheck` is reused. */
 const CHECK_TTL_MS = 1000;
 
 /** How many entries among the jails are looked up in the database, to tell the right disk from another. */
 const ENTRIES = 200;
 
-/** Thrown when a change needs the jails' disk and it is not mounted. */
+/** Thrown when a change needs the jails' disk, which is not mounted. */
 export class JailDiskMissing extends BerthError {
   constructor() {
     super('home_unavailable', "The disk with this directory's files is not available");
@@ -70,7 +70,7 @@ export async function checkJailDisk(config: Config, { acceptEmpty = false } = {}
   try {
     counts = await countsOf(config, paths.jails);
   } catch (error) {
-    if (known !== undefined) throw refusal(config, `The database cannot say more: ${errorMessage(error)}.`);
+    if (known !== undefined) throw refusal(config, `The database cannot be read: ${errorMessage(error)}.`);
     return undefined;
   }
   const { inDatabase, here } = counts;
@@ -105,18 +105,18 @@ interface Counts {
 }
 
 async function countsOf(config: Config, jails: string): Promise<Counts> {
-  await using look = await inspect(config.database);
+  await using inspection = await inspect(config.database);
   const live = (db: Kysely<Tables>) => {
     const directories = db.selectFrom('directories').where('deleted_at', 'is', null);
     // An SQLite database from before nodes existed has no such column.
     return isPostgresUrl(config.database) ? directories.where('node', '=', config.node) : directories;
   };
-  const all = await live(look.db)
+  const all = await live(inspection.db)
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
   const names = entriesOf(jails).filter(isUsername).slice(0, ENTRIES);
   if (names.length === 0) return { inDatabase: all.count, here: 0 };
-  const some = await live(look.db)
+  const some = await live(inspection.db)
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('sftp_username', 'in', names)
     .executeTakeFirstOrThrow();
@@ -136,7 +136,7 @@ function refusal({ jailDir }: Config, why: string, directories?: number): Operat
   const counted =
     directories === undefined ? 'directories' : directories === 1 ? '1 directory' : `${directories} directories`;
   return new OperatorError(
-    `${jailDir} is not the disk that the jails of ${counted} are on. ${why} Mount that disk, or copy the files back, and start again; to go on with an empty disk, which counts every file as removed: berth prepare --accept-empty-disk`,
+    `${jailDir} is not the disk that the jails of ${counted} are on. ${why} Mount that disk, or copy the files back, and start again; to continue with an empty disk, which counts every file as removed: berth prepare --accept-empty-disk`,
   );
 }
 

@@ -13,7 +13,7 @@ export interface OfferedKey {
 }
 
 /** The size in bytes at which openssh/authorized-keys starts the file again. */
-const LARGEST = 16_384;
+const MAX_FILE_BYTES = 16_384;
 const LINE = /^(\d+) (\d+) (SHA256:\S+)$/;
 
 /**
@@ -43,9 +43,9 @@ function readOffered(file: string): string {
   try {
     fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     const stats = fstatSync(fd);
-    if (!stats.isFile() || stats.size > LARGEST) return '';
-    const buffer = Buffer.alloc(LARGEST);
-    return buffer.toString('latin1', 0, readSync(fd, buffer, 0, LARGEST, 0));
+    if (!stats.isFile() || stats.size > MAX_FILE_BYTES) return '';
+    const buffer = Buffer.alloc(MAX_FILE_BYTES);
+    return buffer.toString('latin1', 0, readSync(fd, buffer, 0, MAX_FILE_BYTES, 0));
   } catch (error) {
     // No key was offered, or the user has just been deleted.
     if (['ENOENT', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return '';

@@ -12,10 +12,10 @@ import { ownerOf, pathsOf } from './paths.ts';
  * The longest `BERTH_JAIL_DIR`, in bytes: a socket's path may have 107 bytes (unix(7)), and
  * `<jails>/.berth/log-NNN.sock` has to fit.
  */
-const LONGEST_JAIL_DIR = 85;
+const MAX_JAIL_DIR_BYTES = 85;
 
 /** CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_KILL, as bits of CapEff (linux/capability.h). */
-const POWERS = (1n << 0n) | (1n << 1n) | (1n << 3n) | (1n << 5n);
+const CAPABILITIES = (1n << 0n) | (1n << 1n) | (1n << 3n) | (1n << 5n);
 
 type PreflightConfig = Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>;
 
@@ -24,9 +24,9 @@ type PreflightConfig = Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>;
  * @throws {OperatorError} for the first problem.
  */
 export function preflight(config: PreflightConfig): void {
-  if (!isPrivileged()) throw new OperatorError('berth needs root: it makes users for sshd. Run it with sudo');
-  if (Buffer.byteLength(config.jailDir) > LONGEST_JAIL_DIR) {
-    throw new OperatorError(`BERTH_JAIL_DIR may have at most ${LONGEST_JAIL_DIR} characters: ${config.jailDir}`);
+  if (!isPrivileged()) throw new OperatorError('berth needs root, since it makes users for sshd: run it with sudo');
+  if (Buffer.byteLength(config.jailDir) > MAX_JAIL_DIR_BYTES) {
+    throw new OperatorError(`BERTH_JAIL_DIR may have at most ${MAX_JAIL_DIR_BYTES} characters: ${config.jailDir}`);
   }
   for (const [name, dir] of [
     ['BERTH_STATE_DIR', config.stateDir],
@@ -52,7 +52,7 @@ function checkOwner(config: PreflightConfig): void {
 function isPrivileged(): boolean {
   if (process.geteuid?.() === 0) return true;
   const effective = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
-  return (BigInt(`0x${effective}`) & POWERS) === POWERS;
+  return (BigInt(`0x${effective}`) & CAPABILITIES) === CAPABILITIES;
 }
 
 /**

@@ -14,10 +14,7 @@ const CAP_SYS_ADMIN = 21n;
 const QUOTA = fileURLToPath(new URL('../../scripts/lib/quota', import.meta.url));
 /** The script that sends a request to a socket. */
 const ASK = fileURLToPath(new URL('../../scripts/lib/ask', import.meta.url));
-/**
- * How long a request may take, in ms. It blocks the process, and a few of them have to fit into systemd's watchdog
- * time.
- */
+/** How long a request may take. It blocks the process, and a few of them have to fit into systemd's watchdog time. */
 const TIMEOUT_MS = 5000;
 
 export interface Quotas {
@@ -41,7 +38,7 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
   let limits: Map<number, number> | 'none' | undefined;
 
   function known(): Map<number, number> | 'none' {
-    return (limits ??= obstacle() === undefined ? limitsIn(said(request('limits'))) : 'none');
+    return (limits ??= obstacle() === undefined ? limitsIn(successText(request('limits'))) : 'none');
   }
 
   function obstacle(): string | undefined {
@@ -55,7 +52,7 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
   function obstacleAt(mount: Mount): string | undefined {
     const state = request('state');
     if (state.outcome === 'missing') return "the server lacks the programs for quotas: install Debian's package quota";
-    if (state.outcome !== 'done') return `what sets quotas does not work: ${state.text}`;
+    if (state.outcome !== 'done') return `quotas cannot be set: ${state.text}`;
     // Without the mount option, ext4 counts without enforcing, and quotaon reports the same.
     const isOn = /^user quota on .* is on(?! \(accounting\))/m.test(state.text);
     if (!isOn || !/(^|,)(usrquota|usrjquota=[^,]+)(,|$)/.test(mount.options)) return missingQuotas(mount);
@@ -67,8 +64,8 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
   }
 
   function request(text: string): Answer {
-    const asked = maySet(berth) ? undefined : helper();
-    return asked === undefined ? run('sh', [QUOTA], text, jails) : run('perl', [ASK, asked], text, jails);
+    const through = maySet(berth) ? undefined : helper();
+    return through === undefined ? run('sh', [QUOTA], text, jails) : run('perl', [ASK, through], text, jails);
   }
 
   function isApplied(uid: number, bytes: number | null): boolean {
@@ -83,7 +80,7 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
       const all = known();
       if (all === 'none' || isApplied(uid, bytes)) return;
       const blocks = blocksOf(bytes);
-      said(request(`set ${uid} ${blocks}`));
+      successText(request(`set ${uid} ${blocks}`));
       if (blocks === 0) all.delete(uid);
       else all.set(uid, blocks);
     },
@@ -104,7 +101,7 @@ interface Mount {
 }
 
 /** The kernel does not list mounts outside of a chroot. */
-const UNSEEN = 'the disk of the jails cannot be seen from here: berth runs in a chroot that is no mount';
+const UNSEEN = 'berth cannot see the disk of the jails: it runs in a chroot that is not a mount';
 
 /** The file system that a folder is on (proc_pid_mountinfo(5)). Of several mounts on one point, the last counts. */
 function mountOf(folder: string): Mount | undefined {
@@ -157,7 +154,7 @@ interface Answer {
 }
 
 /** The text of a successful answer. @throws {Error} with the programs' message. */
-function said({ outcome, text }: Answer): string {
+function successText({ outcome, text }: Answer): string {
   if (outcome !== 'done') throw new Error(text);
   return text;
 }

@@ -41,12 +41,12 @@ export interface Reconciled {
 }
 
 /** How many rows are read at once. */
-const BATCH = 200;
+const BATCH_ROWS = 200;
 
-/** How long the event loop is blocked at once, in ms. */
+/** How long the event loop is blocked at once. */
 const TURN_MS = 5;
 
-/** The pause after each turn of comparing, in ms. Nobody waits for the comparison. */
+/** The pause after each turn of comparing. Nobody waits for the comparison. */
 const PAUSE_MS = 5;
 
 /**
@@ -63,8 +63,8 @@ export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise
 }
 
 /**
- * Writes the credentials of these rows, and removes those of deleted rows and of users without a row. Looks at little
- * else, so that it works whatever else is broken. A row that fails is logged and does not stop the others.
+ * Writes the credentials of these rows, and removes those of deleted rows and of users without a row. Needs little else, so that it works
+ * whatever else is broken. A row that fails is logged and does not stop the others.
  */
 export function applyCredentials(
   { paths, log }: Pick<ReconcileOptions, 'paths' | 'log'>,
@@ -83,10 +83,7 @@ export function applyCredentials(
       else if (!areCredentialsRight(paths, row)) writeCredentials(paths, row);
       if (row.deleted_at === null && !isJailRight(paths, row)) ensureJail(paths, row);
     } catch (error) {
-      log.error(
-        { directory: row.id, reason: errorMessage(error) },
-        'the credentials of a directory could not be repaired',
-      );
+      log.error({ directory: row.id, reason: errorMessage(error) }, 'could not repair the credentials of a directory');
     }
   }
 }
@@ -100,8 +97,8 @@ export async function reconcile(options: ReconcileOptions): Promise<Reconciled> 
   const jails = await readdir(paths.jails);
   const known = new Set<string>();
   let repaired = 0;
-  const rest = (): Promise<void> => setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
-  const failed = await eachRow(options, rest, async (row) => {
+  const pause = (): Promise<void> => setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
+  const failed = await eachRow(options, pause, async (row) => {
     known.add(row.sftp_username);
     if (host.isApplied(row)) return;
     await reapply(row.id);
@@ -112,14 +109,14 @@ export async function reconcile(options: ReconcileOptions): Promise<Reconciled> 
 
   const credentialsRemoved = [...users].filter((name) => !known.has(name) && removeCredentials(paths, name));
   for (const username of credentialsRemoved) {
-    log.warn({ username }, 'no directory has this SFTP user: its credentials were taken away, its files are kept');
+    log.warn({ username }, 'no directory has this SFTP user: its credentials were removed, its files stay');
   }
   const exists = (name: string): boolean => lstatSync(join(paths.jails, name), { throwIfNoEntry: false }) !== undefined;
   const strangers = jails.filter(
     (name) => name !== CORNER && name !== 'lost+found' && !known.has(name) && exists(name),
   );
   for (const name of strangers) {
-    const what = isUsername(name) ? 'a jail that belongs to no directory' : 'something foreign among the jails';
+    const what = isUsername(name) ? 'a jail that belongs to no directory' : 'an unknown entry among the jails';
     log.warn({ name }, `${what}: left as it is`);
   }
   return { ...compared, credentialsRemoved, strangers };
@@ -134,13 +131,13 @@ async function eachRow(
   let failed = 0;
   let began = performance.now();
   for (let after: string | undefined = ''; after !== undefined && !signal.aborted;) {
-    const batch: HostedDirectory[] = await rows(after, BATCH);
+    const batch: HostedDirectory[] = await rows(after, BATCH_ROWS);
     for (const row of batch) {
       try {
         await step(row);
       } catch (error) {
         failed++;
-        log.error({ directory: row.id, reason: errorMessage(error) }, 'a directory could not be repaired');
+        log.error({ directory: row.id, reason: errorMessage(error) }, 'could not repair a directory');
       }
       if (performance.now() - began < TURN_MS) continue;
       await pause();

@@ -96,7 +96,7 @@ test('--version is that of package.json; every command has examples, and the exi
   };
   assert.deepEqual(await berth(place, '--version'), { status: 0, stdout: `${version}\n`, stderr: '' });
   const { stdout } = await berth(place, '--help');
-  assert.match(stdout, /Exit status: 0 done; 1 an error/);
+  assert.match(stdout, /Exit status: 0 success; 1 an error/);
   const names = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}([\w-]+)/gm)].map(([, name = '']) => name);
   await Promise.all(
     names
@@ -123,7 +123,7 @@ test('output that cannot be written is one line with status 1', () => {
     encoding: 'utf8',
   });
   assert.equal(status, 1);
-  assert.match(stderr, /^berth: the output cannot be written: ENOSPC[^\n]*\n$/);
+  assert.match(stderr, /^berth: cannot write the output: ENOSPC[^\n]*\n$/);
 });
 
 test('Ctrl-C or SIGTERM in a backup or a restore leaves everything as it was', sqliteOnly, async () => {

@@ -79,7 +79,7 @@ test('berth directory', async (t) => {
     const printed = await berth`directory create ${'Acme Corp'} --account ${account} --external-id cust-42
       --max-connections 3 --webhook https://example.com/hook --public-key ${key.file}.pub --metadata {"n":1.0}`;
     const username = /^username +(acme-corp-\w{8})$/m.exec(printed)?.[1] ?? '';
-    assert.match(printed, /^password +\w{32} \(shown this once\)$/m);
+    assert.match(printed, /^password +\w{32} \(shown only this time\)$/m);
     const { host, port } = place.config.sftp;
     assert.match(printed, new RegExp(`^connect +sftp -P ${port} ${username}@${host}$`, 'm'));
     assert.ok(existsSync(join(place.config.jailDir, username, 'files')), 'it is live');
@@ -103,7 +103,7 @@ test('berth directory', async (t) => {
     assert.deepEqual([changed['name'], changed['external_id'], changed['auth_mode']], ['Acme GmbH', null, 'password']);
     assert.match(await berth`directory webhook set ${username} ${''}`, /^webhook_url +-$/m);
     assert.equal(await berth`directory uploads ${username} --json`, '[]\n');
-    assert.match(await berth`directory password ${username} --yes`, /^password +\w{32} \(shown this once\)$/m);
+    assert.match(await berth`directory password ${username} --yes`, /^password +\w{32} \(shown only this time\)$/m);
 
     assert.match(await berth`directory delete ${username} --yes`, new RegExp(`^Deleted ${username} `));
     assert.equal(existsSync(join(place.config.jailDir, username)), false);
@@ -121,7 +121,7 @@ test('berth directory', async (t) => {
     // Whatever a customer calls its own: an id and a username stay whose they are.
     const thief = await json`directory create ${username} --account ${account} --external-id ${id}`;
     const said = await refused`directory delete Twin --yes`;
-    assert.match(said, /^2 directories are called "Twin": name one by its id or username$/m);
+    assert.match(said, /^2 directories are called "Twin": use an id or username$/m);
     for (const each of [id, username, second['id'] ?? '?']) assert.ok(said.includes(each));
     assert.equal(said.includes(thief['id'] ?? ''), false);
     for (const name of [id, username]) assert.equal((await json`directory show ${name}`)['id'], id);
@@ -212,7 +212,10 @@ test('berth directory', async (t) => {
     const half = await run`directory create Half --account ${account} --webhook ftp://example.com`;
     assert.equal(half.status, 1);
     assert.match(half.stdout, /^password +\w{32} /m, 'the password is not lost');
-    assert.match(half.stderr, /^berth: the directory \S+ was made, but not all was set: webhook_url must start with /);
+    assert.match(
+      half.stderr,
+      /^berth: the directory \S+ was created, but some settings failed: webhook_url must start with /,
+    );
     assert.match(await refused`directory set Half`, /^there is nothing to set/);
     assert.match(await refused`directory replay Half`, /^name one delivery, or give --since/);
     assert.match(await refused`directory key add Half /nowhere`, /^the public key cannot be read/);
@@ -235,7 +238,7 @@ test("the socket is root's alone, replaces one that a killed service left, and g
 
   await serve.kill('SIGKILL');
   assert.ok(existsSync(socket));
-  const hint = 'start it with systemctl start berth, in a checkout with scripts/start';
+  const hint = 'start it with systemctl start berth, or with scripts/start in a checkout';
   assert.equal(await refused`directory show ${name}`, `berth serve does not run here: ${hint}`);
   const second = await at.start();
   assert.equal((await json`directory show ${name}`)['sftp_username'], name);

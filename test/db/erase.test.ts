@@ -99,7 +99,7 @@ test('names, addresses and usernames go from the history of one directory, then 
 
   const environment = { ...place.environment, SUDO_USER: 'ann' };
   const refused = await runCommand(place.environment, 'erase');
-  assert.match(refused.stderr, /name either a directory or --account/);
+  assert.match(refused.stderr, /give either a directory or --account/);
   const { status, stdout, stderr } = await runCommand(environment, 'erase', one.sftp_username ?? '', '--yes');
   assert.equal(status, 0, stderr);
   assert.match(

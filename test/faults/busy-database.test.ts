@@ -51,13 +51,13 @@ test(
     assert.equal(removed.status, 503);
     const { status, stderr } = await runCommand(place.environment, 'account', 'create', 'Late', '--plan', 'pro');
     assert.deepEqual(
-      [status, /^berth: another process writes to [^\n]*: nothing has changed\n$/.test(stderr)],
+      [status, /^berth: another process keeps [^\n]* locked [^\n]*: nothing has changed\n$/.test(stderr)],
       [1, true],
       stderr,
     );
     const asked = await runCommand(place.environment, 'directory', 'delete', directory.username, '--yes');
     assert.deepEqual(
-      [asked.status, /^berth: Service unavailable: its log says why \(.*, request_id [\w-]+\)\n$/.test(asked.stderr)],
+      [asked.status, /^berth: Service unavailable: the reason is in the log \(.*, request_id [\w-]+\)\n$/.test(asked.stderr)],
       [1, true],
       asked.stderr,
     );

@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkQuotas } from '../../src/doctor/checks/quotas.ts';
+import { checkQuotas } from '../../src/doctor/checks/disk.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';

@@ -95,7 +95,7 @@ test('sftp of 600 files ends although serve is stopped and its backlog is full, 
   assert.equal(code, 0, output.slice(-500));
   // Not by `ls`: ssh makes the pipe that it shares with sftp non-blocking, and long output is lost in a full one.
   assert.equal(readdirSync(join(config.jailDir, username, 'files')).length, FILES);
-  assert.match(said, /serve does not answer: ending it/);
+  assert.match(said, /serve does not answer: killing it/);
   await until('each is announced', () => new Set(hook.requests.map((r) => webhookOf(r).filename)).size === FILES);
   assert.ok(hook.requests.length < FILES * 1.01);
 });

@@ -86,5 +86,5 @@ test('with SQLite there are no nodes', sqliteOnly, async () => {
   using place = scratch();
   const { status, stderr } = await runCommand(place.environment, 'node', 'list');
   assert.equal(status, 1);
-  assert.match(stderr, /several nodes only with PostgreSQL/);
+  assert.match(stderr, /nodes need PostgreSQL/);
 });

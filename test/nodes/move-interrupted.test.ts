@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { createLog } from '../../src/base/log.ts';
-import { removeAbandoned } from '../../src/nodes/move/abandoned.ts';
+import { removeAbandoned } from '../../src/nodes/move/receive.ts';
 import { rehome } from '../../src/nodes/move/rehome.ts';
 import { prepare } from '../../src/service/prepare.ts';
 import { removeCredentials, usersWithCredentials } from '../../src/sftp/credentials.ts';

@@ -226,7 +226,7 @@ test('what cannot move says why, and stays as it is', postgresOnly, async () => 
     symlinkSync(`/bin/${name}`, join(bare.path, name));
   const withoutRsync = { ...a, environment: { ...a.environment, PATH: bare.path } };
   assert.match(await refusal(withoutRsync, directory, ...to('b')), /rsync: not found.*apt-get install rsync/);
-  assert.match(await refusal(a, directory, ...to('b', 'b')), /--ssh is a command and a host/);
+  assert.match(await refusal(a, directory, ...to('b', 'b')), /--ssh takes a command and a host/);
   assert.match(await refusal(b, directory, ...to('c')), /at home on a: run this there/);
   assert.match(await refusal(a, directory, '--to', 'nobody'), /no node is called nobody/);
   assert.match(await refusal(b, directory, '--to', 'b', '--it-is-off'), /a is live/);
@@ -234,7 +234,7 @@ test('what cannot move says why, and stays as it is', postgresOnly, async () => 
   const quota = (of: number | null) => place.db.updateTable('directories').set({ quota_bytes: of }).execute();
   await place.db.updateTable('nodes').set({ quota_obstacle: 'no quotas' }).where('name', '=', 'b').execute();
   await quota(1_000_000);
-  assert.match(await refusal(a, directory, ...to('b')), /b cannot hold it to its quota: no quotas/);
+  assert.match(await refusal(a, directory, ...to('b')), /b cannot enforce its quota: no quotas/);
   await quota(null);
   const inTheWay = join(filesOn(b, directory), '..');
   mkdirSync(inTheWay);

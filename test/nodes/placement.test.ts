@@ -19,7 +19,7 @@ test(
     const { db } = parts.adopt(await openDatabase(made.url), (opened) => opened.close());
 
     async function node(name: string, free_bytes: number): Promise<void> {
-      const options = { name, lock: lockOf(name), channels: [], heard: () => undefined, lost: () => undefined };
+      const options = { name, lock: lockOf(name), channels: [], onMessage: () => undefined, onLost: () => undefined };
       const session = await openDatabaseSession(made.url, options);
       assert.ok(session);
       parts.adopt(session, (opened) => opened.close());

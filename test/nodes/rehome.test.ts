@@ -25,7 +25,7 @@ test('no statement of it takes longer the more files there are', postgresOnly, a
      create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(0.001); return new; end';
      create trigger slow before update on files for each row execute function slow()`,
   );
-  const pool = poolOf(place.url, { max: 1, name: 'test', patience: TIMEOUT_MS });
+  const pool = poolOf(place.url, { max: 1, name: 'test', timeoutMs: TIMEOUT_MS });
   const db = new Kysely<Tables>({ dialect: new BerthPostgresDialect(pool) });
   try {
     const by = { keyId: 'operator:root', requestId: 'test', route: 'test' };

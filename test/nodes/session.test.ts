@@ -18,7 +18,7 @@ import { created, letsIn, nodesPlace } from './nodes-place.ts';
 test('a second machine of the same name does not start', postgresOnly, async () => {
   await using place = await nodesPlace('a');
   using other = scratch({ BERTH_DATABASE_URL: place.url, BERTH_NODE: 'a' });
-  await assert.rejects(startBerth(other), /another machine is the node a: give this one a BERTH_NODE of its own/);
+  await assert.rejects(startBerth(other), /another machine is the node a: set another BERTH_NODE here/);
   created(await place.node('a').send('POST', '/directories', { json: { directory: { name: 'Acme' } } }));
 });
 
@@ -27,7 +27,13 @@ test('a node that lost its power takes its name back, whatever the server still 
   const a = place.node('a');
   await a.berth.stop();
   // The connection of a machine that has gone without notice.
-  const options = { name: 'gone', lock: lockOf('a'), channels: [], heard: () => undefined, lost: () => undefined };
+  const options = {
+    name: 'gone',
+    lock: lockOf('a'),
+    channels: [],
+    onMessage: () => undefined,
+    onLost: () => undefined,
+  };
   const gone = await openDatabaseSession(place.url, options);
   assert.ok(gone);
   await a.berth.start();
@@ -58,16 +64,16 @@ test('a session whose connection ended makes no other one, which nobody would cl
     const name = 'berth node a';
     const connections = `from pg_stat_activity where datname = current_database() and application_name = '${name}'`;
     let losses = 0;
-    const lost = (): void => void (losses += 1);
+    const onLost = (): void => void (losses += 1);
     const session = await openDatabaseSession(database.url, {
       name,
       lock: name,
       channels: [],
-      heard: () => undefined,
-      lost,
+      onMessage: () => undefined,
+      onLost,
     });
     assert.ok(session);
-    const statements = [sql`select pg_sleep(60)`.execute(session.db), session.say('channel', 'waits for its turn')];
+    const statements = [sql`select pg_sleep(60)`.execute(session.db), session.notify('channel', 'waits for its turn')];
     const refused = Promise.all(statements.map((statement) => assert.rejects(statement, DatabaseUnavailable)));
     await until('the first one runs', () => psql(database.url, `select query ${connections}`).includes('pg_sleep'));
     psql(database.url, `select pg_terminate_backend(pid) ${connections}`);
@@ -107,7 +113,7 @@ test('while all nodes are drained, no directory is created, and none is left', p
   assert.deepEqual(await place.db.selectFrom('directories').select('id').execute(), []);
 });
 
-test('a node tells when the database goes on from another point', postgresOnly, async () => {
+test('a node logs that the database has another history than before', postgresOnly, async () => {
   using place = scratch({ BERTH_NODE: 'a', BERTH_API_PORT: String(await freePort()) });
   const outputs: string[] = [];
   for (const before of [undefined, undefined, '0000000A-5']) {
@@ -117,7 +123,7 @@ test('a node tells when the database goes on from another point', postgresOnly, 
     await serve.kill('SIGTERM');
   }
   assert.deepEqual(
-    outputs.map((output) => output.includes('goes on from another point')),
+    outputs.map((output) => output.includes('has another history than before')),
     [false, false, true],
   );
 });

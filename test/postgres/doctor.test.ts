@@ -40,7 +40,7 @@ test('the database is well, or the line says what is wrong with it, without the 
   });
   await t.test('one that forgets', async () => {
     psql(config.database, `alter database ${nameOf(config.database)} set synchronous_commit = off`);
-    assert.match((await database()).join(), /^warn database: .* forgets what was answered/);
+    assert.match((await database()).join(), /^warn database: .* may lose confirmed changes/);
     psql(config.database, `alter database ${nameOf(config.database)} reset synchronous_commit`);
   });
   await t.test('empty', async () => {
@@ -81,6 +81,6 @@ test('a node that is away is named, with what waits for it', postgresOnly, async
   const [line = ''] = await ask(one.berth.config, 'nodes');
   assert.match(
     line,
-    /^fail nodes: the node two is away: nobody follows its \d+ directories, and 1 changes wait for it$/,
+    /^fail nodes: the node two is away: uploads to its \d+ directories are not announced, and 1 changes wait for it$/,
   );
 });

@@ -41,9 +41,9 @@ test('what is in the way is refused in one line, and nothing has changed', postg
   await t.test('a URL of something else', () => refused(/must be postgres:/, 'mysql://u:hunter2@h/x'));
   await t.test('several servers', () => refused(/one PostgreSQL server/, 'postgres://u:hunter2@a,b/x'));
   await t.test('a URL that the settings cannot hold', () => refused(/%20/, 'postgres://u:hunter2 @h/x'));
-  await t.test('tables of something else', async () => {
+  await t.test('tables of another program', async () => {
     psql(it.to.url, 'create table invoices (id int)');
-    await refused(/not empty: it has tables of something else \(invoices\)/, secret);
+    await refused(/not empty: it has tables of another program \(invoices\)/, secret);
     psql(it.to.url, 'drop table invoices');
   });
   await t.test('rows of another berth', async () => {
@@ -73,7 +73,7 @@ test('what is in the way is refused in one line, and nothing has changed', postg
     await newAccount(db);
     await close();
     await refused(
-      /has an earlier copy, and one of the two has changed since \(accounts, rows: 1 where there were 2\)/,
+      /has an earlier copy, and one of the two has changed since \(accounts, rows: 1 instead of 2\)/,
       secret,
     );
   });

@@ -35,14 +35,14 @@ test('a database that is missing, a wrong password, or none', postgresOnly, asyn
   await t.test('missing', () =>
     refused(
       place,
-      /cannot be used: database "nowhere" does not exist \(make it there: create database/,
+      /cannot be used: database "nowhere" does not exist \(create it there: create database/,
       urlOf('nowhere'),
     ),
   );
   await t.test('a wrong password', () =>
     refused(place, /the user or the password in the URL is wrong/, as(`${GUARDED}:hunter2`)),
   );
-  await t.test('no password', () => refused(place, /asks for a password, and the URL has none/, as(GUARDED)));
+  await t.test('no password', () => refused(place, /requires a password, and the URL has none/, as(GUARDED)));
   await t.test("a database that is another user's", () =>
     refused(place, /the user has to own the database/, as(`${GUARDED}:right`)),
   );
@@ -65,7 +65,7 @@ test('several servers, and a database in another encoding', postgresOnly, async 
   assert.equal(status, 1);
   assert.match(stderr, /^berth: configuration: BERTH_DATABASE_URL must name one PostgreSQL server, a virtual address/);
   psql(urlOf('postgres'), "create database odd template template0 encoding 'LATIN1' locale 'C'");
-  await refused(place, /is encoded in LATIN1: make one with encoding UTF8$/, urlOf('odd'));
+  await refused(place, /is encoded in LATIN1: create one with encoding UTF8$/, urlOf('odd'));
   psql(urlOf('postgres'), 'drop database odd');
 });
 

@@ -153,7 +153,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
     [
       () => chmodSync(config.stateDir, 0o700),
       () => chmodSync(config.stateDir, 0o755),
-      /^fail folders: no key logs in: .*may not pass \S+state$/,
+      /^fail folders: no login by key works: .*may not enter \S+state$/,
     ],
     [
       () => chmodSync(jail, 0o777),
@@ -163,7 +163,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
     [
       () => write(`update directories set auth_mode = 'both', public_key = '${shortKey}'`),
       () => write("update directories set auth_mode = 'password', public_key = null"),
-      /^fail directories: 1 directories keep an RSA key that is refused today: acme/,
+      /^fail directories: 1 directories have an RSA key that the API now refuses: acme/,
     ],
     [
       () => mkdirSync(stranger),
@@ -313,7 +313,7 @@ test('where nothing is set up, the command says so line by line with status 2; a
     bare.stdout,
     onPostgres
       ? /^fail {2}database {6}.*cannot be used: database "nowhere" does not exist .* -> /m
-      : /^fail {2}database {6}\S+ is missing -> start berth for a new one, or: berth restore FILE$/m,
+      : /^fail {2}database {6}\S+ is missing -> start berth to create one, or: berth restore FILE$/m,
   );
   for (const line of bare.stdout.trim().split('\n')) assert.match(line, /^(?:ok|warn|fail) +\S/);
   const wrong = doctor({ BERTH_API_PORT: 'x' });

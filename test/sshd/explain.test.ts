@@ -77,7 +77,7 @@ test('one line for each thing, in order, by every name of the directory, also af
   ])
     assert.match(texts, expected);
   assert.doesNotMatch(texts, /6\.6\.6\.6/);
-  assert.deepEqual(notes, ["left out: 1 connections that wrote lines of their own into sshd's log"]);
+  assert.deepEqual(notes, ["left out: 1 connections that forged lines in sshd's log"]);
   assert.deepEqual(
     events.map(({ at }) => at),
     events.map(({ at }) => at).toSorted(),
@@ -109,21 +109,21 @@ test('what it cannot tell it says: an unknown name, several of that name, no jou
   assert.match(unknown.stderr, /^berth: berth knows no directory "no\\u001bbody": see berth directories\n$/);
   const { username } = await berth.directory({ name: 'Twin' });
   await berth.directory({ name: 'Twin' });
-  assert.match((await run()).stderr, /^berth: name either a directory or --address IP/);
+  assert.match((await run()).stderr, /^berth: give either a directory or --address IP/);
   assert.match((await run('--address', 'nowhere')).stderr, /It must be an IP address/);
   await assert.rejects(connect({ port: berth.sshd.port, username: 'acme', password: 'x' }));
   const mistyped = await run('acme');
   assert.match(
     mistyped.stdout,
-    /^acme: no directory has this name\. By sshd's log:\n[^]*refused +127\.0\.0\.1 +there is no user "acme"/,
+    /^acme: no directory has this name\. In sshd's log:\n[^]*refused +127\.0\.0\.1 +there is no user "acme"/,
   );
   assert.match(
     (await run('--address', '127.0.0.1')).stdout,
-    /^From 127\.0\.0\.1, by sshd's log:\n[^]*there is no user "acme"/,
+    /^From 127\.0\.0\.1, in sshd's log:\n[^]*there is no user "acme"/,
   );
-  assert.match((await run('Twin')).stderr, /2 directories are called "Twin": name one by its id or username\n$/);
+  assert.match((await run('Twin')).stderr, /2 directories are called "Twin": use an id or username\n$/);
   const { status, stdout } = await runCommand({ ...place.environment, PATH: '/nowhere' }, 'explain', username);
   assert.equal(status, 0);
-  assert.match(stdout, /\nNote: refused logins are missing: sshd's log is in no journal here/);
-  assert.match((await run(username, '--limit', '1')).stdout, /\nNote: older ones are left out: --limit 1\n/);
+  assert.match(stdout, /\nNote: refused logins are missing: sshd's log is neither in the journal nor in a file here/);
+  assert.match((await run(username, '--limit', '1')).stdout, /\nNote: older entries are left out: --limit 1\n/);
 });

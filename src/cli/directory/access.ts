@@ -6,7 +6,7 @@ import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } fr
 
 export function suspendCommand(invocation: Invocation): Command {
   return switchCommand(invocation, 'suspend', true).description(
-    'Let nobody log in, and end the live sessions; the files stay',
+    'Refuse logins and end the live sessions; the files stay',
   );
 }
 
@@ -27,16 +27,22 @@ function switchCommand(invocation: Invocation, name: string, suspended: boolean)
 
 export function passwordCommand(invocation: Invocation): Command {
   return irrevocable(
-    onDirectory(new Command('password').description('Replace the password by a new one, which is shown only now')),
+    onDirectory(
+      new Command('password').description('Replace the password by a new one, which is shown only this time'),
+    ),
   )
     .addHelpText('after', '\nExample:\n  berth directory password acme-corp --yes')
     .action(async (text: string, options: CommonOptions) => {
       const { ask, directory } = await named(invocation, text, options);
-      await confirm(invocation, options, `Replace the password of ${directory.sftp_username}? The old one ends.`);
+      await confirm(
+        invocation,
+        options,
+        `Replace the password of ${directory.sftp_username}? The old one stops working.`,
+      );
       show(invocation, options, await ask<ShownDirectory>('POST', '/password'), (fields) =>
         table({
           username: fields.sftp_username,
-          password: `${fields.sftp_password} (shown this once)`,
+          password: `${fields.sftp_password} (shown only this time)`,
           connect: sftpCommand(fields),
         }),
       );

@@ -1,4 +1,4 @@
-/** `berth directory …`: what the API does, by the service that runs here. */
+/** `berth directory …`: what the API does, through the service that runs here. */
 import { Command } from 'commander';
 import { directoriesCommand } from '../directories.ts';
 import type { Invocation } from '../invocation.ts';
@@ -12,7 +12,7 @@ import { replayCommand, webhookCommand } from './webhook.ts';
 
 const HELP = `
 Name a directory by its id, SFTP username, external id, slug or name. If several match, they are listed.
-All commands but list go to the service that runs here, and follow the rules of the API; berth audit shows who ran them.
+All commands except list go to the service that runs here, and follow the rules of the API. berth audit shows who ran them.
 Commands that cannot be undone ask at the terminal, or need --yes.
 
 Examples:

@@ -11,7 +11,7 @@ import { type Answer, type Ask, asking } from './service.ts';
 import { type CommonOptions, show } from './which.ts';
 
 const HELP = `
-This is the only time the password is shown. With --public-key its user can log in with the key or the password.
+This is the only time the password is shown. With --public-key, its user can log in with the key or the password.
 
 Examples:
   berth directory create 'Acme Corp' --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
@@ -29,7 +29,7 @@ export function createCommand(invocation: Invocation): Command {
     new Command('create').description('Create a directory, which accepts logins at once, and show its password'),
   )
     .argument('<name>', 'the name of the directory')
-    .option('--account <account>', 'its account, by id or name; may be left out when there is only one')
+    .option('--account <account>', 'its account, by id or name; optional if there is only one')
     .option('--retention-days <days>', 'delete files after this number of days; 0 keeps them', integer(0, 36_500))
     .option('--webhook <url>', 'the URL to which its uploads are announced')
     .option('--public-key <file>', 'an OpenSSH public key that may log in; - is standard input')
@@ -48,7 +48,9 @@ export function createCommand(invocation: Invocation): Command {
       const { answer, failure } = await changed(ask, created, changes);
       show(invocation, options, answer, linesOf);
       if (failure) {
-        throw new OperatorError(`the directory ${created.data.id} was made, but not all was set: ${failure.message}`);
+        throw new OperatorError(
+          `the directory ${created.data.id} was created, but some settings failed: ${failure.message}`,
+        );
       }
     });
 }
@@ -61,14 +63,14 @@ async function accountOf({ reads }: Pick<Database, 'reads'>, given: string | und
   }
   const [only, ...others] = await listAccounts({ reads });
   if (only && others.length === 0) return only.id;
-  throw new OperatorError('name its account with --account: see berth account list');
+  throw new OperatorError('there are several accounts: choose one with --account (see berth account list)');
 }
 
 function retention({ retentionDays }: Options): object {
   return retentionDays === undefined ? {} : { retention_days: retentionDays };
 }
 
-/** From here on the password has to be shown: a failure is printed beside it. */
+/** Applies the changes. From here on the password has to be shown, so a failure is printed beside it. */
 async function changed(ask: Ask, created: Answer<ShownDirectory>, changes: readonly object[]) {
   const { id, sftp_password } = created.data;
   let answer = created;
@@ -87,6 +89,6 @@ async function changed(ask: Ask, created: Answer<ShownDirectory>, changes: reado
 
 function linesOf(directory: ShownDirectory): string[] {
   const { id, sftp_username, sftp_password } = directory;
-  const shown = { id, username: sftp_username, password: `${sftp_password} (shown this once)` };
+  const shown = { id, username: sftp_username, password: `${sftp_password} (shown only this time)` };
   return table({ ...shown, webhook: directory.webhook_url, connect: sftpCommand(directory) });
 }

@@ -16,7 +16,7 @@ export function showCommand(invocation: Invocation): Command {
     });
 }
 
-/** The directory as it is now, to people also who gets in and what it may hold; with the warnings of what came before. */
+/** Shows the directory as it is now; for people, also its access and quota. Adds the warnings of the commands before. */
 export async function showAll(
   invocation: Invocation,
   options: CommonOptions,

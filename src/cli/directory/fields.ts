@@ -1,4 +1,4 @@
-/** The options of `create` and `set` that are fields of the API, and what it tells of a directory. */
+/** The options of `create` and `set` that are fields of the API, and how to print a directory. */
 import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseJson } from '../../directories/json-text.ts';
@@ -40,7 +40,7 @@ export function withFields(command: Command): Command {
     .option('--max-connections <count>', 'logins at once', integer(1, 1000));
 }
 
-/** The fields that were given, as the API calls them; text that is empty removes what is there. */
+/** The given fields, by the API's names. An empty text clears the field. */
 export function fieldsOf({ description, externalId, metadata, maxConnections }: FieldOptions): Record<string, unknown> {
   const cleared = (text: string | undefined): string | null | undefined => (text === '' ? null : text);
   const fields = {
@@ -53,7 +53,7 @@ export function fieldsOf({ description, externalId, metadata, maxConnections }: 
 }
 
 export function authModeOption(): Option {
-  return new Option('--auth-mode <mode>', 'how to log in').choices(['password', 'public_key', 'both']);
+  return new Option('--auth-mode <mode>', 'how its user logs in').choices(['password', 'public_key', 'both']);
 }
 
 /** @throws {OperatorError} when the file cannot be read. `-` is standard input. */
@@ -65,12 +65,12 @@ export function readKey(file: string): string {
   }
 }
 
-/** How its user logs in. */
+/** The command by which its user logs in. */
 export function sftpCommand({ sftp_host, sftp_port, sftp_username }: ShownDirectory): string {
   return `sftp -P ${sftp_port} ${sftp_username}@${sftp_host}`;
 }
 
-/** All of a directory but its secrets. */
+/** All fields of a directory except its secrets. */
 export function summaryOf(directory: ShownDirectory): string[] {
   const fields = Object.entries(directory).filter(([name]) => name !== 'webhook_secret');
   return table({ ...Object.fromEntries(fields), connect: sftpCommand(directory) });

@@ -1,4 +1,4 @@
-/** `berth directory key …`: the public keys by which a directory's user may log in. */
+/** `berth directory key …`: the public keys with which a directory's user may log in. */
 import { Command } from 'commander';
 import { columns } from '../../base/terminal.ts';
 import type { Invocation } from '../invocation.ts';

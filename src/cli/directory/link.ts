@@ -1,4 +1,4 @@
-/** `berth directory link …`: links for people without an SFTP client. */
+/** `berth directory link …`: makes and revokes links for people without an SFTP client. */
 import { Command, InvalidArgumentError } from 'commander';
 import { formatMicros, type Micros, SECOND } from '../../base/clock.ts';
 import type { Invocation } from '../invocation.ts';
@@ -54,20 +54,20 @@ export function linkCommand(invocation: Invocation): Command {
     'after',
     '\nExample:\n  berth directory link download acme-corp out/report.pdf --until 7d',
   );
-  make('upload', 'Make a link to a page that takes a file')
-    .requiredOption('--max-bytes <bytes>', 'the largest file that it takes', bytes)
+  make('upload', 'Make a link to a page where a file can be uploaded')
+    .requiredOption('--max-bytes <bytes>', 'the largest file that it accepts', bytes)
     .addHelpText(
       'after',
       '\nExample:\n  berth directory link upload acme-corp in/scan.pdf --until 1d --max-bytes 50000000 --once',
     );
 
-  irrevocable(onDirectory(command.command('revoke').description('End all links of a directory')))
+  irrevocable(onDirectory(command.command('revoke').description('Revoke all links of a directory')))
     .addHelpText('after', '\nExample:\n  berth directory link revoke acme-corp --yes')
     .action(async (text: string, options: CommonOptions) => {
       const { ask, directory } = await named(invocation, text, options);
-      await confirm(invocation, options, `End all links of ${directory.sftp_username}?`);
+      await confirm(invocation, options, `Revoke all links of ${directory.sftp_username}?`);
       const answer = await ask('DELETE', '/links');
-      show(invocation, options, answer, () => [`All links of ${directory.sftp_username} have ended`]);
+      show(invocation, options, answer, () => [`Revoked all links of ${directory.sftp_username}`]);
     });
   return command;
 }

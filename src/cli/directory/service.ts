@@ -19,7 +19,7 @@ export type Ask = <Data>(method: string, path: string, body?: object) => Promise
 type Refusal = { readonly error?: string; readonly errors?: Readonly<Record<string, readonly string[]>> };
 
 /**
- * Asks for that account; paths are below `/api/v1`.
+ * Sends requests for that account; paths are below `/api/v1`.
  * @throws {OperatorError} when the service does not run, or with the text of its refusal.
  */
 export function asking({ config, environment }: Invocation, account: string): Ask {
@@ -48,7 +48,7 @@ export interface Question {
 }
 
 /**
- * Sends a request to the service's socket. @param read what its answer is taken by.
+ * Sends a request to the service's socket. @param read turns its answer into the result.
  * @throws {OperatorError} when the service does not run, or with the text of its refusal.
  */
 export async function answered<T>(
@@ -64,7 +64,9 @@ export async function answered<T>(
       const words = inWords(await text(incoming), statusCode);
       const id = String(headers['x-request-id']);
       throw new OperatorError(
-        WITHOUT_REASON.has(words) ? `${words}: its log says why (journalctl -u berth, request_id ${id})` : words,
+        WITHOUT_REASON.has(words)
+          ? `${words}: the reason is in the log (journalctl -u berth, request_id ${id})`
+          : words,
       );
     }
     return await read(incoming);
@@ -74,16 +76,16 @@ export async function answered<T>(
   }
 }
 
-/** The messages for API clients about errors that are not theirs (`web/responses.ts`); the cause is in the log. */
+/** The messages that hide errors of the service itself from API clients (`web/responses.ts`). The cause is in the log. */
 const WITHOUT_REASON: ReadonlySet<string> = new Set(['Service unavailable', 'Internal server error']);
 
-/** Why nobody answers on that socket, by the code of the error. */
+/** Says why the socket does not answer, by the error's code. */
 function unreachable(code: string | undefined, socket: string): string {
   if (code === 'EACCES') return `only root may use ${socket}: run this with sudo`;
   if (code === 'ENOENT' || code === 'ECONNREFUSED') {
-    return 'berth serve does not run here: start it with systemctl start berth, in a checkout with scripts/start';
+    return 'berth serve does not run here: start it with systemctl start berth, or with scripts/start in a checkout';
   }
-  return `berth serve did not answer (${code ?? 'the connection ended'}): whether it did what was asked, berth audit tells`;
+  return `berth serve did not answer (${code ?? 'the connection ended'}): berth audit shows whether it made the change`;
 }
 
 function inWords(answer: string, status: number): string {

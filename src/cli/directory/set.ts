@@ -1,4 +1,4 @@
-/** `berth directory set`: fields, the way to log in, where from and how long, and the quota. */
+/** `berth directory set`: changes fields, the way to log in, the allowed networks, the expiry and the quota. */
 import { Command, InvalidArgumentError } from 'commander';
 import { formatMicros, parseMicros } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -9,8 +9,8 @@ import { authModeOption, type FieldOptions, fieldsOf, withFields } from './field
 import { type CommonOptions, named, onDirectory } from './which.ts';
 
 const HELP = `
-An empty --description or --external-id removes the present one. Options that need several requests of the API are sent one
-after the other: if one is refused, those before it are in force.
+An empty --description or --external-id removes the present one. Some options need several requests of the API, sent one
+after the other: if one is refused, those before it stay in force.
 
 Examples:
   berth directory set acme-corp --max-connections 20
@@ -29,9 +29,9 @@ export function setCommand(invocation: Invocation): Command {
   return withFields(onDirectory(new Command('set').description('Change a directory')))
     .option('--name <name>', 'a new name; slug and username stay')
     .addOption(authModeOption())
-    .option('--expires <time>', 'when it is suspended automatically; never removes the limit', expiry)
+    .option('--expires <time>', 'when it is suspended automatically; never removes the expiry', expiry)
     .option('--allow-network <cidr...>', 'allow logins from these networks only; everywhere removes the limit')
-    .option('--quota <bytes>', 'how much it may hold; none removes the limit', quota)
+    .option('--quota <bytes>', 'how much it may store; none removes the limit', quota)
     .addHelpText('after', HELP)
     .action(async (text: string, options: Options) => {
       const found = await named(invocation, text, options);
@@ -61,7 +61,7 @@ function expiry(text: string): string {
   return formatMicros(moment(text, 'a time such as 2026-12-31T23:00Z, or never'));
 }
 
-/** Not null for none: commander takes that for an option without a value, and makes it an empty text. */
+/** Returns `none` instead of null, since commander takes null for an option without a value. */
 function quota(text: string): number | 'none' {
   if (text === 'none') return text;
   const bytes = Number(text);

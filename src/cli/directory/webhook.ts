@@ -15,9 +15,9 @@ Examples:
   berth directory webhook off acme-corp                  no webhooks, even if the account has a URL
   berth directory webhook account acme-corp              use the account's URL
   berth directory webhook test acme-corp
-  berth directory webhook events acme-corp file.deleted  what to hear of beside uploads
-  berth directory webhook secret acme-corp               a next secret: signatures carry both from now on
-  berth directory webhook secret acme-corp --activate    and this ends the old one`;
+  berth directory webhook events acme-corp file.deleted  choose events beside uploads
+  berth directory webhook secret acme-corp               add a second secret: signatures carry both from now on
+  berth directory webhook secret acme-corp --activate    end the old secret`;
 
 interface SecretOptions extends CommonOptions {
   readonly activate?: true;
@@ -35,8 +35,8 @@ interface Tested {
 
 const FURTHER = EVENT_KINDS.filter((kind) => kind !== 'file.uploaded');
 
-/** Which events are asked for, as the API has it. */
-export interface Asked {
+/** The events that a directory or an account has chosen, as the API shows them. */
+export interface ChosenEvents {
   readonly events: readonly string[];
   readonly inherited: boolean;
 }
@@ -48,8 +48,8 @@ export function eventsBody(kinds: readonly string[]): { readonly events: readonl
   return { events: kinds.length === 1 && word === 'none' ? [] : kinds };
 }
 
-export function eventLines({ events, inherited }: Asked): string[] {
-  return inherited ? [...events, '(asked for by the account)'] : [...events];
+export function eventLines({ events, inherited }: ChosenEvents): string[] {
+  return inherited ? [...events, '(chosen by the account)'] : [...events];
 }
 
 export function webhookCommand(invocation: Invocation): Command {
@@ -62,7 +62,7 @@ export function webhookCommand(invocation: Invocation): Command {
     show(invocation, options, await ask<Fields>('PATCH', '/webhook', fields), table);
   };
 
-  onDirectory(command.command('show').description('Show the URL and the secret that signs'))
+  onDirectory(command.command('show').description('Show the URL and the signing secret'))
     .addHelpText('after', '\nExample:\n  berth directory webhook show acme-corp')
     .action(async (text: string, options: CommonOptions) => {
       const { ask } = await named(invocation, text, options);
@@ -102,7 +102,7 @@ export function webhookCommand(invocation: Invocation): Command {
     });
 
   onDirectory(command.command('events').description('Show or choose the events beside file.uploaded'))
-    .argument('[event...]', `${FURTHER.join(', ')}; none for no others, account for those of the account`)
+    .argument('[event...]', `${FURTHER.join(', ')}; none for no others, account for the account's choice`)
     .addHelpText(
       'after',
       '\nExamples:\n  berth directory webhook events acme-corp\n  berth directory webhook events acme-corp file.deleted upload.failed',
@@ -110,7 +110,9 @@ export function webhookCommand(invocation: Invocation): Command {
     .action(async (text: string, kinds: string[], options: CommonOptions) => {
       const { ask } = await named(invocation, text, options);
       const path = '/webhook/events';
-      const answer = await (kinds.length === 0 ? ask<Asked>('GET', path) : ask<Asked>('PUT', path, eventsBody(kinds)));
+      const answer = await (kinds.length === 0
+        ? ask<ChosenEvents>('GET', path)
+        : ask<ChosenEvents>('PUT', path, eventsBody(kinds)));
       show(invocation, options, answer, eventLines);
     });
 
@@ -119,8 +121,8 @@ export function webhookCommand(invocation: Invocation): Command {
 }
 
 function secretCommand(invocation: Invocation, command: Command): void {
-  irrevocable(onDirectory(command.description('Change the secret in two steps: make the next one, then --activate it')))
-    .option('--activate', 'sign with the next one alone from now on')
+  irrevocable(onDirectory(command.description('Change the secret in two steps: add the next one, then --activate it')))
+    .option('--activate', 'end the old secret, and sign with the next one alone')
     .option('--secret <text>', 'use this secret, 16 to 64 characters')
     .addHelpText(
       'after',
@@ -154,12 +156,14 @@ export function replayCommand(invocation: Invocation): Command {
     )
     .action(async (text: string, delivery: string | undefined, options: ReplayOptions) => {
       if ((delivery === undefined) === (options.since === undefined)) {
-        throw new OperatorError('name one delivery, or give --since to send everything again that failed since then');
+        throw new OperatorError(
+          'name one delivery, or give --since to send everything again that has failed since then',
+        );
       }
       const { ask } = await named(invocation, text, options);
       if (delivery !== undefined) {
         const answer = await ask<{ id: string }>('POST', `/deliveries/${encodeURIComponent(delivery)}/replay`);
-        return show(invocation, options, answer, ({ id }) => [`${id} is on its way`]);
+        return show(invocation, options, answer, ({ id }) => [`${id} will be sent soon`]);
       }
       const body = { since: formatMicros(options.since ?? 0) };
       const answer = await ask<{ count: number }>('POST', '/deliveries/replay', body);

@@ -1,4 +1,4 @@
-/** Which directory a command means, and whether it is really meant. */
+/** Finds the directory that a command names, and asks whether to go on. */
 import { accountNamed } from '../../accounts/accounts.ts';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
@@ -15,14 +15,14 @@ export interface CommonOptions {
   readonly yes?: true;
 }
 
-/** One directory, and the API as its account sees it. */
+/** One directory, and its API for its account. */
 export interface Named {
   readonly directory: NamedDirectory;
   /** Paths are below the directory's own. */
   readonly ask: Ask;
 }
 
-/** Adds the argument that names a directory, and what goes with it. */
+/** Adds the argument that names a directory, and the options for it. */
 export function onDirectory(command: Command): Command {
   return command
     .argument('<directory>', 'its id, SFTP username, external id, slug or name')
@@ -32,10 +32,10 @@ export function onDirectory(command: Command): Command {
 
 /** Adds `--yes`. */
 export function irrevocable(command: Command): Command {
-  return command.option('--yes', 'do not ask, even though it cannot be undone');
+  return command.option('--yes', 'do not ask, although it cannot be undone');
 }
 
-/** @throws {OperatorError} when none is called that, or several are: they are listed on standard error. */
+/** @throws {OperatorError} when no directory has that name, or several have it, which are then listed on standard error. */
 export async function named(invocation: Invocation, text: string, { account }: CommonOptions): Promise<Named> {
   const found = await withDatabase(invocation.config(), async (database) =>
     directoriesNamed(database, text, account === undefined ? undefined : await accountNamed(database.reads, account)),
@@ -48,7 +48,7 @@ export async function named(invocation: Invocation, text: string, { account }: C
     for (const line of columns()([['ID', 'USERNAME', 'ACCOUNT', 'EXTERNAL ID', 'NAME'], ...lines])) {
       invocation.stderr(`${line}\n`);
     }
-    throw new OperatorError(`${found.length} directories are called ${shown}: name one by its id or username`);
+    throw new OperatorError(`${found.length} directories are called ${shown}: use an id or username`);
   }
   const ask = asking(invocation, directory.account_id);
   return { directory, ask: (method, path, body) => ask(method, `/directories/${directory.id}${path}`, body) };
@@ -56,7 +56,7 @@ export async function named(invocation: Invocation, text: string, { account }: C
 
 /**
  * Asks at the terminal.
- * @throws {OperatorError} where nobody can be asked; {Interruption} when the answer is no.
+ * @throws {OperatorError} without a terminal. @throws {Interruption} when the answer is no.
  */
 export async function confirm({ stderr }: Invocation, { yes }: CommonOptions, question: string): Promise<void> {
   if (yes) return;
@@ -67,13 +67,13 @@ export async function confirm({ stderr }: Invocation, { yes }: CommonOptions, qu
   if (!/^y(es)?$/i.test(answer.trim())) throw new Interruption('nothing has changed', 1);
 }
 
-/** Empty when there is none. */
+/** The first line of standard input; empty when there is none. */
 async function firstLine(): Promise<string> {
   for await (const line of createInterface({ input: process.stdin })) return line;
   return '';
 }
 
-/** Prints the answer's JSON, or what `lines` makes of it, and its warnings. */
+/** Prints the answer's JSON, or the lines that `lines` makes from it, and its warnings. */
 export function show<Data>(
   { print, stderr }: Invocation,
   { json }: CommonOptions,

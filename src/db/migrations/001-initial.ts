@@ -125,14 +125,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('due_at', 'bigint')
     .addColumn('finished_at', 'bigint')
     .execute();
-  // Who is next: skipped through from one destination to the next, so a long queue of one costs the others nothing.
+  // To find the next destination, a query skips from one to the next, so a long queue of one costs the others nothing.
   await db.schema
     .createIndex('deliveries_queued')
     .on('deliveries')
     .columns(['destination', 'due_at'])
     .where(sql.ref('state'), '=', sql.lit('queued'))
     .execute();
-  // What becomes due by the passing of time: retries, and attempts whose process died.
+  // Deliveries that become due as time passes: retries, and attempts whose process died.
   await db.schema
     .createIndex('deliveries_timed')
     .on('deliveries')

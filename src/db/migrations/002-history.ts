@@ -1,11 +1,11 @@
 /**
- * The transfer history and the audit of API changes, and what is needed to look at the outbox cheaply: how much waits,
- * since when, and what is old enough to go.
+ * The history of transfers, the audit of API changes, and indexes for cheap figures about the outbox: how much waits and since when,
+ * and what is old enough to be removed.
  */
 import { type Kysely, sql } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // No foreign keys: what happened in a directory outlives it.
+  // Without foreign keys: the history of a directory outlives it.
   await db.schema
     .createTable('transfers')
     .addColumn('id', 'integer', (c) => c.primaryKey().autoIncrement())

@@ -1,4 +1,4 @@
-/** The wall time that was last seen, so that a start notices a clock that has jumped. */
+/** Remembers the last known wall time, so that a start notices when the clock has jumped. */
 import { type Kysely, sql } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {

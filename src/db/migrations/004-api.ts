@@ -1,6 +1,6 @@
 /**
- * What the API of today needs: several keys, access that can be suspended, quotas, secrets in two steps, replays, files
- * that were put for the customer, and the answers kept for an Idempotency-Key.
+ * Several public keys, suspension, expiry, networks, quotas, webhook secrets in two steps, replays, files that were put for the
+ * customer, and the answers kept for an Idempotency-Key.
  */
 import { type Kysely, sql } from 'kysely';
 import { isPostgres } from '../dialect.ts';
@@ -35,7 +35,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('last_used_at', 'bigint')
     .addPrimaryKeyConstraint('public_keys_pk', ['directory_id', 'fingerprint'])
     .execute();
-  // What SQLite's has in it: a database of PostgreSQL begins with this schema.
+  // Only for SQLite: a PostgreSQL database starts with this schema, so it has no keys yet.
   if (!isPostgres(db))
     await sql`
     insert into public_keys (directory_id, fingerprint, type, line, inserted_at)
@@ -45,7 +45,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.alterTable('deliveries').addColumn('upload_id', 'text').execute();
   await db.schema.alterTable('deliveries').addColumn('replay_at', 'bigint').execute();
   await db.schema.alterTable('deliveries').addColumn('replayed_as', 'text').execute();
-  // Signed at each attempt, with the secret of that moment.
+  // A delivery is now signed at each attempt, with the secret of that moment.
   await db.schema.alterTable('deliveries').dropColumn('signature').execute();
   await db.schema
     .createIndex('deliveries_to_replay')
@@ -82,7 +82,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.createIndex('kept_answers_by_age').on('kept_answers').column('inserted_at').execute();
 }
 
-/** A state more for files. SQLite changes no constraint, so the table is rebuilt, as 001 and 002 left it. */
+/** Adds a state for files. SQLite cannot change a constraint, so the table is rebuilt as 001 and 002 left it. */
 async function allowPlacedFiles(db: Kysely<unknown>): Promise<void> {
   if (isPostgres(db)) {
     const states = sql`state in ('uploaded', 'waiting', 'partial', 'placed')`;

@@ -1,4 +1,4 @@
-/** What the dashboard needs: users, the links with which they set a password, their sessions and second factors. */
+/** The dashboard's users, the links by which they set a password, their sessions and second factors. */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { isPostgres } from '../dialect.ts';
 
@@ -52,7 +52,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   await listDirectories(db);
 
-  // Which directories of an account have failed deliveries (`dashboard/queries/failing-webhooks.ts`).
+  // To find the directories of an account with failed deliveries (`dashboard/queries/failing-webhooks.ts`).
   await db.schema
     .createIndex('deliveries_failed_in_account')
     .on('deliveries')
@@ -60,7 +60,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .where(sql.ref('state'), '=', sql.lit('failed'))
     .execute();
 
-  // Deliveries of a directory by their state; 004 made the one of those that failed.
+  // For the deliveries of a directory by state; 004 made the index for failed ones.
   for (const [name, isInState] of [
     ['open', sql<boolean>`state in ('queued', 'running', 'waiting')`],
     ['delivered', sql<boolean>`state = 'delivered'`],
@@ -89,8 +89,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 /**
- * What the list of directories is searched in, and an index for each of its orders, in which the search looks
- * (`dashboard/queries/directories.ts`). The one by time stands in for the one that 001 made.
+ * Adds the text in which the list of directories is searched, and an index for each of its orders, which the search reads
+ * (`dashboard/queries/directories.ts`). The index by time replaces the one of 001.
  */
 async function listDirectories(db: Kysely<unknown>): Promise<void> {
   const line = sql.lit('\n');
@@ -112,7 +112,7 @@ async function listDirectories(db: Kysely<unknown>): Promise<void> {
   for (const [name, columns] of [
     ['created', ['inserted_at', 'id', 'search']],
     ['name', ['search', 'id']],
-    // With `deleted_at`, what an account stores is summed by the index alone.
+    // With `deleted_at`, the index alone gives the sum that an account stores.
     ['storage', ['storage_bytes', 'id', 'search', 'deleted_at']],
     ['upload', ['last_upload_at', 'id', 'search']],
   ] as const)
@@ -126,7 +126,7 @@ async function listDirectories(db: Kysely<unknown>): Promise<void> {
   await keepLogins(db);
 }
 
-/** And how much is stored, both by day and with the directory or account. */
+/** Adds storage and refused logins by day and account, and the logins of each directory. */
 async function keepLogins({ schema }: Kysely<unknown>): Promise<void> {
   for (const [table, value] of [
     ['daily_storage', 'bytes'],
@@ -157,7 +157,7 @@ async function keepLogins({ schema }: Kysely<unknown>): Promise<void> {
     .execute();
 }
 
-/** Which directories have three letters in `search`, by their uid: a rowid may change. 50 bytes of each (`db/search.ts`). */
+/** An index of trigrams of `search`, some 50 bytes for each directory (`db/search.ts`). SQLite's uses the uid: a rowid may change. */
 async function findDirectories(db: Kysely<unknown>): Promise<void> {
   if (isPostgres(db)) {
     await sql`create extension if not exists pg_trgm`.execute(db);

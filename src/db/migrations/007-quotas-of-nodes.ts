@@ -1,4 +1,4 @@
-/** Whether quotas can be set on a node, for the others that are asked to. */
+/** Why a node cannot set quotas, so that other nodes know it. */
 import type { Kysely } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {

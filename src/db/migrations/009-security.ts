@@ -1,6 +1,6 @@
 /**
- * An email belongs to one user of an account, no longer to one of all accounts. The networks from which users have signed in,
- * how often codes were tried, and how much is kept for Idempotency-Keys.
+ * An email is unique within an account instead of among all accounts. Also the networks from which users have signed in, the number of
+ * codes tried, and the size of the answers kept for Idempotency-Keys.
  */
 import { type CreateTableBuilder, type Kysely, sql } from 'kysely';
 import { isPostgres } from '../dialect.ts';
@@ -39,8 +39,8 @@ async function dropUniqueEmail({ schema }: Kysely<unknown>): Promise<void> {
 }
 
 /**
- * SQLite cannot drop a constraint. The tables that refer to users are rebuilt with them: dropping a table that others refer
- * to would delete their rows.
+ * Rebuilds `users`, since SQLite cannot drop a constraint. The tables that refer to it are rebuilt, too: dropping a table that others
+ * refer to would delete their rows.
  */
 async function rebuildUsers(db: Kysely<unknown>): Promise<void> {
   await db.schema.dropIndex('users_of_account').execute();

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   const { schema } = db;
-  // No foreign keys: what happened in a directory outlives it.
+  // Without foreign keys: the history of a directory outlives it.
   await schema
     .createTable('events')
     .addColumn('id', 'integer', (c) => c.primaryKey().autoIncrement())

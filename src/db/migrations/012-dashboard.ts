@@ -1,4 +1,4 @@
-/** What the dashboard's charts of a directory and its list of all deliveries read. */
+/** What the dashboard's charts of a directory and its list of all deliveries read from. */
 import { type Kysely, sql } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -17,7 +17,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     select directory_id, at - at % 86400000000, count(*), coalesce(sum(bytes), 0)
     from transfers where event = 'uploaded' group by 1, 2`.execute(db);
 
-  // All deliveries of an account, newest first, and those in one of the two states that are worth a look.
+  // All deliveries of an account, newest first, and those that have failed or are open.
   const columns = ['account_id', 'inserted_at', 'id'];
   await db.schema.createIndex('deliveries_of_account').on('deliveries').columns(columns).execute();
   for (const [name, isInState] of [

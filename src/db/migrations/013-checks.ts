@@ -1,4 +1,4 @@
-/** Files that are checked before they are announced, those that were rejected, and why. */
+/** Files that are checked before they are announced, files that were rejected, and the reasons. */
 import { type Kysely, sql } from 'kysely';
 import { isPostgres } from '../dialect.ts';
 
@@ -32,7 +32,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.createIndex('quarantine_by_age').on('quarantine').column('rejected_at').execute();
 }
 
-/** One more state. SQLite changes no constraint, so the table is built again, as 004 left it. */
+/** Adds a state for files. SQLite cannot change a constraint, so the table is rebuilt as 004 left it. */
 async function allowFilesInCheck(db: Kysely<unknown>): Promise<void> {
   const states = sql`state in ('uploaded', 'waiting', 'partial', 'placed', 'checking')`;
   if (isPostgres(db)) {

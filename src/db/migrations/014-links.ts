@@ -1,4 +1,4 @@
-/** What an API key is limited to, and the feed of events of one directory. */
+/** The limits of an API key, and the feed of events of one directory. */
 import { type Kysely, sql } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -9,7 +9,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('read_only', 'integer', (c) => c.notNull().defaultTo(0))
     .execute();
   await schema.alterTable('api_keys').addColumn('directories', 'text').execute();
-  // An event enters it with its number, when somebody reads the feed: uploads pay nothing for it.
+  // Partial: an event enters the index when a reader of the feed gives it a number, so uploads pay nothing for it.
   await schema
     .createIndex('events_of_directory')
     .on('events')

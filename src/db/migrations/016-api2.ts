@@ -1,4 +1,4 @@
-/** Directories that use no webhook of their account, and where each node's API is. */
+/** Directories that do not use their account's webhook, and the address of each node's API. */
 import type { Kysely } from 'kysely';
 
 export async function up({ schema }: Kysely<unknown>): Promise<void> {

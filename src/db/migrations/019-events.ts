@@ -1,4 +1,4 @@
-/** Which events a directory or its account asks for beside `file.uploaded`, and which one a delivery tells of. */
+/** The events beside `file.uploaded` that a directory or its account has chosen, and the event of each delivery. */
 import type { Kysely } from 'kysely';
 
 export async function up({ schema }: Kysely<unknown>): Promise<void> {

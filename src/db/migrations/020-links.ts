@@ -1,4 +1,4 @@
-/** Links for people without an SFTP client: a secret of each directory that has made one, and which links that work once were used. */
+/** Links for people without an SFTP client: each directory's link secret, and the uses of links that work once. */
 import type { Kysely } from 'kysely';
 
 export async function up({ schema }: Kysely<unknown>): Promise<void> {

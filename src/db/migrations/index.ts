@@ -1,4 +1,4 @@
-/** The migrations in their order. Forward only: a landed one is never edited, the next one repairs it. */
+/** The migrations in order. They only go forward: a released migration is never edited; a later one corrects it. */
 import type { Migration } from 'kysely/migration';
 import * as initial from './001-initial.ts';
 import * as history from './002-history.ts';

@@ -1,13 +1,13 @@
-/** The last backup: recent, once there is something to lose. */
+/** Checks that there is a recent backup, once there is something to lose. */
 import { DAY } from '../../base/clock.ts';
 import { inspect } from '../../db/inspect.ts';
 import { lastBackup } from '../../base/last-backup.ts';
 import { type Check, ok, warn } from '../finding.ts';
 
-/** Backups are made every night; one may fail. */
+/** Backups are made every night, and one may fail. */
 const OLD_DAYS = 2;
 
-const REMEDY = 'systemctl enable --now berth-backup.timer; why one failed: journalctl -u berth-backup';
+const REMEDY = 'systemctl enable --now berth-backup.timer; if one failed, see journalctl -u berth-backup';
 
 export const checkBackups: Check = async (config, clock) => {
   const last = lastBackup(config);
@@ -16,8 +16,8 @@ export const checkBackups: Check = async (config, clock) => {
     if (days >= OLD_DAYS) return [warn(`the last backup is ${days} days old`, REMEDY)];
     return [ok('the last backup is less than two days old')];
   }
-  await using look = await inspect(config.database);
-  const first = await look.db
+  await using inspection = await inspect(config.database);
+  const first = await inspection.db
     .selectFrom('directories')
     .select('inserted_at')
     .orderBy('inserted_at')

@@ -1,4 +1,4 @@
-/** The API's certificate: it exists, belongs to its key, and does not expire soon. */
+/** Checks that the API's certificate exists, belongs to its key, and does not expire soon. */
 import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -12,19 +12,22 @@ import { serveProcess } from '../processes.ts';
 /** Renewals usually happen 30 days before. */
 const SOON_DAYS = 21;
 
-const UNSEEN = 'put it into /etc/berth, or systemctl edit berth: [Service] BindReadOnlyPaths=FOLDER';
+const UNSEEN = 'move it to /etc/berth, or systemctl edit berth: [Service] BindReadOnlyPaths=FOLDER';
 
 export const checkCertificate: Check = (config, clock) => {
   const { mode, cert, key, lastGood, selfSigned } = config.tls;
-  if (mode === 'proxy') return [ok('a proxy ends TLS')];
+  if (mode === 'proxy') return [ok('a proxy terminates TLS')];
   const missing = [cert, key].find((file) => !existsSync(file));
   if (missing !== undefined) {
     return [
-      fail(`${missing} is missing`, selfSigned ? 'start berth: it makes one' : 'see BERTH_TLS_CERT and BERTH_TLS_KEY'),
+      fail(
+        `${missing} is missing`,
+        selfSigned ? 'start berth, which makes one' : 'see BERTH_TLS_CERT and BERTH_TLS_KEY',
+      ),
     ];
   }
   const renew = selfSigned
-    ? `remove ${cert} and restart berth: it makes another, which clients have to trust as well`
+    ? `remove ${cert} and restart berth: it makes another, which clients then have to trust`
     : 'renew it, for example with certbot renew';
   const pair = { cert: readFileSync(cert), key: readFileSync(key) };
   try {
@@ -43,7 +46,7 @@ export const checkCertificate: Check = (config, clock) => {
   return orOk(
     [
       hidden !== undefined &&
-        fail(`berth serve does not see ${hidden}: its unit shows it /etc, /usr and its own folders`, UNSEEN),
+        fail(`berth serve does not see ${hidden}: its unit can read only /etc, /usr and its own folders`, UNSEEN),
       (statSync(key).mode & 0o007) !== 0 && fail(`everybody can read ${key}`, `chmod o= ${key}`),
       days < 0 && fail(`${cert} expired ${-days} days ago`, renew),
       days >= 0 && days < SOON_DAYS && warn(`${cert} expires in ${days} days`, renew),
@@ -59,7 +62,7 @@ export const checkCertificate: Check = (config, clock) => {
   );
 };
 
-/** A file that is there, but not where the service runs (proc_pid_root(5)). */
+/** The first file that exists, but not in the file system that the service sees (proc_pid_root(5)). */
 function unseen(config: Config, files: readonly string[]): string | undefined {
   const pid = serveProcess(config);
   return pid === undefined ? undefined : files.find((file) => !existsSync(`/proc/${pid}/root${file}`));
@@ -69,7 +72,9 @@ function namesIn({ subjectAltName = '' }: X509Certificate): string[] {
   return [...subjectAltName.matchAll(/(?:DNS|IP Address):([^,]+)/g)].map(([, name = '']) => name);
 }
 
-/** The API may have another name than the SFTP server, in the same domain: a certificate that somebody got for it is not doubted. */
+/**
+ * Whether the certificate fits the name. If it is not self-signed, the API may have another name in the same domain than the SFTP server.
+ */
 function isNamed(certificate: X509Certificate, name: string, names: readonly string[], selfSigned: boolean): boolean {
   if (isIP(name) !== 0) return !selfSigned || certificate.checkIP(name) !== undefined;
   if (certificate.checkHost(name) !== undefined || !name.includes('.')) return true;

@@ -1,4 +1,4 @@
-/** The checker of uploads: whether it answers, and how many files wait for it. */
+/** Checks that the checker of uploads answers, and how many files wait for it. */
 import { checkerOf } from '../../checks/checker.ts';
 import { type Checker, CheckerAway } from '../../checks/exchange.ts';
 import { type Micros, SECOND } from '../../base/clock.ts';
@@ -7,19 +7,19 @@ import { inspect } from '../../db/inspect.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { type Check, fail, type Finding, ok, oneLine, warn } from '../finding.ts';
 
-/** How long the checker may take to say who it is. */
+/** How long the checker may take to identify itself. */
 const TIMEOUT_SECONDS = 10;
-/** After this long in check, a file is one that nobody can check. */
-const LONG: Micros = 900 * SECOND;
+/** After this long, the checker apparently cannot check a file. */
+const LATE_AFTER: Micros = 900 * SECOND;
 
 export const checkChecks: Check = async ({ check, database }, clock) => {
-  await using look = await inspect(database);
-  const { waiting, oldest } = await look.db
+  await using inspection = await inspect(database);
+  const { waiting, oldest } = await inspection.db
     .selectFrom('files')
     .select(({ fn }) => [fn.countAll<number>().as('waiting'), fn.min<Micros | null>('uploaded_at').as('oldest')])
     .where('state', '=', 'checking')
     .executeTakeFirstOrThrow();
-  const { rejected } = await look.db
+  const { rejected } = await inspection.db
     .selectFrom('quarantine')
     .select(({ fn }) => fn.countAll<number>().as('rejected'))
     .executeTakeFirstOrThrow();
@@ -30,14 +30,14 @@ export const checkChecks: Check = async ({ check, database }, clock) => {
     ];
   }
   const text = `${counted(waiting)} for a check, ${rejected} in the quarantine`;
-  const late = oldest !== null && oldest < clock.now() - LONG;
+  const late = oldest !== null && oldest < clock.now() - LATE_AFTER;
   return [
     await answers(check.by, checkerOf(check.by), text),
     ...(late ? [warn(`${counted(waiting)} for a check, the oldest for over 15 minutes`, LATE)] : []),
   ];
 };
 
-const LATE = 'see why in the journal (journalctl -u berth), and which: berth quarantine list';
+const LATE = 'see the reason in journalctl -u berth, and the files in berth quarantine list';
 
 async function answers(by: CheckBy, { hello }: Checker, text: string): Promise<Finding> {
   try {

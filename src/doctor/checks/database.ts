@@ -1,4 +1,4 @@
-/** The database: private and undamaged, or a server that answers and is fit for berth; of this version. Only reads it. */
+/** Checks that the database is private, undamaged and of this version, or that its server answers and suits berth. Only reads it. */
 import { existsSync, lstatSync } from 'node:fs';
 import { inspect } from '../../db/inspect.ts';
 import { isPostgresUrl, shownPlace } from '../../base/database-place.ts';
@@ -7,10 +7,10 @@ import { isUnfinished } from '../../db/unfinished-restore.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
 
-/** A write-ahead log this large is not being moved into the database: some process keeps a read open. */
+/** A write-ahead log of this size is not being moved into the database: some process keeps a read open. */
 const LARGE_LOG = 512 * 1024 * 1024;
 
-/** A server that takes longer to answer a trivial query is felt in every request. */
+/** If a trivial query takes longer, every request is slow. */
 const SLOW_MS = 100;
 
 export const checkDatabase: Check = async (config, clock) =>
@@ -19,18 +19,18 @@ export const checkDatabase: Check = async (config, clock) =>
 async function checkServer(url: string): Promise<Finding[]> {
   const where = shownPlace(url);
   try {
-    await using look = await inspect(url);
-    await refuseUnsuitable(look.db, url);
+    await using inspection = await inspect(url);
+    await refuseUnsuitable(inspection.db, url);
     const began = performance.now();
-    const { version, is_forgetful: isForgetful, is_exposed: isExposed } = await serverState(look.db);
+    const { version, is_forgetful: isForgetful, is_exposed: isExposed } = await serverState(inspection.db);
     const ms = Math.ceil(performance.now() - began);
-    const { missing, unknown } = await look.schema();
+    const { missing, unknown } = await inspection.schema();
     return orOk(
       [
         ...ofSchema(where, missing, unknown),
         isForgetful &&
           warn(
-            `${where} forgets what was answered when its power fails (synchronous_commit)`,
+            `${where} may lose confirmed changes in a power cut (synchronous_commit)`,
             "alter database NAME set synchronous_commit = 'on'",
           ),
         isExposed && warn(`the connection to ${where} is not encrypted`, 'sslmode=verify-full in the URL'),
@@ -40,9 +40,7 @@ async function checkServer(url: string): Promise<Finding[]> {
       `${where} answers in ${ms} ms: PostgreSQL ${version}, of this version`,
     );
   } catch (error) {
-    return [
-      fail(errorMessage(explained(error, url)), 'repair the server or BERTH_DATABASE_URL; sshd goes on meanwhile'),
-    ];
+    return [fail(errorMessage(explained(error, url)), 'fix the server or BERTH_DATABASE_URL; sshd goes on meanwhile')];
   }
 }
 
@@ -56,18 +54,21 @@ function ofSchema(where: string, missing: readonly string[], unknown: readonly s
 
 const checkFile: Check = async (config) => {
   const file = config.database;
-  if (!existsSync(file)) return [fail(`${file} is missing`, 'start berth for a new one, or: berth restore FILE')];
+  if (!existsSync(file)) return [fail(`${file} is missing`, 'start berth to create one, or: berth restore FILE')];
   const mode = lstatSync(file).mode & 0o777;
   const log = lstatSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  await using look = await inspect(file);
-  const damage = look.damage();
-  const { missing, unknown } = damage === undefined ? await look.schema() : { missing: [], unknown: [] };
+  await using inspection = await inspect(file);
+  const damage = inspection.damage();
+  const { missing, unknown } = damage === undefined ? await inspection.schema() : { missing: [], unknown: [] };
   return orOk(
     [
       isUnfinished(config) && fail('a restore was interrupted', 'systemctl restart berth, which finishes it first'),
       (mode & 0o077) !== 0 && fail(`others can read ${file} (mode ${mode.toString(8)})`, `chmod 600 ${file}`),
       log > LARGE_LOG &&
-        warn(`${file}-wal has grown to ${log >> 20} MiB`, `end what keeps it open (fuser ${file}), then restart berth`),
+        warn(
+          `${file}-wal has grown to ${log >> 20} MiB`,
+          `end the process that keeps it open (fuser ${file}), then restart berth`,
+        ),
       damage !== undefined &&
         fail(`${file} is damaged: ${damage}`, 'stop berth, keep a copy of the file, then: berth restore FILE'),
       ...ofSchema(file, missing, unknown),

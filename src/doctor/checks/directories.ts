@@ -1,4 +1,4 @@
-/** Rows against the disk: each directory's jail and credentials, and anything on the disk without a row. */
+/** Compares rows and disk: each directory's jail and credentials, and anything on the disk without a row. */
 import { existsSync, readdirSync } from 'node:fs';
 import { inspect } from '../../db/inspect.ts';
 import { HOSTED } from '../../directories/host.ts';
@@ -8,20 +8,20 @@ import { isJailRight } from '../../sftp/jail.ts';
 import { CORNER, pathsOf } from '../../sftp/paths.ts';
 import { type Check, fail, orOk, some, warn } from '../finding.ts';
 
-const RESTART = 'restart berth: every start puts this in order';
+const RESTART = 'restart berth: every start repairs this';
 
 export const checkDirectories: Check = async (config) => {
   const paths = pathsOf(config);
   // Listed first: a row is committed before its jail appears.
   const jails = namesIn(paths.jails).filter((name) => name !== CORNER && name !== 'lost+found');
   const users = [...new Set(namesIn(paths.userdb).flatMap((file) => userOfRecord(file) ?? []))];
-  await using look = await inspect(config.database);
-  const rows = await look.db
+  await using inspection = await inspect(config.database);
+  const rows = await inspection.db
     .selectFrom('directories')
     .select([...HOSTED, 'deleted_at'])
     .where('node', '=', config.node)
     .execute();
-  const unapplied = await look.db.selectFrom('unapplied').select('directory_id').execute();
+  const unapplied = await inspection.db.selectFrom('unapplied').select('directory_id').execute();
   const marked = new Set(unapplied.map((row) => row.directory_id));
   const changing = new Set(rows.map((row) => row.id).filter((id) => marked.has(id)));
   const live = rows.filter((row) => row.deleted_at === null && !changing.has(row.id));
@@ -40,20 +40,20 @@ export const checkDirectories: Check = async (config) => {
       missing.length > 0 &&
         fail(
           `${missing.length} directories have no jail: ${some(missing)}`,
-          `bring the files back to ${paths.jails}; a start makes empty jails`,
+          `restore the files to ${paths.jails}; a start makes empty jails`,
         ),
       wrong.length > 0 && fail(`${wrong.length} jails have a wrong owner or mode: ${some(wrong)}`, RESTART),
       credentials.length > 0 &&
         fail(`${credentials.length} users have wrong credentials: ${some(credentials)}`, RESTART),
       weak.length > 0 &&
         fail(
-          `${weak.length} directories keep an RSA key that is refused today: ${some(weak)}`,
+          `${weak.length} directories have an RSA key that the API now refuses: ${some(weak)}`,
           'ask those customers for a key of 2048 bits or more',
         ),
       strangers.length > 0 &&
         warn(
           `${strangers.length} jails belong to no directory: ${some(strangers)}`,
-          'copy what is needed, then remove them; or restore a newer backup',
+          'copy the files that you need, then remove them; or restore a newer backup',
         ),
       logins.length > 0 && fail(`${logins.length} users that no directory has can log in: ${some(logins)}`, RESTART),
     ],
@@ -62,7 +62,7 @@ export const checkDirectories: Check = async (config) => {
   );
 };
 
-/** A key from before the API refused such: sshd does not take a short one, and lets anybody in with an exponent of 1. */
+/** Whether a key is one that the API refused only later: sshd refuses a short one, but lets anybody in with an exponent of 1. */
 function hasWeak(keys: string): boolean {
   return keys.split('\n').some((key) => key.startsWith('ssh-rsa ') && parsePublicKey(key)?.weakness !== undefined);
 }

@@ -1,4 +1,4 @@
-/** berth's own folders, and every component above them: sshd trusts nothing that others could have written to. */
+/** Checks berth's own folders and their parents: sshd trusts nothing that others could have written to. */
 import { statSync } from 'node:fs';
 import type { Config } from '../../base/config.ts';
 import { errorMessage } from '../../base/errors.ts';
@@ -14,7 +14,7 @@ export const checkFolders: Check = (config) => {
     [
       !isJailDiskThere(paths) &&
         fail(
-          `${paths.jails} is not the disk that the jails are on: it is not mounted, or another one is`,
+          `${paths.jails} is not on the disk of the jails: it is not mounted, or another one is`,
           `mount that disk (findmnt ${paths.jails}; /etc/fstab), then: systemctl restart berth-sshd berth`,
         ),
       problemAbove(config),
@@ -27,16 +27,16 @@ export const checkFolders: Check = (config) => {
       ownershipProblem('folder', paths.sessions, 0o700),
       ownershipProblem('folder', paths.hostKeys, 0o700),
     ],
-    `${config.stateDir}, ${config.jailDir} and all above them are root's and closed to others`,
+    `${config.stateDir}, ${config.jailDir} and their parents belong to root and are closed to others`,
   );
 };
 
-/** sshd looks for keys as `berth-keys`, who is nobody in particular on the way to them. */
+/** Checks that `berth-keys`, as which sshd reads the keys, may pass the folders on the way to them. */
 function closedToKeys(folders: readonly string[]): Finding | undefined {
   const ways = new Set(folders.flatMap((folder) => [...ancestors(folder)]));
   const closed = [...ways].filter((path) => ((statSync(path, { throwIfNoEntry: false })?.mode ?? 1) & 1) === 0);
   if (closed.length === 0) return undefined;
-  const text = `no key logs in: sshd looks for keys as berth-keys, who may not pass ${closed.join(', ')}`;
+  const text = `no login by key works: sshd reads keys as berth-keys, who may not enter ${closed.join(', ')}`;
   return fail(text, `chmod o+x ${closed.join(' ')}`);
 }
 

@@ -1,7 +1,7 @@
 /**
- * The whole way through, with a throw-away directory: made over the API, logged in to by password and by key, uploaded to,
- * and deleted. It belongs to an account of the doctor's own, which goes with its key and its history. What a doctor that
- * was killed has left, the next one removes.
+ * Tries the whole service with a test directory: creates it over the API, logs in by password and by key, uploads files, and deletes it.
+ * It belongs to an account of the doctor's own, which is removed with its key and its history. If a doctor was killed, the next one
+ * removes what it left.
  */
 import { setTimeout } from 'node:timers/promises';
 import { createAccount } from '../../accounts/accounts.ts';
@@ -10,7 +10,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Config } from '../../base/config.ts';
 import { inspect } from '../../db/inspect.ts';
 import { type Database, openDatabase } from '../../db/open.ts';
-import { type ApiAnswer, askApi } from '../api.ts';
+import { type ApiAnswer, requestApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
 import { openSftpClient } from '../sftp-client.ts';
@@ -18,7 +18,7 @@ import { openSftpClient } from '../sftp-client.ts';
 /** The name of the account, of its key and of its directory. */
 const NAME = 'berth doctor';
 
-/** How long an upload may take to be listed, and a directory to go. */
+/** How long an upload may take to be listed, and a directory to be removed. */
 const TIMEOUT_MS = 10_000;
 
 interface Directory {
@@ -30,38 +30,39 @@ interface Directory {
 }
 
 /** A request with the doctor's key; the path is relative to /api/v1. */
-type Ask = (method: string, path: string, json?: unknown) => Promise<ApiAnswer>;
+type Send = (method: string, path: string, json?: unknown) => Promise<ApiAnswer>;
 
 export const checkLogin: Check = async (config, clock) => {
-  // Also because opening the database would make or migrate it.
+  // An old service also must not have its database created or migrated by the opening below.
   if (serveProcess(config) === undefined || (await isOld(config))) {
-    return [fail('no login was tried, since no berth serve of this version runs', 'systemctl restart berth')];
+    return [fail('no login was tried: no berth serve of this version runs', 'systemctl restart berth')];
   }
   await using issued = await issueKey(config, clock);
-  const ask: Ask = (method, path, json) => askApi(config, { method, path: `/api/v1${path}`, key: issued.key, json });
-  const listed = await ask('GET', '/directories');
+  const send: Send = (method, path, json) =>
+    requestApi(config, { method, path: `/api/v1${path}`, key: issued.key, json });
+  const listed = await send('GET', '/directories');
   if (listed.status !== 200) return [unexpected('listing directories', listed)];
-  // From a doctor that was killed.
-  for (const { id } of (listed.json as { data: Directory[] }).data) await ask('DELETE', `/directories/${id}`);
-  const created = await ask('POST', '/directories', { directory: { name: NAME, retention_days: 1 } });
+  // Left by a doctor that was killed.
+  for (const { id } of (listed.json as { data: Directory[] }).data) await send('DELETE', `/directories/${id}`);
+  const created = await send('POST', '/directories', { directory: { name: NAME, retention_days: 1 } });
   if (created.status !== 201) return [unexpected('creating a directory', created)];
   const directory = (created.json as { data: Directory }).data;
   const { sftp_host: host, sftp_port: port } = directory;
   try {
     if (config.node !== '' && (host !== config.sftp.host || port !== config.sftp.port)) {
       return [
-        ok(`new directories go to ${host}:${port} now: no login was tried here, berth doctor --login there does`),
+        ok(`new directories go to ${host}:${port} now, so no login was tried here: run berth doctor --login there`),
       ];
     }
-    return [await tryLogins(config, directory, ask)];
+    return [await tryLogins(config, directory, send)];
   } finally {
-    await ask('DELETE', `/directories/${directory.id}`);
+    await send('DELETE', `/directories/${directory.id}`);
   }
 };
 
 async function isOld({ database }: Config): Promise<boolean> {
-  await using look = await inspect(database);
-  return (await look.schema()).missing.length > 0;
+  await using inspection = await inspect(database);
+  return (await inspection.schema()).missing.length > 0;
 }
 
 /** An admin key of the doctor's account, valid until it is disposed of. */
@@ -78,7 +79,7 @@ async function issueKey(config: Config, clock: Clock): Promise<AsyncDisposable &
   return { key, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Removes the keys at once; everything else when the rows of its directories have gone and its sessions have ended. */
+/** Removes the keys at once, and everything else once its directories' rows are gone and its sessions have ended. */
 async function removeAccount({ db }: Database, id: string): Promise<void> {
   await db.deleteFrom('api_keys').where('account_id', '=', id).execute();
   const isBusy = async (): Promise<boolean> => {
@@ -106,13 +107,13 @@ async function removeAccount({ db }: Database, id: string): Promise<void> {
   });
 }
 
-async function tryLogins(config: Config, directory: Directory, ask: Ask): Promise<Finding> {
+async function tryLogins(config: Config, directory: Directory, send: Send): Promise<Finding> {
   await using client = await openSftpClient(config, directory.sftp_username);
   const password = directory.sftp_password;
   const byPassword = await client.put('by-password', password);
   if (byPassword !== undefined) return refused('password', byPassword);
   const patch = { directory: { auth_mode: 'public_key', public_key: client.publicKey } };
-  const changed = await ask('PATCH', `/directories/${directory.id}`, patch);
+  const changed = await send('PATCH', `/directories/${directory.id}`, patch);
   if (changed.status !== 200) return unexpected('setting a key', changed);
   const byKey = await client.put('by-key');
   if (byKey !== undefined) return refused('key', byKey);
@@ -120,25 +121,25 @@ async function tryLogins(config: Config, directory: Directory, ask: Ask): Promis
     const text = 'a login by password succeeded although the mode is public_key';
     return fail(text, 'berth prepare, then restart berth-sshd');
   }
-  const missing = await missingUploads(directory, ask);
+  const missing = await missingUploads(directory, send);
   if (missing.length > 0) {
     const text = `uploaded, but not listed after ${TIMEOUT_MS / 1000} s: ${missing.join(', ')}`;
-    return fail(text, 'restart berth: the transfer log does not reach it');
+    return fail(text, 'restart berth, which does not receive the transfer log');
   }
   return ok('logins by password and by key work, and their uploads are listed; all of it is deleted again');
 }
 
 function unexpected(what: string, { status }: ApiAnswer): Finding {
-  return fail(`${what} is answered ${status}`, 'it says why: journalctl -u berth');
+  return fail(`${what} is answered ${status}`, 'see the reason: journalctl -u berth');
 }
 
-function refused(method: string, said: string): Finding {
-  return fail(`a login by ${method} is refused: ${said}`, 'sshd says why: journalctl -u berth-sshd');
+function refused(method: string, output: string): Finding {
+  return fail(`a login by ${method} is refused: ${output}`, 'see the reason: journalctl -u berth-sshd');
 }
 
-async function missingUploads({ id }: Directory, ask: Ask): Promise<string[]> {
+async function missingUploads({ id }: Directory, send: Send): Promise<string[]> {
   for (let waited = 0; ; waited += 100) {
-    const { json } = await ask('GET', `/directories/${id}/uploads`);
+    const { json } = await send('GET', `/directories/${id}/uploads`);
     const names = (json as { data: { filename: string }[] }).data.map(({ filename }) => filename);
     const missing = ['by-password', 'by-key'].filter((name) => !names.includes(name));
     if (missing.length === 0 || waited >= TIMEOUT_MS) return missing;

@@ -1,4 +1,4 @@
-/** The machines that share a PostgreSQL: whether each lives, and what waits for one that does not. */
+/** Checks the machines that share a PostgreSQL database: whether each is live, and what waits for one that is not. */
 import { sql } from 'kysely';
 import { inspect } from '../../db/inspect.ts';
 import { listNodes } from '../../nodes/list.ts';
@@ -6,9 +6,9 @@ import { type Check, fail, orOk, warn } from '../finding.ts';
 
 export const checkNodes: Check = async ({ database, node }) => {
   if (node === '') return [];
-  await using look = await inspect(database);
-  const nodes = await listNodes(look.db);
-  const waiting = await look.db
+  await using inspection = await inspect(database);
+  const nodes = await listNodes(inspection.db);
+  const waiting = await inspection.db
     .selectFrom('unapplied as u')
     .innerJoin('directories as d', 'd.id', 'u.directory_id')
     .select(({ fn }) => ['d.node', fn.countAll<number>().as('changes')])
@@ -19,11 +19,11 @@ export const checkNodes: Check = async ({ database, node }) => {
   return orOk(
     [
       !nodes.some(({ name }) => name === node) &&
-        warn(`the database does not know the node ${node} yet`, 'start berth, or repair BERTH_NODE'),
+        warn(`the database does not know the node ${node} yet`, 'start berth, or correct BERTH_NODE'),
       ...away.map(({ name, directories }) => {
         const changes = waiting.find((each) => each.node === name)?.changes ?? 0;
         return fail(
-          `the node ${name} is away: nobody follows its ${directories} directories, and ${changes} changes wait for it`,
+          `the node ${name} is away: uploads to its ${directories} directories are not announced, and ${changes} changes wait for it`,
           `start berth on ${name}`,
         );
       }),

@@ -1,9 +1,9 @@
-/** The programs that berth drives: installed, and new enough. */
+/** Checks that the programs that berth drives are installed, and new enough. */
 import packageJson from '../../../package.json' with { type: 'json' };
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 import { command } from '../processes.ts';
 
-/** Debian 12's; berth is not tested with older ones. */
+/** The version of Debian 12. berth is not tested with older ones. */
 const OLDEST_SSHD = '9.2';
 
 /** The Debian package of each program. */
@@ -28,7 +28,7 @@ function node(): Finding {
   return fail(`${text} is older than ${oldest}`, 'run scripts/install (or scripts/start) again');
 }
 
-/** Undefined when there is none. */
+/** Undefined when sshd is not installed. */
 async function sshd(): Promise<Finding | undefined> {
   const { status, stderr } = await command('/usr/sbin/sshd', ['-V']);
   if (status === undefined) return undefined;

@@ -1,10 +1,10 @@
-/** The two processes: berth serve with its API, and our sshd. */
+/** Checks the two processes: berth serve with its API, and our sshd. */
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { Config } from '../../base/config.ts';
 import { errorMessage } from '../../base/errors.ts';
-import { askApi } from '../api.ts';
+import { requestApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { pathsOf } from '../../sftp/paths.ts';
 import { publicHostKeys } from '../../sftp/public-host-keys.ts';
@@ -16,49 +16,49 @@ const TIMEOUT_MS = 5000;
 export const checkServe: Check = async (config) => {
   const pid = serveProcess(config);
   if (pid === undefined) {
-    return [fail('berth serve does not run', 'systemctl start berth; why it ended: journalctl -u berth')];
+    return [fail('berth serve does not run', 'systemctl start berth; see why it ended: journalctl -u berth')];
   }
   const name = `berth serve (process ${pid})`;
   try {
-    const { status } = await askApi(config, { method: 'GET', path: '/healthz' });
+    const { status } = await requestApi(config, { method: 'GET', path: '/healthz' });
     if (status === 200) return [ok(`${name} runs and is healthy`), ...dashboardAt(config)];
-    return [fail(`${name} is not healthy: it answers ${status}`, 'it says why: journalctl -u berth')];
+    return [fail(`${name} is not healthy: it answers ${status}`, 'see the reason: journalctl -u berth')];
   } catch (error) {
     if (/handshake failure/.test(errorMessage(error))) {
-      return [fail(`${name} runs, but its API has no certificate`, 'repair what the line on the certificate names')];
+      return [fail(`${name} runs, but its API has no certificate`, 'follow the line "certificate"')];
     }
     return [fail(`${name} does not answer: ${errorMessage(error)}`, 'systemctl restart berth')];
   }
 };
 
-/** Where people find it: behind a proxy only the proxy knows. */
+/** Where people find the dashboard. Only a proxy knows its own address. */
 function dashboardAt({ dashboard, api, tls }: Config): Finding[] {
   if (!dashboard.isOn) return [];
   const { host, port } = dashboard.own ?? api;
-  if (tls.mode === 'proxy') return [ok(`the dashboard is below /dashboard of the proxy that asks ${host}:${port}`)];
+  if (tls.mode === 'proxy') return [ok(`the dashboard is below /dashboard of the proxy for ${host}:${port}`)];
   return [ok(`the dashboard is at https://${tls.name}:${port}/dashboard`)];
 }
 
 export const checkSshd: Check = async (config) => {
   const { port } = config.sftp;
-  const remedy = 'systemctl start berth-sshd; why it ended: journalctl -u berth-sshd';
+  const remedy = 'systemctl start berth-sshd; see why it ended: journalctl -u berth-sshd';
   let banner: string;
   try {
     banner = await bannerAt(port);
   } catch (error) {
     return [fail(`no sshd answers on port ${port}: ${errorMessage(error)}`, remedy)];
   }
-  const takeBack = `${await holderOf(port)}, or choose another BERTH_SFTP_PORT; then: systemctl restart berth-sshd`;
+  const freePort = `${await holderOf(port)}, or choose another BERTH_SFTP_PORT; then: systemctl restart berth-sshd`;
   if (!banner.startsWith('SSH-2.0-OpenSSH')) {
-    return [fail(`something else answers on port ${port}: ${banner.slice(0, 60)}`, takeBack)];
+    return [fail(`another program answers on port ${port}: ${banner.slice(0, 60)}`, freePort)];
   }
   if (!(await hasOurKeys(config))) {
-    return [fail(`another sshd answers on port ${port}: its host keys are not those of berth`, takeBack)];
+    return [fail(`another sshd answers on port ${port}: its host keys are not those of berth`, freePort)];
   }
   return [await unitProblem(), ok(`sshd listens on port ${port} (${banner})`)].filter((found) => found !== undefined);
 };
 
-/** The first line of what listens there. @throws {Error} when nothing does, or it says nothing. */
+/** The first line that the listener there sends. @throws {Error} when there is none, or it sends nothing. */
 async function bannerAt(port: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port });
   try {
@@ -69,7 +69,7 @@ async function bannerAt(port: number): Promise<string> {
   }
 }
 
-/** Whether it proves itself with one of berth's keys; true where ssh-keyscan cannot tell. */
+/** Whether sshd identifies itself by one of berth's keys. True when ssh-keyscan finds no key. */
 async function hasOurKeys(config: Config): Promise<boolean> {
   const { stdout } = await command('ssh-keyscan', ['-T', '5', '-p', String(config.sftp.port), '127.0.0.1']);
   const offered = stdout.split('\n').flatMap((line) => /^[^#]\S* \S+ (\S+)/.exec(line)?.[1] ?? []);
@@ -79,14 +79,14 @@ async function hasOurKeys(config: Config): Promise<boolean> {
   return offered.some((key) => ours.includes(key));
 }
 
-/** The remedy when another program holds a port, with its name where it can be seen. */
+/** The remedy when another program holds a port, with its name if we can see it. */
 async function holderOf(port: number): Promise<string> {
   const { stdout } = await command('ss', ['-Hltnp', `sport = :${port}`]);
   const [, name, pid] = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout) ?? [];
-  return pid === undefined ? 'end that' : `end ${name} (process ${pid})`;
+  return pid === undefined ? 'end that program' : `end ${name} (process ${pid})`;
 }
 
-/** A problem of sshd's systemd unit, if there is one. Its port may be open even so, by an sshd of an earlier start. */
+/** A problem of sshd's systemd unit, if there is one. The port may still be open, by an sshd that was started earlier. */
 async function unitProblem(): Promise<Finding | undefined> {
   if (!existsSync('/run/systemd/system')) return undefined;
   const { stdout } = await command('systemctl', [
@@ -100,5 +100,5 @@ async function unitProblem(): Promise<Finding | undefined> {
     SubState: sub,
   } = Object.fromEntries(stdout.split('\n').map((line) => line.split('='))) as Record<string, string | undefined>;
   if (load !== 'loaded' || ['active', 'reloading'].includes(active)) return undefined;
-  return fail(`systemd says of berth-sshd.service: ${active} (${sub})`, 'journalctl -u berth-sshd says why');
+  return fail(`systemd reports berth-sshd.service as ${active} (${sub})`, 'see the reason: journalctl -u berth-sshd');
 }

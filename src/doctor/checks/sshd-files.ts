@@ -1,4 +1,4 @@
-/** The files that sshd reads and runs as root: in place, root's, and accepted by sshd. `sftp/sshd.ts` writes them. */
+/** Checks the files that sshd reads and runs as root: they exist, belong to root, and sshd accepts them. `sftp/sshd.ts` writes them. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../base/clock.ts';
@@ -44,6 +44,6 @@ function unfinishedRotation(folder: string, clock: Clock): Finding[] {
 function hostKeyProblems(folder: string): (Finding | undefined)[] {
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => /^ssh_host_\w+_key$/.test(name)) : [];
   if (names.length > 0) return names.map((name) => ownershipProblem('file', join(folder, name), 0o600));
-  const remedy = 'berth restore FILE brings back the old ones; berth prepare makes new ones';
+  const remedy = 'berth restore FILE restores the old ones; berth prepare makes new ones';
   return [fail(`there are no host keys in ${folder}`, remedy)];
 }

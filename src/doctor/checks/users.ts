@@ -1,4 +1,4 @@
-/** NSS and PAM, by real look-ups: berth's users exist for our sshd only, and the machine's for the machine only. */
+/** Checks NSS and PAM by real lookups: berth's users exist only for our sshd, and the machine's accounts only for the machine. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../base/config.ts';
@@ -7,7 +7,7 @@ import { pathsOf } from '../../sftp/paths.ts';
 import { type Check, fail, type Finding, oneLine, orOk } from '../finding.ts';
 import { command, inNamespace } from '../processes.ts';
 
-/** For these our sshd has locked entries of its own. */
+/** Our sshd has its own locked entries for these. */
 const SHARED = ['root', 'sshd', 'nobody'];
 
 export const checkUsers: Check = async (config) => {
@@ -44,20 +44,20 @@ async function visibleAccount(config: Config): Promise<Finding | undefined> {
   const account = [...accounts].map(([, name = '']) => name).find((name) => !SHARED.includes(name));
   if (account === undefined) return undefined;
   const { status, stderr } = await inNamespace(config, 'getent', 'passwd', account);
-  if (status === 2) return undefined; // getent(1): not found
+  if (status === 2) return undefined; // not found (getent(1))
   if (status === 0)
     return fail(`our sshd knows the machine's account ${account}`, 'berth prepare, then restart berth-sshd');
   return fail(`the namespace of our sshd cannot be entered: ${oneLine(stderr)}`, 'berth prepare');
 }
 
-/** An account of the machine with the UID or name of a directory's user could read its files, or be taken for it. */
+/** Finds an account of the machine with the UID or name of a directory's user: it could read the user's files, or be taken for the user. */
 export async function sharedAccount(config: Config, passwd: string): Promise<Finding | undefined> {
   const accounts = [...passwd.matchAll(/^([^:]+):[^:]*:(\d+):/gm)].map(([, name = '', uid]) => ({
     name,
     uid: Number(uid),
   }));
-  await using look = await inspect(config.database);
-  const found = await look.db
+  await using inspection = await inspect(config.database);
+  const found = await inspection.db
     .selectFrom('directories')
     .select(['sftp_username as name', 'uid'])
     .where('deleted_at', 'is', null)
@@ -89,7 +89,7 @@ export async function sharedAccount(config: Config, passwd: string): Promise<Fin
 async function pamService(config: Config): Promise<Finding | undefined> {
   const { stdout } = await inNamespace(config, 'cat', '/etc/pam.d/sshd');
   if (stdout.includes(`${pathsOf(config).sshd}/admit`)) return undefined;
-  return fail('our sshd would not ask the admission hook (pam.d/sshd)', 'berth prepare');
+  return fail('our sshd would not run the admission hook (pam.d/sshd)', 'berth prepare');
 }
 
 interface User {
@@ -99,8 +99,8 @@ interface User {
 
 /** A user whose directory is not being changed right now. */
 async function liveUser(config: Config): Promise<User | undefined> {
-  await using look = await inspect(config.database);
-  return await look.db
+  await using inspection = await inspect(config.database);
+  return await inspection.db
     .selectFrom('directories')
     .select(['sftp_username as name', 'uid'])
     .where('node', '=', config.node)
@@ -121,7 +121,7 @@ async function lookUps(config: Config, { name, uid }: User): Promise<(Finding | 
     !isFound && fail(`our sshd does not find the user ${name}`, 'apt-get install libnss-systemd, then restart berth'),
     isFound &&
       !hasPassword &&
-      fail(`our sshd finds no password entry of ${name}`, 'restart berth, which writes it again'),
+      fail(`our sshd finds no password entry for ${name}`, 'restart berth, which writes it again'),
   ];
 }
 
@@ -131,7 +131,7 @@ async function knownOutside(config: Config, { name }: User): Promise<Finding | f
     status === 0 &&
     fail(
       `the machine itself knows the SFTP user ${name}, and so does its own sshd`,
-      `remove what makes ${pathsOf(config).userdb} visible as /etc/userdb or /run/userdb`,
+      `remove the mount or link that makes ${pathsOf(config).userdb} visible as /etc/userdb or /run/userdb`,
     )
   );
 }

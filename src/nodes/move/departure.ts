@@ -1,9 +1,9 @@
 /**
- * The part of the node that a directory leaves. While it is being left, nobody is in there, nothing of it is changed, and
- * all that happened in it is recorded: its files can be copied as they are.
+ * The part of a move on the node that the directory leaves. During the departure no session is in the directory, nothing changes it, and
+ * everything that happened in it is recorded, so that its files can be copied as they are.
  *
- * After a crash before the commit, the directory is at home here, and its mark lets its user in again before sshd starts.
- * After the commit it is at home there.
+ * After a crash before the commit, the directory is at home here, and its mark in `unapplied` lets its user in again before sshd starts.
+ * After the commit, it is at home on the other node.
  */
 import { setTimeout } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
@@ -16,19 +16,19 @@ import type { Draining } from '../../uploads/draining.ts';
 import type { MoveLock } from './move-lock.ts';
 import { checkTarget, type Move, type Moved, rehome } from './rehome.ts';
 
-/** How long files that are being written then may take to be complete. */
+/** How long files that are being written may take to be complete. */
 const GRACE_MS = 3000;
-/** How often it polls. */
+/** How often that is checked. */
 const POLL_MS = 20;
 
 type Leaving = Pick<DirectoriesTable, 'id' | 'sftp_username' | 'node'>;
 
-/** Its effects on this machine. */
+/** The effects of a departure on this machine. */
 export interface Leave {
   readonly local: {
-    /** Lets nobody log in from here on; live sessions go on. */
+    /** Refuses logins from here on; live sessions go on. */
     lock(username: string): void;
-    /** Ends the live sessions, too. */
+    /** Also ends the live sessions. */
     shutOut(directory: Leaving): Promise<void>;
   };
   readonly uploads: Draining;
@@ -40,32 +40,35 @@ export interface DeparturesOptions extends Leave {
   readonly moveLock: MoveLock;
   readonly clock: Clock;
   readonly log: Log;
-  /** Makes the machine agree with the directory's row again. */
+  /** Makes the machine match the directory's row again. */
   apply(id: string): Promise<unknown>;
-  /** The directory is at home elsewhere now. Resolves when its new home has followed. */
+  /** Called when the directory is at home elsewhere. Resolves when its new home has applied that. */
   gone(moved: Moved): Promise<void>;
 }
 
 export interface Departure {
-  /** Has the directory at home there. @throws {OperatorError} when that cannot be, or the departure is over. */
+  /** Moves the directory's home there. @throws {OperatorError} when that is impossible, or the departure has ended. */
   commit(): Promise<Moved & { readonly isApplied: boolean }>;
-  /** Unless it has gone, its user may come in again. Repeatable. */
+  /** Lets the directory's user in again, unless it has moved. Repeatable. */
   end(): Promise<void>;
 }
 
 export type Depart = (move: Omit<Move, 'from'>) => Promise<Departure>;
 
-/** Its function resolves when the files can be copied. @throws {OperatorError} when the directory cannot go: it is as before. */
+/**
+ * The returned function resolves when the files can be copied.
+ * @throws {OperatorError} from that function, when the directory cannot move. It then stays as it was.
+ */
 export function departures(options: DeparturesOptions): Depart {
   const { db, here, moveLock, local, uploads, clock, log, apply, gone } = options;
 
-  /** A crash from here on lets its user in again. */
+  /** Marks the directory, so that its user is let in again after a crash from here on. */
   async function mark({ id, to }: Omit<Move, 'from'>): Promise<Leaving> {
     return db.transaction().execute(async (tx) => {
       await checkTarget(tx, { id, to });
       const found = await tx
         .updateTable('directories')
-        // So no mark of before is taken for this one, and removed.
+        // A new version, so that no earlier mark is taken for this one, and removed.
         .set({ version: sql`version + 1` })
         .where('id', '=', id)
         .where('node', '=', here)
@@ -92,15 +95,15 @@ export function departures(options: DeparturesOptions): Depart {
 
   return async (move) => {
     const { id } = move;
-    if (!moveLock.shut(id)) throw new OperatorError('the directory is on its way already');
+    if (!moveLock.shut(id)) throw new OperatorError('the directory is being moved already');
     let isOver = false;
-    /** Applies what the database says by then. */
+    /** Applies the state that the database has by then. */
     async function reopen(): Promise<void> {
       moveLock.open(id);
       await apply(id).catch((error: unknown) => {
         log.error(
           { directory_id: id, reason: errorMessage(error) },
-          'a directory that has not moved will be opened again',
+          'could not let the user of a directory that has not moved in again; this will be retried',
         );
       });
     }
@@ -114,7 +117,7 @@ export function departures(options: DeparturesOptions): Depart {
       await quieten(directory);
       return {
         async commit() {
-          if (isOver) throw new OperatorError('the departure is over: nothing has changed');
+          if (isOver) throw new OperatorError('the departure has ended: nothing has changed');
           // From here on `end` must not open the directory between the commit and the answer.
           isOver = true;
           const moved = await rehome(db, { ...move, from: here }, clock.now()).catch(async (error: unknown) => {

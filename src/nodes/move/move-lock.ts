@@ -1,15 +1,15 @@
-/** Directories that are moving to another node: meanwhile no request and no upkeep changes them here. */
+/** Locks directories that move to another node: no request and no upkeep changes them here until the move ends. */
 import { BerthError } from '../../base/errors.ts';
 
 export interface MoveLock {
   isShut(id: string): boolean;
-  /** @throws {BerthError} `home_unavailable` while it is shut. */
+  /** @throws {BerthError} `home_unavailable` while the directory is shut. */
   pass(id: string): void;
-  /** Like `pass`, then runs `work`, which counts as under way until it ends. */
+  /** Like `pass`, then runs `work`, which counts in `underWay` until it ends. */
   through<T>(id: string, work: () => Promise<T>): Promise<T>;
-  /** False when it was shut already. */
+  /** Shuts a directory. False when it was shut already. */
   shut(id: string): boolean;
-  /** How many calls of `through` are under way. */
+  /** The number of running calls of `through`. */
   underWay(id: string): number;
   open(id: string): void;
 }
@@ -19,7 +19,7 @@ export function createMoveLock(): MoveLock {
   const underWay = new Map<string, number>();
 
   function pass(id: string): void {
-    if (shut.has(id)) throw new BerthError('home_unavailable', 'This directory is on its way to another node');
+    if (shut.has(id)) throw new BerthError('home_unavailable', 'This directory is being moved to another node');
   }
 
   function count(id: string, by: 1 | -1): void {

@@ -1,6 +1,6 @@
 /**
- * The moment of a move: before it the directory is at home on the one node, after it on the other, which is asked to follow
- * by the mark. The old one removes what it has, by what the same transaction leaves for it (`../leftovers.ts`).
+ * The commit of a move: before it the directory is at home on one node, after it on the other. The mark in `unapplied` requests that the
+ * new home applies it. The old one removes its remains, which the same transaction lists in `leftovers` (`../leftovers.ts`).
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../base/clock.ts';
@@ -21,7 +21,7 @@ export interface Move {
 
 export type Moved = Pick<DirectoriesTable, 'id' | 'sftp_username' | 'node' | 'sftp_host' | 'sftp_port' | 'version'>;
 
-/** @throws {OperatorError} when it cannot go there, or is not there any more: nothing has changed. */
+/** @throws {OperatorError} when the directory cannot move there, or is no longer at home on `from`. Then nothing has changed. */
 export function rehome(db: Kysely<Tables>, { id, from, to, by }: Move, now: Micros): Promise<Moved> {
   return db.transaction().execute(async (tx) => {
     const home = await checkTarget(tx, { id, to });
@@ -59,13 +59,13 @@ export function rehome(db: Kysely<Tables>, { id, from, to, by }: Move, now: Micr
   });
 }
 
-/** @returns the address of its users. @throws {OperatorError} when the directory cannot go to that node now. */
+/** @returns the address for the directory's users. @throws {OperatorError} when the directory cannot move to that node now. */
 export async function checkTarget(tx: Kysely<Tables> | Transaction<Tables>, { id, to }: Pick<Move, 'id' | 'to'>) {
   const node = await tx
     .selectFrom('nodes as n')
     .select(['n.sftp_host', 'n.sftp_port', 'n.quota_obstacle', isLive('n.name').as('is_live')])
     .where('n.name', '=', to)
-    // It may say that it lives, but not be removed.
+    // The lock lets the node report, but not be removed.
     .forKeyShare()
     .executeTakeFirst();
   if (!node) throw new OperatorError(`no node is called ${to}: see berth node list`);
@@ -77,13 +77,13 @@ export async function checkTarget(tx: Kysely<Tables> | Transaction<Tables>, { id
     .where('node', '=', to)
     .where('directory_id', '=', id)
     .executeTakeFirst();
-  if (left) throw new OperatorError(`${to} still removes what it had of the directory: try again in some seconds`);
+  if (left) throw new OperatorError(`${to} still removes its earlier copy of the directory: try again in some seconds`);
   const limited = await tx
     .selectFrom('directories')
     .select('id')
     .where('id', '=', id)
     .where('quota_bytes', 'is not', null)
     .executeTakeFirst();
-  if (limited && quota_obstacle) throw new OperatorError(`${to} cannot hold it to its quota: ${quota_obstacle}`);
+  if (limited && quota_obstacle) throw new OperatorError(`${to} cannot enforce its quota: ${quota_obstacle}`);
   return home;
 }

@@ -1,6 +1,6 @@
 /**
- * A move from beginning to end, as the command does it. Repeated after whatever interruption, it goes on: files that were
- * copied are not sent again, and of a directory that is there already its home is waited for.
+ * A whole move, as the command makes it. After any interruption, repeating it continues: copied files are not sent again, and for a
+ * directory that has moved already it only waits until the new home lets its user in.
  */
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
@@ -20,34 +20,34 @@ export interface MoveOptions {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   progress(line: string): void;
-  /** Has the service here let the directory go: nobody is in there any more when it resolves. */
+  /** Has this node's service let the directory go. When it resolves, no session is in the directory any more. */
   depart(move: Pick<Move, 'id' | 'to'>): Promise<Departure>;
 }
 
 export interface WantedMove {
   readonly directory: Pick<DirectoriesTable, 'id' | 'sftp_username'>;
   readonly to: string;
-  /** Both nodes have their jails on the same storage: files need not be copied. */
+  /** Both nodes have their jails on the same storage, so files need not be copied. */
   readonly isShared: boolean;
-  /** The node that it comes from is off, and stays off until this is done. */
+  /** The present home is off, and stays off until the move is done. */
   readonly isOff: boolean;
-  /** The arguments of the command that runs another one on the new home; `ssh root@…` when left out. */
+  /** The words of the command that runs another command on the new home; `ssh root@…` by default. */
   readonly ssh: readonly string[] | undefined;
   /** For the audit. */
   readonly by: Move['by'];
 }
 
 export interface MoveOutcome extends Pick<DirectoriesTable, 'id' | 'sftp_username' | 'sftp_host' | 'sftp_port'> {
-  /** Where it was; null when it was there already. */
+  /** The earlier home; null when the directory was on `to` already. */
   readonly from: string | null;
   readonly to: string;
-  /** How long nobody could log in, in ms; null when the old home was off, or nothing was left to do. */
+  /** How long nobody could log in; null when the old home was off, or nothing was left to do. */
   readonly locked_out_ms: number | null;
   /** False while the new home has yet to let its user in. */
   readonly is_live: boolean;
 }
 
-/** @throws {OperatorError} that says why not: the directory is where it was. */
+/** @throws {OperatorError} with the reason. The directory is then still where it was. */
 export async function runMove(options: MoveOptions, wanted: WantedMove): Promise<MoveOutcome> {
   const { db, here } = options;
   const { to, isOff } = wanted;
@@ -56,12 +56,12 @@ export async function runMove(options: MoveOptions, wanted: WantedMove): Promise
   if (at.node !== to && at.node === here) return send(options, wanted);
   if (at.node !== to) {
     throw new OperatorError(
-      `the directory is at home on ${at.node}: run this there, or add --it-is-off when that is off for good`,
+      `the directory is at home on ${at.node}: run this there, or add --it-is-off if that node is off for good`,
     );
   }
   const { node: _, version, ...address } = at;
   const { id, sftp_username } = wanted.directory;
-  const is_live = await hasFollowed(db, { id, node: to, version });
+  const is_live = await isAppliedSoon(db, { id, node: to, version });
   return { id, sftp_username, ...address, from: null, to, locked_out_ms: null, is_live };
 }
 
@@ -107,7 +107,7 @@ async function takeOver(
   if (old?.is_live) throw new OperatorError(`${from} is live: run this there, without --it-is-off`);
   const moved = await rehome(db, { id: directory.id, from, to, by }, clock.now());
   const { id, sftp_username, sftp_host, sftp_port } = moved;
-  const is_live = await hasFollowed(db, moved);
+  const is_live = await isAppliedSoon(db, moved);
   return { id, sftp_username, from, to, sftp_host, sftp_port, locked_out_ms: null, is_live };
 }
 
@@ -117,14 +117,14 @@ async function addressOf(db: Kysely<Tables>, name: string): Promise<string> {
   return node.sftp_host;
 }
 
-/** Waits until its home lets its user in; false when that takes long. No request is sent: the home polls. */
-async function hasFollowed(
+/** Waits until the home lets the directory's user in; false when that takes long. No message is sent: the home polls. */
+async function isAppliedSoon(
   reads: Kysely<Tables>,
   request: Pick<DirectoriesTable, 'id' | 'node' | 'version'>,
 ): Promise<boolean> {
-  const silent = { tell: async () => undefined, tellAll: async () => undefined };
+  const silent = { notify: async () => undefined, notifyAll: async () => undefined };
   try {
-    await createRequests({ reads, session: silent, apply: () => undefined }).ask(request, false);
+    await createRequests({ reads, session: silent, apply: () => undefined }).send(request, false);
     return true;
   } catch (error) {
     if (error instanceof BerthError) return false;

@@ -29,7 +29,7 @@ test('a failover of PostgreSQL that loses commits lets no deleted user in', clus
 
   for (const node of [a, b]) {
     await until(`${node.name} is healthy`, () => node.isHealthy());
-    await until(`${node.name} says so`, () => node.serve().output().includes('goes on from another point'));
+    await until(`${node.name} says so`, () => node.serve().output().includes('has another history than before'));
   }
   assert.equal((await a.send('GET', `/directories/${deleted.id}`)).status, 200, 'the database has lost that');
   assert.equal((await a.send('GET', `/directories/${lost.id}`)).status, 404);

@@ -114,7 +114,10 @@ async function movedAtLast(from: ClusterNode, directory: Created, args: readonly
   let outcome: Outcome | undefined;
   await until('it has moved', async () => {
     outcome = await moved(from, directory, ...args).catch((error: unknown) => {
-      assert.match(String(error), /on its way already|still removes|earlier copy still runs|is away|does not run here/);
+      assert.match(
+        String(error),
+        /being moved already|still removes|earlier copy still runs|is away|does not run here/,
+      );
       return undefined;
     });
     return outcome?.is_live ?? false;

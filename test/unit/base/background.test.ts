@@ -55,7 +55,7 @@ test('a first run that fails is not the last; the waits grow, and the regular on
   }
   assert.deepEqual(at.background.failing(), ['sweeping']);
   assert.equal(at.background.failures().get('sweeping'), 4);
-  assert.equal(at.lines.filter((line) => line.includes('sweeping failed, it will be tried again')).length, 4);
+  assert.equal(at.lines.filter((line) => line.includes('sweeping failed and will be retried')).length, 4);
   await at.pass(8000);
   assert.deepEqual([runs, at.background.failing()], [5, []]);
   await at.pass(59_999);

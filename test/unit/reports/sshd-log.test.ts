@@ -52,12 +52,12 @@ test('each way in and each refusal, in words', () => {
     'login 127.0.0.1: by password',
     'refused 127.0.0.1: wrong password',
     `login 2001:db8::1: by key ${KEY} (ED25519)`,
-    'refused 127.0.0.1: no password was sent, and no key that is known here',
+    'refused 127.0.0.1: no password was sent, and no known key',
     'refused 127.0.0.1: right password, but too many connections',
     `refused 127.0.0.1: right key ${KEY} (ED25519), but not admitted`,
     `refused 127.0.0.1: unknown key ${KEY} (RSA)`,
     'refused 127.0.0.1: too many tries on one connection',
-    'refused 127.0.0.1: the client signs with ssh-rsa, which sshd refuses as too weak: it has to be updated',
+    'refused 127.0.0.1: the client signs with ssh-rsa, which sshd refuses as too weak: update the client',
     'refused 2001:db8::2: not from an allowed network',
   ]);
   assert.equal(found.forged, 0);
@@ -209,10 +209,10 @@ test('what came from an address, for whatever name, and by a name that nobody ha
   );
   const found = attemptsFrom(written, '192.0.2.1');
   assert.deepEqual(told(found), [
-    'refused 192.0.2.1: hung up on at once: penalty: failed authentication',
+    'refused 192.0.2.1: connection closed at once: penalty: failed authentication',
     `login 192.0.2.1: ${USER}: by password`,
     'refused 192.0.2.1: there is no user "acme"',
-    'refused 192.0.2.1: left without a login',
+    'refused 192.0.2.1: disconnected without logging in',
   ]);
   assert.deepEqual(told(attemptsOfUnknown(written, 'acme')), ['refused 192.0.2.1: there is no user "acme"']);
   assert.deepEqual(told(attemptsOfUnknown(written, USER)), []);

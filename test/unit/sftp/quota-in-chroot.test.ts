@@ -47,5 +47,5 @@ test('where no file system can be seen for the jails, no quota can be set, and n
         encoding: 'utf8',
       });
   assert.equal(stderr, '');
-  assert.match(stdout, /^true the disk of the jails cannot be seen from here/);
+  assert.match(stdout, /^true berth cannot see the disk of the jails/);
 });

@@ -81,9 +81,9 @@ test('a berth without CAP_SYS_ADMIN asks the socket, where there is one, and tel
   answer = 'done\nuser quota on / (/dev/sda1) is off\n';
   assert.match(await obstacle(place.dir, socket), /enforces no user quotas/);
   answer = 'failed\nquotaon: out of order\n';
-  assert.equal(await obstacle(place.dir, socket), 'what sets quotas does not work: quotaon: out of order');
+  assert.equal(await obstacle(place.dir, socket), 'quotas cannot be set: quotaon: out of order');
   answer = ''; // so it is when systemd has started enough of them, or cannot start any
-  assert.equal(await obstacle(place.dir, socket), `what sets quotas does not work: ask: ${socket}: no answer`);
+  assert.equal(await obstacle(place.dir, socket), `quotas cannot be set: ask: ${socket}: no answer`);
   assert.deepEqual(asked, Array(4).fill('state\n'));
 });
 
@@ -100,7 +100,7 @@ test('a socket where nobody listens any more hinders quotas, and nothing else', 
   using place = scratch();
   const socket = join(place.dir, 'quota');
   await abandoned(socket);
-  assert.equal(await obstacle(place.dir, socket), `what sets quotas does not work: ask: ${socket}: Connection refused`);
+  assert.equal(await obstacle(place.dir, socket), `quotas cannot be set: ask: ${socket}: Connection refused`);
 });
 
 test('berth doctor, which may set quotas, finds what hinders a berth serve that may not', async () => {
@@ -124,7 +124,7 @@ test('a socket that accepts and never answers holds up the main thread for secon
   await using server = createServer({ allowHalfOpen: true }, (client) => void (held = client));
   await once(server.listen(socket), 'listening');
   const began = performance.now();
-  assert.match(await obstacle(place.dir, socket), /^what sets quotas does not work: .*ETIMEDOUT$/);
+  assert.match(await obstacle(place.dir, socket), /^quotas cannot be set: .*ETIMEDOUT$/);
   assertWithin(15_000, performance.now() - began, 'ms');
   held?.destroy();
 });

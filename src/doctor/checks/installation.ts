@@ -1,12 +1,14 @@
-/** The units of an installed berth: their user is there, and they may do what the settings ask for. */
+/** Checks how berth is installed: its units, its settings, and that no trial is left. */
 import { existsSync } from 'node:fs';
-import type { Config } from '../../base/config.ts';
-import { type Check, fail, type Finding, ok, orOk } from '../finding.ts';
+import { type Config, unknownSettings } from '../../base/config.ts';
+import { type Check, fail, type Finding, ok, orOk, warn } from '../finding.ts';
 import { command } from '../processes.ts';
+import { join } from 'node:path';
 
-/** Ports below this one take a capability (ip(7), ip_unprivileged_port_start). */
+/** Ports below this one need a capability (ip(7), ip_unprivileged_port_start). */
 const PRIVILEGED = 1024;
 
+/** Checks that the user of berth.service exists, and that the unit may do what the settings require. */
 export const checkUnits: Check = async (config) => {
   const { LoadState: load, User: user = '', AmbientCapabilities: powers = '' } = await propertiesOf('berth.service');
   if (load !== 'loaded') return [ok('no unit berth.service here')];
@@ -26,7 +28,7 @@ function unbindable({ api, dashboard }: Config, powers: string): Finding | undef
   if (port === undefined || powers.includes('cap_net_bind_service')) return undefined;
   const lines = 'CapabilityBoundingSet=CAP_NET_BIND_SERVICE and AmbientCapabilities=CAP_NET_BIND_SERVICE';
   return fail(
-    `berth.service may not listen on port ${port}: that takes CAP_NET_BIND_SERVICE`,
+    `berth.service may not listen on port ${port}: that needs CAP_NET_BIND_SERVICE`,
     `systemctl edit berth: below [Service] ${lines}; or put a proxy in front`,
   );
 }
@@ -36,3 +38,24 @@ async function propertiesOf(unit: string): Promise<Record<string, string | undef
   const { stdout } = await command('systemctl', ['show', '--property=LoadState,User,AmbientCapabilities', unit]);
   return Object.fromEntries(stdout.split('\n').map((line) => line.split('=')));
 }
+
+/** Checks that berth knows every setting. */
+export function settingsFindings(environment: Readonly<Record<string, string | undefined>>): Finding[] {
+  const unknown = unknownSettings(environment);
+  if (unknown.length === 0) return [ok('berth knows every BERTH_* variable')];
+  return unknown.map(({ name, nearest }) =>
+    fail(
+      `${name} is not a setting, so it has no effect`,
+      `rename it to ${nearest}, or remove it from /etc/berth/berth.env`,
+    ),
+  );
+}
+
+/** Checks for the admin key that scripts/start leaves in a file, which should not exist in production. */
+export const checkTrial: Check = ({ stateDir }) => {
+  const key = join(stateDir, 'demo-key');
+  if (!existsSync(key)) return [ok('nothing is left of a trial')];
+  const remedy =
+    'before production: run scripts/install, which removes both, or berth account delete, then remove that file';
+  return [warn(`the account "Demo" of scripts/start has an admin key in ${key}`, remedy)];
+};

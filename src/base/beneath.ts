@@ -5,8 +5,8 @@
  * Node has no openat(2). `/proc/self/fd/N/name` does the same: the kernel starts at the open folder N, whatever its
  * path has become (proc(5)), and only the last component is left to resolve.
  */
-import { closeSync, constants, lstatSync, opendirSync, openSync, type Stats, unlinkSync } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
+import { closeSync, constants, lstatSync, openSync, type Stats, unlinkSync } from 'node:fs';
+import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';
 import { errorCode } from './errors.ts';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
@@ -87,23 +87,53 @@ export function unlinkBeneath(root: string, path: Buffer): boolean {
   }
 }
 
-/** How many entries of a folder are read at once: a large folder must not hold up everything else. */
+/** How many entries of a folder one call reads. */
 const BATCH_ENTRIES = 256;
 
-/**
- * The entries of an open folder, in no order. Reads on this thread: handing over the four system calls of a small folder costs more
- * than making them.
- */
-export async function listFolder(folder: Folder): Promise<FolderEntry[]> {
-  const entries: FolderEntry[] = [];
-  // latin1 maps each byte to one character, so that every name survives.
-  using dir = opendirSync(`/proc/self/fd/${folder.fd}`, { bufferSize: BATCH_ENTRIES, encoding: 'latin1' });
-  for (let entry = dir.readSync(); entry !== null; entry = dir.readSync()) {
-    const kind = entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other';
-    entries.push({ name: Buffer.from(entry.name, 'latin1'), kind });
-    if (entries.length % BATCH_ENTRIES === 0) await setImmediate();
+/** Like `openFolder`, without holding up the event loop. */
+export async function enterFolder(root: string, path: Buffer = Buffer.alloc(0)): Promise<FileHandle> {
+  let folder = await open(root, FOLDER);
+  for (const name of components(path)) {
+    await using parent = folder;
+    folder = await enterEntry(parent, name);
   }
-  return entries;
+  return folder;
+}
+
+/** Like `openEntry`, without holding up the event loop. */
+export function enterEntry(parent: FileHandle, name: Buffer): Promise<FileHandle> {
+  return open(at(parent.fd, name), FOLDER);
+}
+
+/** The entries of an open folder, in no order, read without holding up the event loop. */
+export async function* entriesOf({ fd }: FileHandle): AsyncGenerator<FolderEntry> {
+  // latin1 maps each byte to one character, so that every name survives.
+  for await (const entry of await opendir(`/proc/self/fd/${fd}`, { bufferSize: BATCH_ENTRIES, encoding: 'latin1' })) {
+    const kind = entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other';
+    yield { name: Buffer.from(entry.name, 'latin1'), kind };
+  }
+}
+
+/** The status of an entry of an open folder, read without holding up the event loop; undefined when it has gone. */
+export async function statusOf({ fd }: FileHandle, name: Buffer): Promise<Stats | undefined> {
+  try {
+    return await lstat(at(fd, name));
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Like `lstatBeneath`, without holding up the event loop. */
+export async function statusBeneath(root: string, path: Buffer): Promise<Stats | undefined> {
+  const cut = path.lastIndexOf(SLASH);
+  try {
+    await using folder = await enterFolder(root, path.subarray(0, Math.max(cut, 0)));
+    return await statusOf(folder, path.subarray(cut + 1));
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
 }
 
 /** Whether an error means that there is nothing at that path that we may touch. */

@@ -245,7 +245,6 @@ function openUploads(
   return startUploads({
     ...ground,
     ...recording,
-    databasePlace: config.database,
     node: config.node,
     jailDir: config.jailDir,
     tempNames: config.tempNames,

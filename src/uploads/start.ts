@@ -51,8 +51,6 @@ export interface UploadsOptions {
   readonly background: Background;
   readonly clock: Clock;
   readonly log: Log;
-  /** Where the database is, for the thread that also reads it. */
-  readonly databasePlace: string;
   readonly jailDir: string;
   /** This machine's name: the node of these directories. */
   readonly node: string;

@@ -57,7 +57,10 @@ test(
     );
     const asked = await runCommand(place.environment, 'directory', 'delete', directory.username, '--yes');
     assert.deepEqual(
-      [asked.status, /^berth: Service unavailable: the reason is in the log \(.*, request_id [\w-]+\)\n$/.test(asked.stderr)],
+      [
+        asked.status,
+        /^berth: Service unavailable: the reason is in the log \(.*, request_id [\w-]+\)\n$/.test(asked.stderr),
+      ],
       [1, true],
       asked.stderr,
     );

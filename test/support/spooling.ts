@@ -33,7 +33,6 @@ export async function startSpooling(config: Config, database: Database): Promise
   }
   const uploads = await startUploads({
     database,
-    databasePlace: config.database,
     background: createBackground(log),
     clock,
     clockLead: createClockLead({ database, clock, log }),

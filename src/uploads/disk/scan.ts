@@ -1,19 +1,15 @@
 /**
  * Compares all files of a directory with their rows, and reports files that differ or are missing. Opens folders
  * component by component, so that nothing that a user does meanwhile leads the scan elsewhere.
+ *
+ * Promise: the event loop does not wait for the disk. Every call to it runs in libuv's pool, a few at a time, since syncs
+ * of uploads wait behind them.
  */
 import type { Stats } from 'node:fs';
-import {
-  type Folder,
-  isAbsent,
-  listFolder,
-  lstatBeneath,
-  lstatEntry,
-  openEntry,
-  openFolder,
-} from '../../base/beneath.ts';
-import type { FilesTable } from '../../db/schema.ts';
+import type { FileHandle } from 'node:fs/promises';
+import { enterEntry, enterFolder, entriesOf, isAbsent, statusBeneath, statusOf } from '../../base/beneath.ts';
 import { yielder } from '../../base/event-loop.ts';
+import type { FilesTable } from '../../db/schema.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileStat, fileStat, isSame } from '../record/file-stat.ts';
 
@@ -22,6 +18,9 @@ const PAGE = 500;
 
 /** How many rows of a directory a scan holds in memory at most. */
 const EXPECTED = 50_000;
+
+/** How many files are looked at at once. */
+const AT_ONCE = 16;
 
 /** How deep folders may be nested. Each level costs an open file. Deeper folders are reported. */
 const DEPTH_LIMIT = 400;
@@ -51,28 +50,46 @@ export async function scanDirectory(options: ScanOptions): Promise<number> {
     tooDeep: options.tooDeep,
     visit: (path, stats) => (expected.takeSame(path, stats) ? undefined : options.differs(path)),
   });
-  const pause = yielder();
   const check = async (path: Buffer): Promise<void> => {
-    if (!lstatBeneath(root, path)?.isFile()) await options.missing(pathOf(path));
-    await pause();
+    if (!(await statusBeneath(root, path))?.isFile()) await options.missing(pathOf(path));
   };
-  for (const path of expected.left()) {
-    if (signal.aborted) return folders;
-    await check(bytesOf(path));
-  }
+  await inLots(expected.left(), signal, (path) => check(bytesOf(path)));
   for (let after = expected.end; after !== undefined && !signal.aborted;) {
     const rows = await options.filesAfter(after, PAGE);
-    for (const { path } of rows) await check(path);
+    await inLots(rows, signal, ({ path }) => check(path));
     after = rows.length < PAGE ? undefined : rows.at(-1)?.path;
   }
   return folders;
 }
 
+/** Handles a few items at a time. */
+async function inLots<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+  signal: AbortSignal,
+  handle: (item: T) => Promise<void>,
+): Promise<void> {
+  let lot: T[] = [];
+  const handleLot = async (): Promise<void> => {
+    const handled = lot.map(handle);
+    lot = [];
+    // Wait for all of them: the folder must not be closed while it is in use.
+    await Promise.allSettled(handled);
+    await Promise.all(handled);
+  };
+  for await (const item of items) {
+    if (signal.aborted) return;
+    if (lot.push(item) === AT_ONCE) await handleLot();
+  }
+  await handleLot();
+}
+
 /** The recorded files of a directory. When there are very many, only the first of them. */
 async function expectedFiles({ filesAfter, signal }: ScanOptions) {
   const rows = new Map<FilePath, RecordedFile>();
+  const pause = yielder();
   let end: Buffer | undefined = Buffer.alloc(0);
   while (end !== undefined && rows.size < EXPECTED && !signal.aborted) {
+    await pause();
     const page: RecordedFile[] = await filesAfter(end, PAGE);
     for (const row of page) rows.set(pathOf(row.path), row);
     end = page.length < PAGE ? undefined : page.at(-1)?.path;
@@ -101,36 +118,32 @@ interface WalkOptions {
 
 /** Visits every regular file, except for those that vanish meanwhile. Returns how many folders there are. */
 async function walkFiles(root: string, { signal, visit, tooDeep }: WalkOptions): Promise<number> {
-  const pause = yielder();
   let folders = 0;
 
-  async function walk(folder: Folder, prefix: FilePath, depth: number): Promise<void> {
-    for (const { name, kind } of await listFolder(folder)) {
+  async function walk(folder: FileHandle, prefix: FilePath, depth: number): Promise<void> {
+    const below: Buffer[] = [];
+    await inLots(entriesOf(folder), signal, async ({ name, kind }) => {
+      if (kind === 'folder') below.push(name);
+      const stats = kind === 'file' ? await statusOf(folder, name) : undefined;
+      if (stats?.isFile() === true) await visit(prefix + pathOf(name), stats);
+    });
+    folders += below.length;
+    for (const name of below) {
       if (signal.aborted) return;
-      const rest = pause();
-      if (rest) await rest;
-      const path = prefix + pathOf(name);
-      if (kind === 'file') {
-        const stats = lstatEntry(folder, name);
-        const visiting = stats?.isFile() === true ? visit(path, stats) : undefined;
-        if (visiting) await visiting;
-      } else if (kind === 'folder') {
-        folders += 1;
-        if (depth >= DEPTH_LIMIT) tooDeep();
-        else await enter(() => openEntry(folder, name), `${path}/`, depth + 1);
-      }
+      if (depth >= DEPTH_LIMIT) tooDeep();
+      else await enter(() => enterEntry(folder, name), `${prefix}${pathOf(name)}/`, depth + 1);
     }
   }
 
-  async function enter(open: () => Folder, prefix: FilePath, depth: number): Promise<void> {
+  async function enter(open: () => Promise<FileHandle>, prefix: FilePath, depth: number): Promise<void> {
     try {
-      using folder = open();
+      await using folder = await open();
       await walk(folder, prefix, depth);
     } catch (error) {
       if (!isAbsent(error)) throw error;
     }
   }
 
-  await enter(() => openFolder(root), '', 0);
+  await enter(() => enterFolder(root), '', 0);
   return folders;
 }

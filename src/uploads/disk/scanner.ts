@@ -11,16 +11,18 @@ import PQueue from 'p-queue';
 import type { Background, Loop } from '../../base/background.ts';
 import { yielder } from '../../base/event-loop.ts';
 import type { Log } from '../../base/log.ts';
+import type { Database } from '../../db/database.ts';
+import { type FilePath, jailFiles } from '../file-path.ts';
 import type { Jail, JailQueries } from '../jails.ts';
-import { ScanThread, type ScanThreadOptions } from './scan-thread.ts';
-import type { Scanned } from './scan-worker.ts';
+import { filesAfter } from '../record/files.ts';
+import { scanDirectory } from './scan.ts';
 import type { Watcher } from './watcher.ts';
 
-/**
- * How many directories the thread gets at once: at the start, and in later rounds, where requested scans go in between.
- */
-const FIRST_PAGE = 200;
-const PAGE = 20;
+/** How many directories are listed at once. */
+const PAGE = 200;
+
+/** How many findings are handed over at once at most. */
+const LOT = 100;
 
 /**
  * The time from the beginning of one round to that of the next, in ms. It is longer when 1 % of a core is not enough.
@@ -35,9 +37,8 @@ const ROUND_PAUSE_MS = 60_000;
 
 /** The length of a round's pause, as a multiple of the work before it. */
 const PAUSES_PER_WORK = 99;
-/** How much work comes before a pause, in ms, and how much starting the thread counts as: it ends during a pause. */
+/** How much work comes before a pause, in ms. */
 const WORK_MS = 1000;
-const START_MS = 200;
 
 /** The pause between scans of a directory whose users make folders, as a multiple of the last scan's time. */
 const PAUSES_PER_NEW_FOLDER = 99;
@@ -50,17 +51,35 @@ const REQUEST_PAUSE_MS = 1000;
 /** The pause before a failed requested scan is tried again, in ms. */
 const RETRY_MS = 10_000;
 
-export interface ScannerOptions extends ScanThreadOptions {
+/** A file that differs from its row. */
+interface Found {
+  readonly jail: Jail;
+  readonly path: FilePath;
+  readonly isMissing: boolean;
+}
+
+export interface ScannerOptions {
   readonly log: Log;
   readonly background: Background;
+  readonly database: Pick<Database, 'reads'>;
+  readonly jailDir: string;
   readonly jails: Pick<JailQueries, 'after' | 'count' | 'byId'>;
   readonly watcher: Watcher;
+  /** Takes findings. The scan waits until this resolves. */
+  take(found: readonly Found[]): Promise<void>;
+  tooDeep(jail: Jail): void;
   /** In place of `ROUND_PAUSE_MS`. */
   readonly roundPause?: number | undefined;
   /** In place of `ROUND_MS`. */
   readonly round?: number | undefined;
   /** In place of `PAUSES_PER_WORK`. */
   readonly pausesPerWork?: number | undefined;
+}
+
+interface Scanned {
+  /** How long the scan took, in ms, without the waits for its findings to be taken. */
+  readonly took: number;
+  readonly hasFailed: boolean;
 }
 
 interface Request {
@@ -71,7 +90,6 @@ interface Request {
 
 export class Scanner {
   readonly #options: ScannerOptions;
-  readonly #thread: ScanThread;
   /** Runs one scan at a time. */
   readonly #queue = new PQueue({ concurrency: 1 });
   readonly #requested = new Map<string, Request>();
@@ -87,7 +105,6 @@ export class Scanner {
 
   constructor(options: ScannerOptions) {
     this.#options = options;
-    this.#thread = new ScanThread(options);
   }
 
   /**
@@ -130,11 +147,9 @@ export class Scanner {
   async close(): Promise<void> {
     this.#stop.abort();
     this.#covered.resolve();
-    const closed = this.#thread.close();
     await this.#rounds?.close();
     for (const { timer } of this.#requested.values()) clearTimeout(timer);
     await Promise.all(this.#running);
-    await closed;
   }
 
   #isRoundDue(): boolean {
@@ -143,18 +158,48 @@ export class Scanner {
 
   /** How long rounds pause after this much work, in ms. */
   #pauseAfter(work: number): number {
-    return work === 0 ? 0 : (this.#options.pausesPerWork ?? PAUSES_PER_WORK) * (work + START_MS);
+    return (this.#options.pausesPerWork ?? PAUSES_PER_WORK) * work;
   }
 
-  async #scan(jails: readonly Jail[], priority = 0): Promise<readonly Scanned[]> {
-    const { log, watcher } = this.#options;
-    const scanned = await this.#queue.add(() => this.#thread.scan(jails), { priority });
-    for (const { jail, folders, took, failure } of scanned) {
-      this.#costs.set(jail.id, took);
-      if (failure !== undefined) log.error({ directory: jail.id, reason: failure }, 'cannot scan a directory');
-      else watcher.scanned(jail, folders);
+  #scan(jail: Jail, priority = 0): Promise<Scanned> {
+    return this.#queue.add(() => this.#scanNow(jail), { priority });
+  }
+
+  async #scanNow(jail: Jail): Promise<Scanned> {
+    const { database, jailDir, log, take, tooDeep, watcher } = this.#options;
+    const { signal } = this.#stop;
+    const began = performance.now();
+    let waited = 0;
+    let found: Found[] = [];
+    const handOver = async (): Promise<void> => {
+      const lot = found;
+      found = [];
+      const since = performance.now();
+      if (lot.length > 0) await take(lot);
+      waited += performance.now() - since;
+    };
+    const find = async (path: FilePath, isMissing: boolean): Promise<void> => {
+      if (found.push({ jail, path, isMissing }) >= LOT) await handOver();
+    };
+    let hasFailed = false;
+    try {
+      const folders = await scanDirectory({
+        root: jailFiles(jailDir)(jail.sftp_username),
+        filesAfter: (after, limit) => filesAfter.all(database.reads, { directory: jail.id, after, limit }),
+        differs: (path) => find(path, false),
+        missing: (path) => find(path, true),
+        tooDeep: () => tooDeep(jail),
+        signal,
+      });
+      if (!signal.aborted) watcher.scanned(jail, folders);
+    } catch (error) {
+      hasFailed = true;
+      log.error({ err: error, directory: jail.id }, 'cannot scan a directory');
     }
-    return scanned;
+    await handOver();
+    const took = performance.now() - began - waited;
+    this.#costs.set(jail.id, took);
+    return { took, hasFailed };
   }
 
   /** Scans all directories. Returns the work since the last pause, in ms. */
@@ -162,21 +207,25 @@ export class Scanner {
     const { jails, watcher } = this.#options;
     watcher.begin(await jails.count());
     const pause = yielder();
-    const size = isFirst ? FIRST_PAGE : PAGE;
     let work = 0;
-    let after: string | undefined = '';
-    while (after !== undefined && !this.#stop.signal.aborted) {
-      const page: Jail[] = await jails.after(after, size);
+    let after = '';
+    while (!this.#stop.signal.aborted) {
+      const page = await jails.after(after, PAGE);
+      if (page.length === 0) break;
       // Watch the jails before they are scanned, so that no change falls in between.
       for (const jail of page) {
         watcher.add(jail);
         await pause();
       }
-      if (page.length > 0) work += await this.#worked(page);
-      after = page.at(-1)?.id;
-      if (!isFirst && after !== undefined && work >= WORK_MS) {
+      for (const jail of page) {
+        if (this.#stop.signal.aborted) break;
+        work += (await this.#scan(jail)).took;
+        after = jail.id;
+        if (isFirst || work < WORK_MS) continue;
         await this.#pause(this.#pauseAfter(work));
         work = 0;
+        // The other directories of the page may be gone by now.
+        break;
       }
     }
     return work;
@@ -186,15 +235,9 @@ export class Scanner {
     let work = 0;
     for (const { id } of this.#options.watcher.crowded()) {
       const jail = this.#stop.signal.aborted ? undefined : await this.#options.jails.byId(id);
-      if (jail) work += await this.#worked([jail]);
+      if (jail) work += (await this.#scan(jail)).took;
     }
     return work;
-  }
-
-  /** Scans jails. Returns how long that took, in ms, without the wait for other scans. */
-  async #worked(jails: readonly Jail[]): Promise<number> {
-    const scanned = await this.#scan(jails);
-    return scanned.reduce((sum, { took }) => sum + took, 0);
   }
 
   async #pause(ms: number): Promise<void> {
@@ -205,8 +248,7 @@ export class Scanner {
   async #scanOne(id: string): Promise<boolean> {
     const jail = this.#stop.signal.aborted ? undefined : await this.#options.jails.byId(id);
     if (!jail) return true;
-    const [scanned] = await this.#scan([jail], 1);
-    return scanned?.failure === undefined;
+    return !(await this.#scan(jail, 1)).hasFailed;
   }
 
   #requestAfter(id: string, pausesPerWork: number): void {

@@ -1,11 +1,11 @@
-/** Scans of every directory, and who waits for them. */
+/** Scans of every directory: what they find, and who waits for them. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBackground } from '../../../../src/base/background.ts';
-import { openReads } from '../../../../src/db/open.ts';
+import { openDatabase, openReads } from '../../../../src/db/open.ts';
 import { createLog } from '../../../../src/base/log.ts';
 import { Scanner, type ScannerOptions } from '../../../../src/uploads/disk/scanner.ts';
 import { Watcher } from '../../../../src/uploads/disk/watcher.ts';
@@ -16,7 +16,12 @@ import { firstAccount } from '../../../bench/served.ts';
 import { until } from '../../../support/poll.ts';
 import { type Scratch, scratch } from '../../../support/scratch.ts';
 
+const FILES = 250;
+
 test('who asks again for the first scan of everything waits for the same, also when it is over', async () => {
+  using place = scratch();
+  mkdirSync(place.config.stateDir, { recursive: true });
+  const database = await openDatabase(place.config.database);
   const log = createLog('silent');
   const ignore = (): void => undefined;
   const heard = { changed: ignore, missing: ignore, unclear: ignore, newFolder: ignore, overflowed: ignore };
@@ -34,7 +39,7 @@ test('who asks again for the first scan of everything waits for the same, also w
       },
     },
     watcher,
-    databasePlace: '',
+    database,
     jailDir: '',
     take: async () => undefined,
     tooDeep: ignore,
@@ -44,6 +49,80 @@ test('who asks again for the first scan of everything waits for the same, also w
   assert.equal(rounds, 1);
   await scanner.close();
   await watcher.close();
+  await database.close();
+});
+
+test('finds new, changed and missing files in any folder, whatever their names, and follows no link', async () => {
+  using place = scratch();
+  await using at = await scanningPlace(place, { directories: 3, filesEach: FILES });
+  await at.scanner.coverAll();
+  assert.deepEqual(at.found, []);
+
+  const root = at.root('bench-1');
+  mkdirSync(join(root, 'deep', 'er'), { recursive: true });
+  writeFileSync(Buffer.concat([Buffer.from(join(root, 'deep', 'er', 'new-')), Buffer.from([0xff])]), '');
+  writeFileSync(join(root, 'file-7'), 'changed');
+  unlinkSync(join(root, 'file-9'));
+  symlinkSync(at.root('bench-2'), join(root, 'link'));
+  at.scanner.request(await at.idOf('bench-1'));
+  const expected = ['differs bench-1 deep/er/new-\xff', 'differs bench-1 file-7', 'missing bench-1 file-9'];
+  await until('they are found', () => at.found.length >= expected.length);
+  assert.deepEqual(new Set(at.found), new Set(expected));
+  assert.equal(at.found.length, expected.length);
+});
+
+test('hands over what it finds in lots, and waits while they are on their way to the database', async () => {
+  using place = scratch();
+  let lots = 0;
+  let underWay = 0;
+  await using at = await scanningPlace(place, {
+    directories: 3,
+    filesEach: FILES,
+    async taking() {
+      lots += 1;
+      underWay += 1;
+      await wait(20);
+      assert.equal(underWay, 1);
+      underWay -= 1;
+    },
+  });
+  for (let i = 0; i < FILES; i += 1) {
+    unlinkSync(join(at.root('bench-0'), `file-${i}`));
+    writeFileSync(join(at.root('bench-2'), `file-${i}`), 'changed');
+  }
+  await at.scanner.coverAll();
+  assert.equal(at.found.length, 2 * FILES);
+  assert.ok(lots >= 4, `${lots} lots`);
+});
+
+test('a scan whose finds cannot be taken fails, and the next one is whole', async () => {
+  using place = scratch();
+  let failures = 0;
+  await using at = await scanningPlace(place, {
+    async taking() {
+      failures += 1;
+      if (failures === 1) throw new Error('no room');
+    },
+  });
+  unlinkSync(join(at.root('bench-0'), 'file-1'));
+  await at.scanner.coverAll();
+  assert.equal(failures, 2);
+  assert.deepEqual(at.found, ['missing bench-0 file-1']);
+});
+
+test('ends on request in the middle of a scan', async () => {
+  using place = scratch();
+  let closing: Promise<void> | undefined;
+  await using at = await scanningPlace(place, {
+    async taking() {
+      closing ??= at.scanner.close();
+    },
+  });
+  at.write('bench-0', 'new');
+  at.write('bench-1', 'new');
+  await at.scanner.coverAll();
+  await closing;
+  assert.equal(at.found.length, 1);
 });
 
 test('a file of which no event came is found by the next round, although everything is watched', async () => {
@@ -52,7 +131,7 @@ test('a file of which no event came is found by the next round, although everyth
   await at.scanner.coverAll();
   assert.equal(at.watcher.isComplete(), true);
   at.write('bench-1', 'unseen');
-  await until('it is found', () => at.found.includes('bench-1 unseen'));
+  await until('it is found', () => at.found.includes('differs bench-1 unseen'));
 });
 
 test('when events were lost, a round begins that would have come an hour later', async () => {
@@ -63,24 +142,36 @@ test('when events were lost, a round begins that would have come an hour later',
   await wait(500);
   assert.deepEqual(at.found, []);
   at.scanner.roundSoon();
-  await until('it is found', () => at.found.includes('bench-0 unseen'));
+  await until('it is found', () => at.found.includes('differs bench-0 unseen'));
 });
 
 test('a round pauses in proportion to its work', async () => {
   using place = scratch();
-  await using at = await scanningPlace(place, { round: 1, pausesPerWork: 10 });
+  await using at = await scanningPlace(place, { round: 1, pausesPerWork: 20, filesEach: FILES });
   await at.scanner.coverAll();
   const began = performance.now();
   const before = at.counted();
   await until('there were three rounds', () => at.counted() >= before + 3);
-  // Each counts as 200 ms of work at least, since the thread may have to start.
-  assert.ok(performance.now() - began > 2 * 10 * 200, 'they follow each other at once');
+  // Looking at 500 files takes some 10 ms.
+  assert.ok(performance.now() - began > 2 * 20 * 2, 'they follow each other at once');
 });
 
 /** Directories that no event comes from: what is watched is elsewhere. */
-async function scanningPlace(place: Scratch, options: Pick<ScannerOptions, 'round' | 'roundPause' | 'pausesPerWork'>) {
+async function scanningPlace(
+  place: Scratch,
+  {
+    directories = 2,
+    filesEach = 3,
+    taking,
+    ...options
+  }: Pick<ScannerOptions, 'round' | 'roundPause' | 'pausesPerWork'> & {
+    readonly directories?: number;
+    readonly filesEach?: number;
+    taking?(): Promise<void>;
+  },
+) {
   const { config } = place;
-  await fill(config, await firstAccount(config), { directories: 2, filesEach: 3 });
+  await fill(config, await firstAccount(config), { directories, filesEach });
   const { reads, close } = await openReads(config.database);
   const jails = new JailQueries(reads, config.node);
   const log = createLog('silent');
@@ -101,10 +192,13 @@ async function scanningPlace(place: Scratch, options: Pick<ScannerOptions, 'roun
       },
     },
     watcher,
-    databasePlace: config.database,
+    database: { reads },
     jailDir: config.jailDir,
     async take(lot) {
-      for (const { jail, path } of lot) found.push(`${jail.sftp_username} ${path}`);
+      await taking?.();
+      for (const { jail, path, isMissing } of lot) {
+        found.push(`${isMissing ? 'missing' : 'differs'} ${jail.sftp_username} ${path}`);
+      }
     },
     tooDeep: ignore,
     ...options,
@@ -114,7 +208,9 @@ async function scanningPlace(place: Scratch, options: Pick<ScannerOptions, 'roun
     scanner,
     watcher,
     found,
+    root,
     counted: () => rounds,
+    idOf: async (username: string): Promise<string> => (await jails.byUsername(username))?.id ?? '',
     write: (username: string, name: string): void => writeFileSync(join(root(username), name), 'data'),
     async [Symbol.asyncDispose]() {
       await scanner.close();

@@ -13,7 +13,9 @@ import { join, relative, resolve } from 'node:path';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
+import { bundleKysely } from './support/bundled-kysely.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
+import { BUNDLED_KYSELY } from './support/node-environment.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -42,6 +44,7 @@ const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
+  await bundleKysely();
   await makeEmptyDatabase(scratch);
   await runFiles(testFiles(), Number(values['at-once'] ?? 2 * availableParallelism()));
   await runAgain();
@@ -67,7 +70,7 @@ async function runAgain(): Promise<void> {
 }
 
 async function runFiles(files: string[], concurrency: number): Promise<void> {
-  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS });
+  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_KYSELY] });
   /** What the files have printed: shown for those that fail. */
   const printed = new Map<string, string>();
   for await (const { type, data } of events) {

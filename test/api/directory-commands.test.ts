@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { operatorSocket } from '../../src/base/operator-socket.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { receiver } from '../support/receiver.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { type ServeProcess, startServe } from '../support/serve-process.ts';
@@ -193,7 +194,7 @@ test('berth directory', async (t) => {
     assert.equal(await refused`directory webhook secret ${name} --activate`, sentence);
     const atTerminal = (answer: string) =>
       spawnSync('script', ['-qec', `${process.execPath} ${MAIN} directory delete ${name}`, '/dev/null'], {
-        env: { ...process.env, ...place.environment },
+        env: { ...process.env, ...nodeEnvironment, ...place.environment },
         input: answer,
         encoding: 'utf8',
       });

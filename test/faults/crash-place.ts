@@ -20,7 +20,7 @@ import { createLog } from '../../src/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
 import { enqueue } from '../../src/webhooks/outbox.ts';
-import { compileCache } from '../support/compile-cache.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { hostOf } from '../support/sftp-user.ts';
@@ -108,7 +108,7 @@ export async function crashPlace(
   async function run(operation: string, step: number, parameters: Parameters): Promise<string> {
     const child = spawn(process.execPath, [CHILD, operation, String(step), JSON.stringify(parameters)], {
       // Dozens of processes read the same sources.
-      env: { PATH: process.env['PATH'], ...compileCache, ...place.environment },
+      env: { ...nodeEnvironment, ...place.environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [output, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);

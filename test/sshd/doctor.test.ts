@@ -28,6 +28,7 @@ import { startBerth } from '../support/berth.ts';
 import { byHand, numberByHand } from '../support/by-hand.ts';
 import { startCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres, urlOf } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
@@ -303,7 +304,7 @@ test('where nothing is set up, the command says so line by line with status 2; a
   using place = scratch(onPostgres ? { BERTH_DATABASE_URL: urlOf('nowhere') } : {});
   const doctor = (environment: Record<string, string>) =>
     spawnSync(process.execPath, [MAIN, 'doctor'], {
-      env: { PATH: process.env['PATH'], ...place.environment, ...environment },
+      env: { ...nodeEnvironment, ...place.environment, ...environment },
       encoding: 'utf8',
     });
   const bare = doctor({});

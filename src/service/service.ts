@@ -103,6 +103,8 @@ export interface ServiceOptions {
   readonly keeper?: LogKeeper;
   /** Between scans of everything while the kernel does not watch all of it, in ms; a minute when left out. */
   readonly roundPause?: number;
+  /** How the passwords of the dashboard's users are kept. */
+  readonly hashing?: DashboardOptions['hashing'];
 }
 
 /** The dependencies that most parts share. */
@@ -121,7 +123,7 @@ interface Ground {
 
 /** @throws {OperatorError} when the machine or the configuration has to be repaired first. */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
-  const { log, clock = systemClock(), roundPause, keeper } = options;
+  const { log, clock = systemClock(), roundPause, keeper, hashing } = options;
   preflight(config);
   const paths = pathsOf(config);
   refuseMissing(config);
@@ -176,7 +178,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const files = nodes?.filesOf(uploads.files) ?? uploads.files;
   const { hands } = uploads;
   const { held } = parts.adopt(await openChecks(ground, { dispatcher, files, hands, received }), closed);
-  const api = await openApi(ground, { rules, webhooks, files, held, changes, checkHealth }, parts, depart);
+  const api = await openApi(ground, { rules, webhooks, files, held, changes, checkHealth, hashing }, parts, depart);
   const sources = {
     reads: database.reads,
     node: config.node,
@@ -284,7 +286,10 @@ function openChecks(
 /** The API on its port. Closed first of all: what it is asked until then needs every other part. */
 async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
-  own: Pick<AppOptions & DashboardOptions, 'rules' | 'webhooks' | 'files' | 'held' | 'changes' | 'checkHealth'>,
+  own: Pick<
+    AppOptions & DashboardOptions,
+    'rules' | 'webhooks' | 'files' | 'held' | 'changes' | 'checkHealth' | 'hashing'
+  >,
   parts: AsyncDisposableStack,
   depart: Depart | undefined,
 ): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {

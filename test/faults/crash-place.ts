@@ -1,7 +1,7 @@
 /** A berth whose operations run in processes that die, and what the next start makes of it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -20,6 +20,7 @@ import { createLog } from '../../src/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
 import { enqueue } from '../../src/webhooks/outbox.ts';
+import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -84,7 +85,7 @@ export async function crashPlace(
   const place = parts.use(scratch({ BERTH_WEBHOOK_ALLOW: '127.0.0.0/8', BERTH_LOG_LEVEL: 'silent', ...settings }));
   const { config } = place;
   const paths = pathsOf(config);
-  mkdirSync(config.stateDir, { recursive: true });
+  copyEmptyDatabase(config);
   const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const host = parts.use(hostOf(paths));
   writeFileSync(join(paths.corner, 'log-1.sock'), ''); // stands for the socket of a service that has died

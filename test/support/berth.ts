@@ -11,8 +11,10 @@ import { openDatabase } from '../../src/db/open.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { confirmClock } from '../../src/db/clock-lead.ts';
 import { createLog } from '../../src/base/log.ts';
+import { createPasswordHashing } from '../../src/users/password-hashing.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { type ApiAnswer, apiClient, type ApiClient, type Send } from './api-client.ts';
+import { copyEmptyDatabase } from './empty-database.ts';
 import { problems } from './openapi.ts';
 import { type Receiver, receiver, type ReceiverOptions } from './receiver.ts';
 import type { Scratch } from './scratch.ts';
@@ -67,6 +69,9 @@ export interface TestBerth extends AsyncDisposable {
   start(clock?: Clock, options?: { isConfirmed: boolean }): Promise<void>;
 }
 
+/** What a password of the dashboard costs, unless a test is about that: a production's takes half a second of a core. */
+const CHEAP = { ln: 4, r: 8, p: 1 };
+
 export async function startBerth(
   place: Scratch,
   options: {
@@ -74,6 +79,7 @@ export async function startBerth(
     rateLimit?: number;
     unauthenticatedRateLimit?: number;
     sftpAddresses?: readonly string[];
+    passwordCost?: typeof CHEAP;
   } = {},
 ): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
@@ -86,7 +92,9 @@ export async function startBerth(
     unauthenticatedRateLimit: options.unauthenticatedRateLimit ?? 1e6,
   };
   const log = createLog(config.logLevel);
-  let service: Service | undefined = await startService(config, { log });
+  const hashing = createPasswordHashing(options.passwordCost ?? CHEAP);
+  copyEmptyDatabase(config);
+  let service: Service | undefined = await startService(config, { log, hashing });
   parts.defer(() => service?.close());
 
   const { key, accountId } = await issueAccount(config);
@@ -142,7 +150,7 @@ export async function startBerth(
     async start(given, { isConfirmed } = { isConfirmed: true }) {
       const clock = given ?? systemClock();
       if (given && isConfirmed) await confirm(config, given);
-      service = await startService(config, { log, clock });
+      service = await startService(config, { log, clock, hashing });
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
@@ -170,6 +178,7 @@ export async function issueKey(config: Config): Promise<string> {
 }
 
 async function issueAccount(config: Config): Promise<{ key: string; accountId: string }> {
+  copyEmptyDatabase(config);
   const database = await openDatabase(config.database);
   const issuer = { database, clock: systemClock(), environment: config.environment };
   const account = await createAccount(issuer, { name: 'Test', plan: 'business' });

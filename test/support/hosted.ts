@@ -1,5 +1,5 @@
 /** The API on a real HTTPS port and a real SQLite file, with a host that records; no sshd. */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { Kysely } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
@@ -119,7 +119,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const { config } = place;
   const clock = options.clock ?? systemClock();
   await using parts = new AsyncDisposableStack();
-  if (mkdirSync(config.stateDir, { recursive: true }) !== undefined) copyEmptyDatabase(config);
+  copyEmptyDatabase(config);
   const lines: string[] = [];
   const requests: AnsweredRequest[] = [];
   const requestLines: string[] = [];

@@ -50,6 +50,7 @@ export interface Upload {
 }
 
 export interface TestBerth extends AsyncDisposable {
+  readonly place: Scratch;
   readonly config: Config;
   readonly sshd: Sshd;
   readonly receiver: Receiver;
@@ -59,6 +60,8 @@ export interface TestBerth extends AsyncDisposable {
   /** A request with it. */
   readonly send: Send;
   service(): Service;
+  /** The same berth with another account, and a receiver of its own. */
+  tenant(): Promise<TestBerth>;
   /** Makes a directory whose webhook is the receiver, or that URL. */
   directory(fields?: Record<string, unknown>, webhookUrl?: string): Promise<TestDirectory>;
   uploads(directory: TestDirectory): Promise<Upload[]>;
@@ -105,25 +108,55 @@ export async function startBerth(
   };
   let client: ApiClient | undefined;
   parts.defer(() => client?.[Symbol.dispose]());
-  const send: Send = async (...request) => {
-    client ??= apiClient({ port: running().port, ca: readFileSync(config.tls.cert), key });
-    return client.send(...request);
+  const clientNow = (): ApiClient =>
+    (client ??= apiClient({ port: running().port, ca: readFileSync(config.tls.cert), key }));
+
+  const owned = parts.move();
+  const shared = {
+    place,
+    config,
+    sshd,
+    service: running,
+    connect: ({ login }: TestDirectory) => connect(login),
+    async stop() {
+      client?.[Symbol.dispose]();
+      client = undefined;
+      await service?.close();
+      service = undefined;
+    },
+    async start(given?: Clock, { isConfirmed } = { isConfirmed: true }) {
+      const clock = given ?? systemClock();
+      if (given && isConfirmed) await confirm(config, given);
+      service = await startService(config, { log, clock, hashing });
+    },
+    async tenant() {
+      const own = await receiver({ eachOnce: true });
+      const tenant = { ...(await issueAccount(config)), receiver: own };
+      const disposing = { [Symbol.asyncDispose]: () => own[Symbol.asyncDispose]() };
+      return { ...shared, ...ofTenant(tenant, clientNow, shared), ...disposing };
+    },
   };
+  const first = ofTenant({ key, accountId, receiver: hook }, clientNow, shared);
+  return { ...shared, ...first, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** What a tenant of that berth asks its API. */
+function ofTenant(
+  { key, accountId, receiver: hook }: Pick<TestBerth, 'key' | 'accountId' | 'receiver'>,
+  client: () => ApiClient,
+  { config, sshd }: Pick<TestBerth, 'config' | 'sshd'>,
+): Pick<TestBerth, 'key' | 'accountId' | 'receiver' | 'send' | 'directory' | 'uploads' | 'storage'> {
+  const send: Send = async (...request) => client().as(key)(...request);
   const data = async <T>(asked: Promise<ApiAnswer>): Promise<T> => {
     const { status, json, text } = await asked;
     if (status >= 300) throw new Error(`the API answered ${status}: ${text}`);
     return (json as { data: T }).data;
   };
-
-  const owned = parts.move();
   return {
-    config,
-    sshd,
-    receiver: hook,
     key,
     accountId,
+    receiver: hook,
     send,
-    service: running,
     async directory(fields = {}, webhookUrl = hook.url) {
       const created = await data<Record<string, string>>(
         send('POST', '/directories', { json: { directory: { name: 'Acme', ...fields } } }),
@@ -140,19 +173,6 @@ export async function startBerth(
     },
     uploads: ({ id }) => data<Upload[]>(send('GET', `/directories/${id}/uploads`)),
     storage: async ({ id }) => (await data<{ storage_bytes: number }>(send('GET', `/directories/${id}`))).storage_bytes,
-    connect: ({ login }) => connect(login),
-    async stop() {
-      client?.[Symbol.dispose]();
-      client = undefined;
-      await service?.close();
-      service = undefined;
-    },
-    async start(given, { isConfirmed } = { isConfirmed: true }) {
-      const clock = given ?? systemClock();
-      if (given && isConfirmed) await confirm(config, given);
-      service = await startService(config, { log, clock, hashing });
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 

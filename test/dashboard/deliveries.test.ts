@@ -9,7 +9,9 @@ import { until } from '../support/poll.ts';
 import { listDeliveries, type ShownState } from '../../src/webhooks/delivery-list.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
-import { type DashboardPlace, dashboardPlace, preformatted, textOf } from './webhook-place.ts';
+import { type DashboardPlace, dashboardPlaces, preformatted, textOf } from './webhook-place.ts';
+
+const dashboardPlace = dashboardPlaces();
 
 const UNKNOWN = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';
 const PAGE_BYTES = 60 * 1024;

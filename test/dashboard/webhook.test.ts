@@ -5,7 +5,9 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import { until } from '../support/poll.ts';
-import { dashboardPlace, preformatted, secretsIn, textOf } from './webhook-place.ts';
+import { dashboardPlaces, preformatted, secretsIn, textOf } from './webhook-place.ts';
+
+const dashboardPlace = dashboardPlaces();
 
 const KIB = 1024;
 

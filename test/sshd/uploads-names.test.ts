@@ -3,15 +3,16 @@ import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('quotes, newlines, backslashes, escapes and imitated log lines', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -35,16 +36,15 @@ test('quotes, newlines, backslashes, escapes and imitated log lines', async () =
 });
 
 test('names that differ only in bytes that are not UTF-8 stay two files, shown with U+FFFD', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
-  const raw = join(place.dir, 'raw');
+  const raw = join(berth.place.dir, 'raw');
   mkdirSync(raw);
   const name = (byte: number): Buffer => Buffer.from([0x61, byte]);
   const local = (byte: number): Buffer => Buffer.concat([Buffer.from(`${raw}/`), name(byte)]);
   writeFileSync(local(0xff), '1');
   writeFileSync(local(0xfe), '22');
-  const { code, output } = await sftp(place.dir, directory.login, ['put raw/*']);
+  const { code, output } = await sftp(berth.place.dir, directory.login, ['put raw/*']);
   assert.equal(code, 0, output);
   const shown = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
   assert.deepEqual(
@@ -63,8 +63,7 @@ test('names that differ only in bytes that are not UTF-8 stay two files, shown w
 });
 
 test('names and paths longer than a log line', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -96,8 +95,7 @@ test('names and paths longer than a log line', async () => {
 });
 
 test('of uploads whose names begin alike, further than a log line shows, the one that was cut off is never announced', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const connection = await berth.connect(directory);
   const session = await sftpSession(connection);

@@ -61,7 +61,7 @@ export interface TestBerth extends AsyncDisposable {
   readonly send: Send;
   service(): Service;
   /** The same berth with another account, and a receiver of its own. */
-  tenant(): Promise<TestBerth>;
+  tenant(options?: ReceiverOptions): Promise<TestBerth>;
   /** Makes a directory whose webhook is the receiver, or that URL. */
   directory(fields?: Record<string, unknown>, webhookUrl?: string): Promise<TestDirectory>;
   uploads(directory: TestDirectory): Promise<Upload[]>;
@@ -129,8 +129,8 @@ export async function startBerth(
       if (given && isConfirmed) await confirm(config, given);
       service = await startService(config, { log, clock, hashing });
     },
-    async tenant() {
-      const own = await receiver({ eachOnce: true });
+    async tenant(ofReceiver: ReceiverOptions = {}) {
+      const own = await receiver({ eachOnce: true, ...ofReceiver });
       const tenant = { ...(await issueAccount(config)), receiver: own };
       const disposing = { [Symbol.asyncDispose]: () => own[Symbol.asyncDispose]() };
       return { ...shared, ...ofTenant(tenant, clientNow, shared), ...disposing };

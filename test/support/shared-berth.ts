@@ -1,6 +1,7 @@
 /** One berth for the tests of a file: a start costs more than most tests do. */
 import { after } from 'node:test';
 import { startBerth, type TestBerth } from './berth.ts';
+import type { ReceiverOptions } from './receiver.ts';
 import { scratch } from './scratch.ts';
 
 /**
@@ -13,10 +14,10 @@ export function sharedBerth(settings: () => Promise<Record<string, string>> = as
   let started: Promise<TestBerth> | undefined;
   after(() => parts.disposeAsync());
   const start = async (): Promise<TestBerth> => parts.use(await startBerth(parts.use(scratch(await settings()))));
-  return async (): Promise<TestBerth> => (await (started ??= start())).tenant();
+  return async (ofReceiver?: ReceiverOptions): Promise<TestBerth> => (await (started ??= start())).tenant(ofReceiver);
 }
 
 /** One with a dashboard. */
-export function sharedDashboard(): () => Promise<TestBerth> {
+export function sharedDashboard() {
   return sharedBerth(async () => ({ BERTH_DASHBOARD: 'on' }));
 }

@@ -53,7 +53,7 @@ function closed(value: unknown): unknown {
   return isOpen ? { ...parts, additionalProperties: false } : parts;
 }
 
-const ajv = new Ajv2020({ strict: false });
+const ajv = new Ajv2020({ strict: false, validateSchema: false, code: { optimize: false } });
 formats.default(ajv);
 ajv.addSchema(closed(document) as object, 'openapi');
 const compiled = new Map<string, ValidateFunction>();

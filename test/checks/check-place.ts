@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { heldFiles } from '../../src/checks/held.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
@@ -110,6 +111,8 @@ export interface CheckPlace extends AsyncDisposable {
   /** The id of the partial file. */
   partial(): Promise<string>;
   held(): Promise<Held[]>;
+  /** Waits until it is so of what is held back, and then of what `berth quarantine list` shows. */
+  untilHeld(what: string, isSo: (held: readonly Pick<Held, 'state'>[]) => boolean): Promise<void>;
   listed(): Promise<string[]>;
 }
 
@@ -125,6 +128,11 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
     } finally {
       await database.close();
     }
+  };
+  const held = async (): Promise<Held[]> => {
+    const { status, stdout, stderr } = await run('list', '--json');
+    if (status !== 0) throw new Error(stderr);
+    return JSON.parse(stdout) as Held[];
   };
   return {
     berth,
@@ -158,10 +166,10 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
         const found = await db.selectFrom('files').select('id').where('state', '=', 'partial').executeTakeFirst();
         return found?.id ?? '';
       }),
-    async held() {
-      const { status, stdout, stderr } = await run('list', '--json');
-      if (status !== 0) throw new Error(stderr);
-      return JSON.parse(stdout) as Held[];
+    held,
+    async untilHeld(what, isSo) {
+      await until(what, async () => isSo(await rows(({ reads }) => heldFiles(reads, { limit: 100 }))));
+      assert.ok(isSo(await held()), what);
     },
     listed: async () => (await berth.uploads(directory)).map(({ filename }) => filename),
     [Symbol.asyncDispose]: () => berth[Symbol.asyncDispose](),

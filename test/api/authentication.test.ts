@@ -1,4 +1,4 @@
-/** Who may call at all (specification, "Authentication"), and how soon a change counts. */
+/** Authentication (specification, "Authentication"): the keys that may call, and how soon a change counts. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';

@@ -119,7 +119,7 @@ test('berth directory', async (t) => {
     const first = await json`directory create Twin --account ${account}`;
     const second = await json`directory create Twin --account ${account}`;
     const [id = '', username = ''] = [first['id'], first['sftp_username']];
-    // Whatever a customer calls its own: an id and a username stay whose they are.
+    // A customer may use any name: an id and a username still mean their own directory.
     const thief = await json`directory create ${username} --account ${account} --external-id ${id}`;
     const said = await refused`directory delete Twin --yes`;
     assert.match(said, /^2 directories are called "Twin": name one by its id or username$/m);
@@ -185,7 +185,7 @@ test('berth directory', async (t) => {
     assert.match(shown, /^suspended +false\nexpires_at +-\nallowed_networks +\[\]\nmax_bytes +-\nused_bytes +0$/m);
   });
 
-  await t.test('what cannot be undone needs --yes where nobody can be asked, and an answer at a terminal', async () => {
+  await t.test('commands that cannot be undone need --yes, or an answer at a terminal', async () => {
     const name = (await json`directory create Fragile --account ${account}`)['sftp_username'] ?? '';
     const sentence = 'this cannot be undone, and there is no terminal to ask on: add --yes';
     assert.equal(await refused`directory delete ${name}`, sentence);

@@ -107,7 +107,7 @@ test('connections that never speak TLS, stop within it, or send nothing after it
   assert.deepEqual(api.errors(), []);
 });
 
-test('who has no key is answered before the body is read; one with a key is, when it is there', async () => {
+test('a client without a key is answered before its body is read; one with a key, after its body', async () => {
   using place = scratch();
   await using api = await hosted(place, { waits: WAITS });
   const body = JSON.stringify({ directory: { name: 'Acme' } });

@@ -18,7 +18,7 @@ export interface ServedDirectory {
 
 export interface Served extends AsyncDisposable {
   readonly config: Config;
-  /** Of an account that may do anything. */
+  /** The key of an account that may do anything. */
   readonly key: string;
   readonly serve: ServeProcess;
 }

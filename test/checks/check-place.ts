@@ -96,11 +96,11 @@ export interface CheckPlace extends AsyncDisposable {
   readonly berth: TestBerth;
   readonly directory: TestDirectory;
   put(name: string, data: string | Buffer, directory?: TestDirectory): Promise<void>;
-  /** Of each row its name and state. */
+  /** The name and state of each row. */
   states(): Promise<string[]>;
-  /** Of each row its file's time, in µs. */
+  /** The time of each row's file, in µs. */
   mtimes(): Promise<number[]>;
-  /** Of each row of the history since the first, sessions aside, its event and path. */
+  /** The event and path of each row of the history, sessions aside. */
   history(): Promise<string[]>;
   /** `berth quarantine …` */
   run(...words: string[]): ReturnType<typeof runCommand>;

@@ -249,7 +249,7 @@ test('a file that is renamed while it is checked is announced under its new name
   assert.equal(berth.receiver.requests.length, 1);
 });
 
-test('what an administrator copies there and what waits under a temporary name are checked, too', async () => {
+test('files that an administrator copies in and files under temporary names are checked, too', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
   await using clamd = await fakeClamd(socket);

@@ -67,8 +67,11 @@ test('a delivery is inspected to the byte, and replayed', async () => {
   );
 
   const announced = await member.post(`${path}/deliveries/${id}/announce`);
-  const told = await berth.receiver.next();
-  assert.equal(announced.headers.location, `${path}/deliveries/${String(told.headers['webhook-id'])}?done=announced`);
+  const received = await berth.receiver.next();
+  assert.equal(
+    announced.headers.location,
+    `${path}/deliveries/${String(received.headers['webhook-id'])}?done=announced`,
+  );
   const by = `user:${member.email}`;
   assert.deepEqual(
     (await place.audit()).map(({ action, key_id }) => [action, key_id]),
@@ -123,7 +126,7 @@ test('all that failed is replayed, or what failed since a time, each once', asyn
   }
 });
 
-test('what cannot be sent again is said in words', async () => {
+test('the page says why a delivery cannot be sent again', async () => {
   await using place = await dashboardPlace();
   const { admin, path } = place;
   const failed = await place.addDelivery();

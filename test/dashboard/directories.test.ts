@@ -91,7 +91,7 @@ test('the first directory: made by a member, its password shown once, and it log
   );
 });
 
-test('what is wrong is said beside its field, and what was typed stays', async () => {
+test('a wrong input is reported beside its field, and stays there', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const wrong = { name: '\t', external_id: `"><b>${'x'.repeat(255)}`, retention_days: '-1', max_connections: 'many' };

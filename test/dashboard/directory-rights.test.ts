@@ -1,4 +1,4 @@
-/** Who may do what on a directory's page, and its end. */
+/** The rights of admins, members and strangers on a directory's page, and its deletion. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';

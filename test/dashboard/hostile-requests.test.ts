@@ -112,7 +112,7 @@ test('other methods on pages and forms change nothing and break nothing', async 
   assert.equal(await stateOf(berth), before);
 });
 
-test('whatever is asked for, the answer has a strict policy, its type, and is kept by no cache', async () => {
+test('every answer has a strict policy, its type, and is kept by no cache', async () => {
   await using berth = await shared();
   const ids = await everything(berth);
   using admin = await signedIn(place(berth), berth.accountId);

@@ -1,4 +1,4 @@
-/** Files that appear on an open page by themselves: server-sent events, and everything that ends them. */
+/** Files appear on an open page without a reload: server-sent events, and everything that ends them. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';

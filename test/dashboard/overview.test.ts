@@ -184,7 +184,7 @@ test('refused logins and storage are drawn by day, each with its table, and what
   await database.close();
 });
 
-test('what is stored is noted for the day by one pass over an index', sqliteOnly, async () => {
+test('the storage of the day is noted by one pass over an index', sqliteOnly, async () => {
   using files = scratch();
   await using api = await hosted(files);
   const { db, reads } = api.database;

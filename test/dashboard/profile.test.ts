@@ -116,7 +116,7 @@ test('a user without a password cannot set one here', async () => {
   assert.equal((await user.post(`${FACTOR}/turn-off`, { code })).status, 303);
 });
 
-test('what was done is said in words of the page, whatever its address says', async () => {
+test('the page words its own notice, whatever the address says', async () => {
   await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   const { id } = await berth.directory();

@@ -55,7 +55,7 @@ test('an admin invites: the link is shown once, and anyone who has it can set th
   assert.match(list.text, /new@example\.com.*Member.*<time.*off.*enabled/s);
 });
 
-test('what an admin changes of a user counts from the next request on, and is in the audit', async () => {
+test('an admin’s change of a user counts from the next request on, and is in the audit', async () => {
   await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   using user = await entered(place(berth), berth.accountId, 'member');

@@ -13,7 +13,7 @@ import { sharedDashboard } from '../support/shared-berth.ts';
 export interface DashboardPlace extends AsyncDisposable {
   readonly berth: TestBerth;
   readonly directory: TestDirectory;
-  /** Of the Webhook page. */
+  /** The address of the Webhook page. */
   readonly path: string;
   readonly admin: Visitor;
   readonly member: Visitor;

@@ -218,7 +218,7 @@ class World {
   }
 }
 
-test('whatever happens to users, those get in who may, and nobody else', async () => {
+test('random changes of users: those who may get in do, and nobody else', async () => {
   using files = scratch();
   await using place = await usersPlace(files);
   await fc.assert(

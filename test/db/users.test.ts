@@ -161,7 +161,7 @@ test('a restored backup brings no session and no link back to life; users and pa
   assert.ok(await place.signIn({ email: user.email, password: PASSWORD }, VISIT));
 });
 
-test('what has ended is removed in bounded batches, and a clock that jumps makes nothing old', async () => {
+test('ended sessions and links are removed in bounded batches, and a clock that jumps makes nothing old', async () => {
   using files = scratch();
   await using place = await usersPlace(files);
   const { database, clock } = place;

@@ -47,7 +47,7 @@ export interface CrashPlace extends AsyncDisposable {
   deaths(operation: string, options: DeathOptions): Promise<Death[]>;
   /** Starts the service and stops it when all is done; its clock is 30 s ahead, so that leases have ended. */
   nextStart(isDone?: () => Promise<boolean>): Promise<void>;
-  /** Whatever of that user is on the disk and lets somebody in. */
+  /** The files of that user on the disk that let somebody in. */
   credentials(username: string): string[];
   /** Whether jail, credentials and limit are exactly what the row says. */
   isApplied(directory: DirectoriesTable): boolean;

@@ -47,7 +47,7 @@ async function fill(config: Config, name: string): Promise<void> {
   }
 }
 
-/** Whose the state is, with every part that speaks. */
+/** The owner of the state, as each part of it says. */
 async function stateOf(config: Config): Promise<string> {
   const accounts = await withDatabase(config, listAccounts);
   const names = accounts.map((account) => account.name).toSorted();

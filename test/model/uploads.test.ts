@@ -121,7 +121,7 @@ function isTold(step: Step, index: number, steps: readonly Step[]): boolean {
   return step.kind !== 'stat' || steps[index - 1]?.kind !== 'drop';
 }
 
-/** Of three stories one shares names. */
+/** One story in three shares names. */
 function storyOf(seed: number): Story {
   const random = randomOf(seed);
   const shared = (['nothing', SHARED_TOO, 'names'] as const)[seed % 3] ?? 'nothing';

@@ -101,7 +101,7 @@ test('a doctor that is interrupted while it logs in leaves nothing', async () =>
   assert.equal(countsIn(config), before);
 });
 
-test('of a berth that is well there is nothing to say, a login included; of a broken one, what it is', async () => {
+test('a healthy berth has nothing to report, a login included; a broken one is described', async () => {
   using place = scratch({ BERTH_API_PORT: String(await freePort()) });
   await using berth = await startBerth(place);
   const { config, sshd } = berth;
@@ -250,7 +250,7 @@ function damagedFile(config: Config): Config {
   return config;
 }
 
-test('what becomes wrong over the years: a typo in a setting, the demo of a trial, an account of the machine, a new name', async () => {
+test('things that go wrong over the years: a typo in a setting, the demo of a trial, an account of the machine, a new name', async () => {
   using place = scratch({ BERTH_API_PORT: String(await freePort()) });
   await using berth = await startBerth(place);
   const { config } = berth;

@@ -60,7 +60,7 @@ test('a file that was put there is the customer’s to fetch: no webhook, no upl
   assert.match(stdout, /put-file/);
 });
 
-test('what the customer makes of it is an upload: overwritten, appended to, or written under a name that is put there', async () => {
+test('a placed file that the customer changes is an upload: overwritten, appended to, or written under its name', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
@@ -71,8 +71,8 @@ test('what the customer makes of it is an upload: overwritten, appended to, or w
   const handle = await session.open('more', 'a');
   await session.write(handle, '+');
   await session.close(handle);
-  const told = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
-  assert.deepEqual(told.map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted(), [
+  const announced = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
+  assert.deepEqual(announced.map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted(), [
     'more 5',
     'over 10',
   ]);

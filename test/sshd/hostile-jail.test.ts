@@ -112,7 +112,7 @@ test('every request on every path outside is refused, and nothing there changes'
   );
 });
 
-test('extensions that tell of users and paths tell nothing of the machine', async () => {
+test('extensions that report users and paths report nothing of the machine', async () => {
   await using berth = await shared();
   const neighbour = await berth.directory();
   const directory = await berth.directory();

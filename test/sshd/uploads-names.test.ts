@@ -94,7 +94,7 @@ test('names and paths longer than a log line', async () => {
   assert.equal((await berth.uploads(directory)).length, 2, 'a forced close is no upload, however long the name');
 });
 
-test('of uploads whose names begin alike, further than a log line shows, the one that was cut off is never announced', async () => {
+test('uploads whose names begin alike, further than a log line shows: the one that was cut off is never announced', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   const connection = await berth.connect(directory);

@@ -185,7 +185,7 @@ export async function confirm(config: Config, clock: Clock): Promise<void> {
 
 const WEBHOOK = 'components/pathItems/fileUploaded/post/requestBody/content/application~1json/schema';
 
-/** The webhook that a request carried, as openapi.json tells of it. */
+/** The webhook that a request carried, checked against openapi.json. */
 export function webhookOf(request: { readonly body: Buffer }): Webhook {
   const body = JSON.parse(request.body.toString()) as Webhook;
   assert.deepEqual(problems(WEBHOOK, body), []);

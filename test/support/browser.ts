@@ -20,7 +20,7 @@ export interface TestBrowser extends AsyncDisposable {
 export interface OpenOptions extends BrowserContextOptions {
   /** `https://127.0.0.1:PORT`: every request goes there, or it counts as wrong. */
   readonly origin: string;
-  /** Of the session. Without: nobody is signed in. */
+  /** The token of the session. Without one nobody is signed in. */
   readonly token?: string | undefined;
 }
 

@@ -85,7 +85,7 @@ export interface Hosted extends AsyncDisposable {
   readonly log: string[];
   /** The lines that each request gets. */
   readonly requestLines: readonly string[];
-  /** The lines of the log that tell of a failure. */
+  /** The lines of the log that report a failure. */
   errors(): string[];
   /** The requests that the observer has seen. */
   readonly requests: readonly AnsweredRequest[];

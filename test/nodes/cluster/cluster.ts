@@ -47,7 +47,7 @@ export interface ClusterNode {
   /** A request to it, on a connection of its own. */
   readonly send: Send;
   isHealthy(): Promise<boolean>;
-  /** Whose credentials are on its disk. */
+  /** The users whose credentials are on its disk. */
   users(): Promise<Set<string>>;
   /** All its processes end at once, and what is in memory is gone. */
   powerOff(): Promise<void>;

@@ -142,7 +142,7 @@ test('a clock that was ahead and is set back keeps nobody out, and takes no code
   assert.ok(!(await w.enters(code)));
 });
 
-test('of two who send one code at once, one gets in', async () => {
+test('when two send one code at once, one gets in', async () => {
   await using w = await world();
   const secret = newSecret();
   const [recovery = ''] = await w.setUp(secret);
@@ -153,7 +153,7 @@ test('of two who send one code at once, one gets in', async () => {
   }
 });
 
-test('what is no code is refused, whatever it is made of', async () => {
+test('a text that is no code is refused', async () => {
   await using w = await world();
   await w.has(newSecret());
   const texts = [

@@ -16,7 +16,7 @@ import { firstAccount } from '../../../bench/served.ts';
 import { until } from '../../../support/poll.ts';
 import { type Scratch, scratch } from '../../../support/scratch.ts';
 
-test('who asks again for the first scan of everything waits for the same, also when it is over', async () => {
+test('a second request for the first scan of everything waits for that scan, also when it is over', async () => {
   const log = createLog('silent');
   const ignore = (): void => undefined;
   const heard = { changed: ignore, missing: ignore, unclear: ignore, newFolder: ignore, overflowed: ignore };

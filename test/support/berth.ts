@@ -72,7 +72,7 @@ export interface TestBerth extends AsyncDisposable {
   start(clock?: Clock, options?: { isConfirmed: boolean }): Promise<void>;
 }
 
-/** What a password of the dashboard costs, unless a test is about that: a production's takes half a second of a core. */
+/** Hashing a dashboard password with berth's own cost takes half a second of a core (test/unit/users/sign-in.test.ts asserts that cost). */
 const CHEAP = { ln: 4, r: 8, p: 1 };
 
 export async function startBerth(
@@ -82,7 +82,6 @@ export async function startBerth(
     rateLimit?: number;
     unauthenticatedRateLimit?: number;
     sftpAddresses?: readonly string[];
-    passwordCost?: typeof CHEAP;
   } = {},
 ): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
@@ -95,7 +94,7 @@ export async function startBerth(
     unauthenticatedRateLimit: options.unauthenticatedRateLimit ?? 1e6,
   };
   const log = createLog(config.logLevel);
-  const hashing = createPasswordHashing(options.passwordCost ?? CHEAP);
+  const hashing = createPasswordHashing(CHEAP);
   copyEmptyDatabase(config);
   let service: Service | undefined = await startService(config, { log, hashing });
   parts.defer(() => service?.close());

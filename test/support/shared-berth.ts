@@ -9,15 +9,15 @@ import { scratch } from './scratch.ts';
  * A test that stops berth, or looks at what all accounts have in common, needs `startBerth`.
  * @param settings of that berth.
  */
-export function sharedBerth(settings: () => Promise<Record<string, string>> = async () => ({})) {
+export function sharedBerth(settings: Record<string, string> = {}) {
   const parts = new AsyncDisposableStack();
   let started: Promise<TestBerth> | undefined;
   after(() => parts.disposeAsync());
-  const start = async (): Promise<TestBerth> => parts.use(await startBerth(parts.use(scratch(await settings()))));
+  const start = async (): Promise<TestBerth> => parts.use(await startBerth(parts.use(scratch(settings))));
   return async (ofReceiver?: ReceiverOptions): Promise<TestBerth> => (await (started ??= start())).tenant(ofReceiver);
 }
 
 /** One with a dashboard. */
 export function sharedDashboard() {
-  return sharedBerth(async () => ({ BERTH_DASHBOARD: 'on' }));
+  return sharedBerth({ BERTH_DASHBOARD: 'on' });
 }

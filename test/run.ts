@@ -1,24 +1,39 @@
 /**
  * Runs test files (`npm test`) and ends with a list of what failed. More files run at once than there are cores, since most wait
- * for sshd, a client or a timer; the folders whose files take longest go first.
+ * for sshd, a client or a timer. Files that took longest in earlier runs go first, so that no long one runs alone at the end.
  *
  *     test/run.ts [--at-once N] [FILE...]
  *
  * TEST_FILE_SECONDS bounds each file. TEST_FAILURES names a file that gets the list of failures, too. TEST_AGAIN=2 runs up to two
  * files that failed once more, alone: a machine that is too busy fails no run, and both results are shown. More are not run again.
  */
-import { appendFileSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
+import { bundleKysely } from './support/bundled-kysely.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
+import { BUNDLED_KYSELY } from './support/node-environment.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const TEST_TIMEOUT_MS = Number(process.env['TEST_FILE_SECONDS'] ?? 240) * 1000;
-const SLOW_FOLDERS = ['sshd', 'model', 'faults', 'nodes', 'bench', 'clients'];
+/** The seconds that each file took when it ran last. */
+const EARLIER_TIMES = join(PROJECT, 'node_modules/.cache/test-times.json');
+/** For a file that has not run here yet. */
+const SLOW_FOLDERS = ['sshd', 'faults', 'bench', 'clients', 'checks', 'dashboard/browser'];
+const SLOW_SECONDS = 30;
 const MOST_AGAIN = Number(process.env['TEST_AGAIN'] ?? 0);
 const SLOWEST_SHOWN = 15;
 /** In characters. */
@@ -42,10 +57,13 @@ const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
+  await bundleKysely();
   await makeEmptyDatabase(scratch);
   await runFiles(testFiles(), Number(values['at-once'] ?? 2 * availableParallelism()));
   await runAgain();
-  process.stdout.write(`\n${slowest()}\n${summary()}`);
+  const times = timesOfFiles();
+  keepTimes(times);
+  process.stdout.write(`\n${slowest(times)}\n${summary()}`);
   const failureFile = process.env['TEST_FAILURES'];
   if (failures.length + passedAlone.length > 0 && failureFile !== undefined) appendFileSync(failureFile, summary());
 } finally {
@@ -67,7 +85,7 @@ async function runAgain(): Promise<void> {
 }
 
 async function runFiles(files: string[], concurrency: number): Promise<void> {
-  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS });
+  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_KYSELY] });
   /** What the files have printed: shown for those that fail. */
   const printed = new Map<string, string>();
   for await (const { type, data } of events) {
@@ -100,13 +118,25 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
 
 function testFiles(): string[] {
   const names = positionals.length > 0 ? positionals : globSync('test/**/*.test.ts', { cwd: PROJECT });
-  const rank = (file: string): number => {
-    const at = SLOW_FOLDERS.findIndex((folder) => file.startsWith(join(PROJECT, 'test', folder, '/')));
-    return at === -1 ? SLOW_FOLDERS.length : at;
-  };
+  const earlier = earlierTimes();
+  const isSlow = (file: string): boolean =>
+    SLOW_FOLDERS.some((folder) => file.startsWith(join(PROJECT, 'test', folder, '/')));
+  const seconds = (file: string): number => earlier[relative(PROJECT, file)] ?? (isSlow(file) ? SLOW_SECONDS : 0);
   return names
     .map((name) => resolve(PROJECT, name))
-    .toSorted((one, other) => rank(one) - rank(other) || one.localeCompare(other));
+    .toSorted((one, other) => seconds(other) - seconds(one) || one.localeCompare(other));
+}
+
+function earlierTimes(): Record<string, number> {
+  return existsSync(EARLIER_TIMES) ? (JSON.parse(readFileSync(EARLIER_TIMES, 'utf8')) as Record<string, number>) : {};
+}
+
+function keepTimes(times: readonly FileTimes[]): void {
+  const latest = Object.fromEntries(times.map(({ file, wall }) => [file, wall]));
+  // Another run may be reading it.
+  const written = `${EARLIER_TIMES}.${process.pid}`;
+  writeFileSync(written, JSON.stringify({ ...earlierTimes(), ...latest }));
+  renameSync(written, EARLIER_TIMES);
 }
 
 /** The test file that an event is about, '' for the run itself. A test may be defined in a file that the test file imports. */
@@ -131,12 +161,22 @@ function cut(text: string, longest: number): string {
   return text.length <= longest ? text : `${text.slice(0, longest)} … (${text.length - longest} characters more)`;
 }
 
-function slowest(): string {
+/** In seconds. */
+interface FileTimes {
+  readonly file: string;
+  readonly wall: number;
+  readonly processor: number;
+}
+
+function timesOfFiles(): FileTimes[] {
   const lines = readFileSync(timesFile, 'utf8').split('\n').filter(Boolean);
-  const rows = lines.map((line) => {
+  return lines.map((line) => {
     const [file = '', wall, user, system] = line.split('\t');
     return { file: relative(PROJECT, file), wall: Number(wall), processor: Number(user) + Number(system) };
   });
+}
+
+function slowest(rows: readonly FileTimes[]): string {
   const sum = (key: 'wall' | 'processor'): string => rows.reduce((all, row) => all + row[key], 0).toFixed(0);
   const shown = rows.toSorted((one, other) => other.wall - one.wall).slice(0, SLOWEST_SHOWN);
   return [

@@ -17,6 +17,7 @@ import type { SshdLog } from '../reports/sshd-log.ts';
 import type { DirectoryFiles } from '../files/directory-files.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
+import type { PasswordHashing } from '../users/password-hashing.ts';
 import { createPasswords } from '../users/passwords.ts';
 import { createSignIn } from '../users/sign-in.ts';
 import { createTries } from '../users/tries.ts';
@@ -82,6 +83,8 @@ export interface DashboardOptions {
   readonly clientAddress: ClientAddress;
   /** Limits requests without a session, by their address. */
   readonly addressLimit: RateLimit;
+  /** How passwords are kept; tests have one that costs next to nothing. */
+  readonly hashing?: PasswordHashing | undefined;
   /** Aborted when the service closes. */
   readonly closing: AbortSignal;
   readonly log: Log;
@@ -110,7 +113,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   const userLimit = createRateLimit({ clock, limit: USER_LIMIT });
   app.use(findSession({ database, clock, userLimit, addressLimit: options.addressLimit }));
 
-  const passwords = createPasswords();
+  const passwords = createPasswords(options.hashing);
   const entry = { database, clock, passwords };
   const signIn = createSignIn({
     ...entry,

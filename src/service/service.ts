@@ -110,6 +110,8 @@ export interface ServiceOptions {
   readonly keeper?: LogKeeper;
   /** The pause in ms between full scans while not everything is watched; a minute by default. */
   readonly roundPause?: number;
+  /** How the passwords of the dashboard's users are kept. */
+  readonly hashing?: DashboardOptions['hashing'];
 }
 
 /** The dependencies that most parts share. */
@@ -128,7 +130,7 @@ interface Ground {
 
 /** @throws {OperatorError} when the operator has to fix the machine or the configuration first. */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
-  const { log, clock = systemClock(), roundPause, keeper } = options;
+  const { log, clock = systemClock(), roundPause, keeper, hashing } = options;
   preflight(config);
   const paths = pathsOf(config);
   refuseMissing(config);
@@ -183,7 +185,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const files = nodes?.filesOf(uploads.files) ?? uploads.files;
   const { hands } = uploads;
   const { held } = parts.adopt(await openChecks(ground, { dispatcher, files, hands, received }), closed);
-  const api = await openApi(ground, { rules, webhooks, files, held, changes, checkHealth }, parts, depart);
+  const api = await openApi(ground, { rules, webhooks, files, held, changes, checkHealth, hashing }, parts, depart);
   const sources = {
     reads: database.reads,
     node: config.node,
@@ -290,7 +292,10 @@ function openChecks(
 /** Serves the API on its port. It is closed first, since its requests need every other part. */
 async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
-  own: Pick<AppOptions & DashboardOptions, 'rules' | 'webhooks' | 'files' | 'held' | 'changes' | 'checkHealth'>,
+  own: Pick<
+    AppOptions & DashboardOptions,
+    'rules' | 'webhooks' | 'files' | 'held' | 'changes' | 'checkHealth' | 'hashing'
+  >,
   parts: AsyncDisposableStack,
   depart: Depart | undefined,
 ): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {

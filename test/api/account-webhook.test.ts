@@ -138,7 +138,7 @@ test('a directory turns webhooks off although its account has a URL, and on agai
   assert.ok(audit.some(({ changes }) => changes.includes('"uses_account_webhook":{"from":true,"to":false}')));
 });
 
-test('what is still to be sent when a directory turns webhooks off fails, and says why', async () => {
+test('deliveries that are still queued when a directory turns webhooks off fail, and say why', async () => {
   await using place = await webhookPlace();
   // It refuses once webhooks have been turned off, so that no other attempt is made before.
   const turnOff = () => place.ask('PATCH', '/webhook', { uses_account_webhook: false });

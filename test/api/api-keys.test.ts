@@ -77,7 +77,7 @@ test('the list has pages', async () => {
   assert.equal((await api.send('GET', `/api_keys?after=${stranger.keyId}`)).status, 422);
 });
 
-test('what a key cannot be made with', async () => {
+test('fields that no key can be made with', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const stranger = await api.account('business');

@@ -1,4 +1,4 @@
-/** Who may call at all (specification, "Authentication"), and how soon a change counts. */
+/** Authentication (specification, "Authentication"): the keys that may call, and how soon a change counts. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
@@ -9,6 +9,7 @@ import { generateKey } from '../../src/accounts/key-format.ts';
 import type { Tables } from '../../src/db/schema.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { hosted } from '../support/hosted.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
@@ -16,7 +17,7 @@ const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
 /** The command as another process. */
 async function berth(place: Scratch, ...args: string[]): Promise<void> {
-  await promisify(execFile)(process.execPath, [MAIN, ...args], { env: { ...process.env, ...place.environment } });
+  await promisify(execFile)(process.execPath, [MAIN, ...args], { env: { ...nodeEnvironment, ...place.environment } });
 }
 
 /** Counts the queries made through it. */

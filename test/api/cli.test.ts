@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { isWellFormedKey } from '../../src/accounts/key-format.ts';
 import { runCommand, startCommand } from '../support/command-line.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
@@ -119,7 +120,7 @@ test('when the reader goes, a list ends quietly, and so does one that would go o
 test('output that cannot be written is one line with status 1', () => {
   using place = scratch();
   const { status, stderr } = spawnSync('sh', ['-c', `exec "$0" "$1" --help >/dev/full`, process.execPath, MAIN], {
-    env: { ...process.env, ...place.environment },
+    env: { ...nodeEnvironment, ...place.environment },
     encoding: 'utf8',
   });
   assert.equal(status, 1);

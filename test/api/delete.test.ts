@@ -75,7 +75,7 @@ test('204: gone for every endpoint at once, taken from the host, rows removed, t
   assert.ok(principals.some(({ username }) => username === doomed.sftp_username));
 });
 
-test('what a stop leaves of a deletion is completed at the next start', async () => {
+test('the next start completes a deletion that a stop has interrupted', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id, sftp_username } = await api.directory();
@@ -95,7 +95,7 @@ test('what a stop leaves of a deletion is completed at the next start', async ()
   assert.equal(await rowsIn(database, 'directories'), 0);
 });
 
-test('what a stop leaves of a change is applied at the next start, and a failure waits for the one after', async () => {
+test('the next start applies a change that a stop has interrupted; if it fails, the start after that does', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id, sftp_username } = await api.directory();

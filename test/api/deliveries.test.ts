@@ -141,7 +141,7 @@ test('a replay has the same bytes and a new id, goes to the URL of today and is 
   assert.deepEqual([old?.id, old?.state, old?.attempts.length], [id, 'failed', 4]);
 });
 
-test('what is pending, unknown or of another directory is not replayed, nor is anything without a URL', async () => {
+test('a delivery that is pending, unknown or of another directory is not replayed, nor is anything without a URL', async () => {
   await using place = await webhookPlace({ dispatches: false });
   const [failed] = await place.addFinished(1);
   const upload = await place.addFile('a');

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { operatorSocket } from '../../src/base/operator-socket.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { receiver } from '../support/receiver.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { type ServeProcess, startServe } from '../support/serve-process.ts';
@@ -118,7 +119,7 @@ test('berth directory', async (t) => {
     const first = await json`directory create Twin --account ${account}`;
     const second = await json`directory create Twin --account ${account}`;
     const [id = '', username = ''] = [first['id'], first['sftp_username']];
-    // Whatever a customer calls its own: an id and a username stay whose they are.
+    // A customer may use any name: an id and a username still mean their own directory.
     const thief = await json`directory create ${username} --account ${account} --external-id ${id}`;
     const said = await refused`directory delete Twin --yes`;
     assert.match(said, /^2 directories are called "Twin": use an id or username$/m);
@@ -184,7 +185,7 @@ test('berth directory', async (t) => {
     assert.match(shown, /^suspended +false\nexpires_at +-\nallowed_networks +\[\]\nmax_bytes +-\nused_bytes +0$/m);
   });
 
-  await t.test('what cannot be undone needs --yes where nobody can be asked, and an answer at a terminal', async () => {
+  await t.test('commands that cannot be undone need --yes, or an answer at a terminal', async () => {
     const name = (await json`directory create Fragile --account ${account}`)['sftp_username'] ?? '';
     const sentence = 'this cannot be undone, and there is no terminal to ask on: add --yes';
     assert.equal(await refused`directory delete ${name}`, sentence);
@@ -193,7 +194,7 @@ test('berth directory', async (t) => {
     assert.equal(await refused`directory webhook secret ${name} --activate`, sentence);
     const atTerminal = (answer: string) =>
       spawnSync('script', ['-qec', `${process.execPath} ${MAIN} directory delete ${name}`, '/dev/null'], {
-        env: { ...process.env, ...place.environment },
+        env: { ...process.env, ...nodeEnvironment, ...place.environment },
         input: answer,
         encoding: 'utf8',
       });

@@ -180,7 +180,7 @@ test('pipelined requests are answered in order, each by its own key; a body is n
   assert.deepEqual(api.errors(), []);
 });
 
-test('whatever bytes a request is spoilt with, each answer is whole and none is a 500', async () => {
+test('random bytes in requests: each answer is whole, and none is a 500', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const seeds = [get(api), HIDDEN, post(api, 'Transfer-Encoding: chunked\r\n', CHUNKED)];

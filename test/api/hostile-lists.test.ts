@@ -14,7 +14,7 @@ import { type RawConnection, rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
 
-/** Of 1 KiB each: several MB in all, more than the buffers of sockets hold. */
+/** 1 KiB each: several MB in all, more than the buffers of sockets hold. */
 const ROWS = 8000;
 
 async function fill({ db }: Database, directory: string, rows: number): Promise<void> {

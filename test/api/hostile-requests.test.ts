@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hosted } from '../support/hosted.ts';
+import { rounds } from '../support/long.ts';
 import { scratch } from '../support/scratch.ts';
 import { fuzz } from './fuzz/run.ts';
 
-const CASES = 8000;
+const CASES = rounds(3000, 8000);
 
 test(`${CASES} requests, valid to absurd: no 5xx, no body but the documented shapes, none slow`, async () => {
   using place = scratch();

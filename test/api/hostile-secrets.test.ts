@@ -10,6 +10,7 @@ import { sql } from 'kysely';
 import { openDatabase } from '../../src/db/open.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
@@ -43,7 +44,7 @@ test('a whole run at the level "trace" shows no key, password, hash or webhook s
   const shown: string[] = [];
   const berth = async (...args: string[]): Promise<string> => {
     const { stdout, stderr } = await promisify(execFile)(process.execPath, [MAIN, ...args], {
-      env: { PATH: process.env['PATH'], ...environment },
+      env: { ...nodeEnvironment, ...environment },
     });
     shown.push(stderr);
     return stdout;

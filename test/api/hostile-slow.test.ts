@@ -15,6 +15,7 @@ import type { ApiClient } from '../support/api-client.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { answersIn, rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
@@ -106,7 +107,7 @@ test('connections that never speak TLS, stop within it, or send nothing after it
   assert.deepEqual(api.errors(), []);
 });
 
-test('who has no key is answered before the body is read; one with a key is, when it is there', async () => {
+test('a client without a key is answered before its body is read; one with a key, after its body', async () => {
   using place = scratch();
   await using api = await hosted(place, { waits: WAITS });
   const body = JSON.stringify({ directory: { name: 'Acme' } });
@@ -224,7 +225,7 @@ test('silent connections take no more than half of the descriptors: all else goe
 /** What the supervisor of `scripts/start` and of the image learns. */
 function supervisorsView(environment: Record<string, string>): string {
   const script = 'for part in say settings supervise; do . "scripts/lib/$part.sh"; done; health_status';
-  const env = { PATH: process.env['PATH'], ...environment };
+  const env = { ...nodeEnvironment, ...environment };
   return execFileSync('bash', ['-c', script], { cwd: PROJECT, env, encoding: 'utf8' });
 }
 

@@ -42,7 +42,7 @@ test('512 MiB in and out again, byte for byte, in the memory of a small one', as
   const ask = (method: string, path: string) =>
     request({ ...server, method, path: `/api/v1${directory}${path}`, headers: { authorization: `Bearer ${key}` } });
 
-  /** Of the process, in bytes, and the most that it was since the last question. */
+  /** The memory of the process, in bytes, and its peak since the last question. */
   let most = 0;
   const memory = (): number =>
     1024 * Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${serve.pid}/status`, 'utf8'))?.[1]);

@@ -31,7 +31,7 @@ test('200: another password each time, shown once, in force when it is answered,
   assert.deepEqual(Object.keys(dataOf(shown)), FULL_FIELDS);
 });
 
-test('of a directory with keys only the new password is kept for another mode, and a warning says so', async () => {
+test('a directory with keys only keeps the new password for another mode, and a warning says so', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id, sftp_username } = await api.directory();

@@ -191,7 +191,7 @@ test('a member sees the keys and changes none; other accounts see nothing', asyn
   assert.deepEqual(prints(await here.list()), [key.fingerprint]);
 });
 
-test('of adds and removals at the same time each counts once, and rows, column and host agree', async () => {
+test('keys added and removed at the same time count once each, and rows, column and host agree', async () => {
   await using here = await place();
   const keys = madeKeys(12);
   const same = await Promise.all(Array.from({ length: 6 }, () => here.add(keys[0].line)));

@@ -43,7 +43,7 @@ test('409 with what to do where the disk has no quotas; one that is there can be
   assert.equal((await api.send('PUT', path, { json: { max_bytes: null } })).status, 200);
 });
 
-test('what is refused, in its order; a host that fails leaves a mark, and the next request applies it', async () => {
+test('refusals, in their order; a host that fails leaves a mark, and the next request applies it', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id, sftp_username } = await api.directory();

@@ -20,8 +20,8 @@ test('429: from the 121st request of an account until the clock minute is over, 
   for (const send of [api.send, secondKey]) {
     const answer = await send('GET', '/directories');
     assert.deepEqual([answer.status, answer.json], [429, { error: 'Rate limit exceeded' }]);
-    const told = Object.keys(answer.headers).filter((name) => /rate|retry/i.test(name));
-    assert.deepEqual(told, []);
+    const shown = Object.keys(answer.headers).filter((name) => /rate|retry/i.test(name));
+    assert.deepEqual(shown, []);
   }
   assert.equal((await other.send('GET', '/directories')).status, 200, 'other accounts have their own count');
   assert.equal((await api.send('GET', '/directories', { authorization: null })).status, 401, 'who it is comes first');

@@ -23,7 +23,7 @@ interface Endpoint extends Expected {
   readonly isJson: boolean;
 }
 
-/** Of the routes that there are. */
+/** The endpoints of the routes that there are. */
 function endpointsOf(api: Hosted): Endpoint[] {
   return api.routes.map((name) => {
     const [method = '', path = ''] = name.split(' ');
@@ -169,7 +169,7 @@ test('members may do what is not for admins', async () => {
   }
 });
 
-test('what is wrong with a JSON body: 415, 413, 400, 422, and nothing is changed', async () => {
+test('a wrong JSON body: 415, 413, 400, 422, and nothing is changed', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();

@@ -183,7 +183,7 @@ test('wrong use has status 2, an unknown directory status 1, and each command ha
   assert.deepEqual([status, stderr], [1, 'berth: there is no directory "nobody": see berth directory list\n']);
 });
 
-test('what is older than BERTH_HISTORY_DAYS goes, in batches; what is newer or still to be sent stays', async () => {
+test('rows older than BERTH_HISTORY_DAYS go, in batches; newer ones and queued deliveries stay', async () => {
   using place = scratch();
   const clock = setClock(systemClock().now());
   await using api = await hosted(place, { clock });

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
 import type { Config } from '../../src/base/config.ts';
 import { freePort } from '../support/free-port.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
@@ -15,7 +16,7 @@ import { clientOf, startServe } from '../support/serve-process.ts';
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
 async function berth(place: Scratch, ...args: string[]): Promise<string> {
-  const env = { PATH: process.env['PATH'], ...place.environment };
+  const env = { ...nodeEnvironment, ...place.environment };
   return (await promisify(execFile)(process.execPath, [MAIN, ...args], { env })).stdout;
 }
 

@@ -88,7 +88,7 @@ test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS, no key need
   }
 });
 
-test('what is no HTTP, or too large, gets an error body', async () => {
+test('a request that is no HTTP, or too large, gets an error body', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const cases: [string, number][] = [

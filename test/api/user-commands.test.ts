@@ -99,7 +99,7 @@ test('a new link for a disabled user comes with a warning that it does not work 
   assert.equal((await berth(place, 'user', 'reset', 'ann@example.com')).stderr, '');
 });
 
-test('what cannot be is one line with status 1, wrong use has status 2', async () => {
+test('an impossible request is one line with status 1, wrong use has status 2', async () => {
   using place = scratch();
   const account = await accountIn(place);
   const create = (email: string, id = account) => ['user', 'create', email, '--account', id, '--role', 'admin'];

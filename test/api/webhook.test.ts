@@ -69,7 +69,7 @@ test('a test is one signed webhook that says so, and the answer is what the rece
   assert.equal(action, 'test');
 });
 
-test('what cannot be reached, and what the guard refuses, is said in words', async () => {
+test('a receiver that cannot be reached, or that the guard refuses, is reported in words', async () => {
   await using place = await webhookPlace();
   await place.setUrl('http://127.0.0.1:1/hook');
   assert.partialDeepStrictEqual(await tried(place), { delivered: false, status: null });

@@ -23,7 +23,7 @@ export interface Berth extends AsyncDisposable {
   readonly key: string;
   readonly ca: Buffer;
   readonly api: ApiClient;
-  /** Of `berth serve`. */
+  /** The process of `berth serve`. */
   readonly pid: number;
   /** Creates a directory, and then changes fields of it that a create does not take. */
   directory(changes?: object): Promise<ServedDirectory>;

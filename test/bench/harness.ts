@@ -31,7 +31,7 @@ export interface Bench {
   run(size: Size, trees: readonly Tree[]): Promise<Figure[]>;
 }
 
-/** Of the lot, or NaN when there are none. */
+/** The percentile of all values, or NaN when there are none. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;

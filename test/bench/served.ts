@@ -1,10 +1,10 @@
 /** `berth serve` for a bench: a process of its own, as in production. */
-import { mkdirSync } from 'node:fs';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Config } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { issueKey } from '../support/berth.ts';
+import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import type { Scratch } from '../support/scratch.ts';
 import { type ServeProcess, startServe } from '../support/serve-process.ts';
@@ -18,7 +18,7 @@ export interface ServedDirectory {
 
 export interface Served extends AsyncDisposable {
   readonly config: Config;
-  /** Of an account that may do anything. */
+  /** The key of an account that may do anything. */
   readonly key: string;
   readonly serve: ServeProcess;
 }
@@ -44,7 +44,7 @@ export async function serveBerth(place: Scratch): Promise<Served> {
 
 /** An account for rows that are put into the database past the API. */
 export async function firstAccount(config: Config): Promise<string> {
-  mkdirSync(config.stateDir, { recursive: true });
+  copyEmptyDatabase(config);
   const database = await openDatabase(config.database);
   const { id } = await createAccount({ database, clock: systemClock() }, { name: 'Filled', plan: 'business' });
   await database.close();

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { heldFiles } from '../../src/checks/held.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
@@ -95,11 +96,11 @@ export interface CheckPlace extends AsyncDisposable {
   readonly berth: TestBerth;
   readonly directory: TestDirectory;
   put(name: string, data: string | Buffer, directory?: TestDirectory): Promise<void>;
-  /** Of each row its name and state. */
+  /** The name and state of each row. */
   states(): Promise<string[]>;
-  /** Of each row its file's time, in µs. */
+  /** The time of each row's file, in µs. */
   mtimes(): Promise<number[]>;
-  /** Of each row of the history since the first, sessions aside, its event and path. */
+  /** The event and path of each row of the history, sessions aside. */
   history(): Promise<string[]>;
   /** `berth quarantine …` */
   run(...words: string[]): ReturnType<typeof runCommand>;
@@ -110,6 +111,8 @@ export interface CheckPlace extends AsyncDisposable {
   /** The id of the partial file. */
   partial(): Promise<string>;
   held(): Promise<Held[]>;
+  /** Waits until it is so of what is held back, and then of what `berth quarantine list` shows. */
+  untilHeld(what: string, isSo: (held: readonly Pick<Held, 'state'>[]) => boolean): Promise<void>;
   listed(): Promise<string[]>;
 }
 
@@ -125,6 +128,11 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
     } finally {
       await database.close();
     }
+  };
+  const held = async (): Promise<Held[]> => {
+    const { status, stdout, stderr } = await run('list', '--json');
+    if (status !== 0) throw new Error(stderr);
+    return JSON.parse(stdout) as Held[];
   };
   return {
     berth,
@@ -158,10 +166,10 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
         const found = await db.selectFrom('files').select('id').where('state', '=', 'partial').executeTakeFirst();
         return found?.id ?? '';
       }),
-    async held() {
-      const { status, stdout, stderr } = await run('list', '--json');
-      if (status !== 0) throw new Error(stderr);
-      return JSON.parse(stdout) as Held[];
+    held,
+    async untilHeld(what, isSo) {
+      await until(what, async () => isSo(await rows(({ reads }) => heldFiles(reads, { limit: 100 }))));
+      assert.ok(isSo(await held()), what);
     },
     listed: async () => (await berth.uploads(directory)).map(({ filename }) => filename),
     [Symbol.asyncDispose]: () => berth[Symbol.asyncDispose](),

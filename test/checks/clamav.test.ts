@@ -48,7 +48,7 @@ test('EICAR goes to the quarantine, plain and in an archive; clean files of all 
   for (const [name, data] of Object.entries(clean)) await at.put(name, data);
   await at.put('eicar.com', EICAR);
   await at.put('eicar.gz', gzipSync(EICAR));
-  await until('both are found', async () => (await at.held()).filter(({ state }) => state === 'rejected').length === 2);
+  await at.untilHeld('both are found', (held) => held.filter(({ state }) => state === 'rejected').length === 2);
   const names = [];
   for (const _name of Object.keys(clean)) names.push(webhookOf(await berth.receiver.next()).filename);
   assert.deepEqual(names.toSorted(), Object.keys(clean).toSorted());
@@ -79,7 +79,7 @@ test('clamd that is killed and comes back, and a file over its StreamMaxLength',
   const doctor = await runCommand(place.environment, 'doctor');
   assert.match(doctor.stdout, /fail\s+checks\s.*the checker cannot be reached/);
   await using _again = await clamd(place, socket);
-  await until('it is rejected', async () => (await at.held()).some(({ state }) => state === 'rejected'));
+  await at.untilHeld('it is rejected', (held) => held.some(({ state }) => state === 'rejected'));
   assert.deepEqual(await at.states(), ['first uploaded', 'too-large checking']);
   const healthy = await runCommand(place.environment, 'doctor');
   assert.match(healthy.stdout, /ok\s+checks\s+ClamAV 1\..*1 file waits/);

@@ -16,7 +16,7 @@ test('while there is no checker files wait, and are checked when it is there', a
   await using at = await checkPlace(place);
   const { berth } = at;
   await at.put('report', 'patience');
-  await until('it waits', async () => (await at.held()).length === 1);
+  await at.untilHeld('it waits', (held) => held.length === 1);
   await using clamd = await fakeClamd(socket);
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'report');
   assert.equal(clamd.asked.length, 1);
@@ -105,7 +105,7 @@ test('a restart goes on with what was in check, once', async () => {
   using _ = place;
   await using at = await checkPlace(place);
   await at.put('one', 'one');
-  await until('it waits', async () => (await at.held()).length === 1);
+  await at.untilHeld('it waits', (held) => held.length === 1);
   const { berth } = at;
   await berth.stop();
   await using clamd = await fakeClamd(socket);

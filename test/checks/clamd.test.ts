@@ -68,7 +68,7 @@ test('an upload by link is checked like any other', async () => {
     asked.answer(said);
     if (content === 'fine') assert.equal(webhookOf(await berth.receiver.next()).filename, 'by-link');
   }
-  await until('it is rejected', async () => (await at.held())[0]?.state === 'rejected');
+  await at.untilHeld('it is rejected', ([first]) => first?.state === 'rejected');
   assert.deepEqual(readdirSync(directory.files), []);
   assert.equal(berth.receiver.requests.length, 1);
   const explained = await at.explain();
@@ -84,7 +84,7 @@ test('a rejected file goes to the quarantine, out of its jail, and is never anno
   const { berth, directory } = at;
   await at.put('fine', 'fine');
   await at.put('evil', 'bad bytes');
-  await until('it is rejected', async () => (await at.held())[0]?.state === 'rejected');
+  await at.untilHeld('it is rejected', ([first]) => first?.state === 'rejected');
   const [file] = await at.held();
   assert.deepEqual([file?.filename, file?.reason], ['evil', 'Bad-Signature']);
   assert.deepEqual(readdirSync(directory.files), ['fine']);
@@ -158,7 +158,7 @@ test('a file that waits for its check can be released, or deleted, too', async (
   assert.equal(existsSync(socket), false, 'there is no checker');
   await at.put('one', '1');
   await at.put('two', '2');
-  await until('both wait', async () => (await at.held()).length === 2);
+  await at.untilHeld('both wait', (held) => held.length === 2);
   const [one, two] = await at.held();
   assert.equal((await at.run('release', one?.id ?? '')).status, 0);
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'one');
@@ -249,7 +249,7 @@ test('a file that is renamed while it is checked is announced under its new name
   assert.equal(berth.receiver.requests.length, 1);
 });
 
-test('what an administrator copies there and what waits under a temporary name are checked, too', async () => {
+test('files that an administrator copies in and files under temporary names are checked, too', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
   await using clamd = await fakeClamd(socket);
@@ -281,7 +281,7 @@ test('when BERTH_CHECK is removed, what was in check is announced at the next st
     await until('it is rejected', async () => quarantineOf(at).length === 1);
   }
   await at.put('one', 'one');
-  await until('it waits', async () => (await at.held()).length === 2);
+  await at.untilHeld('it waits', (held) => held.length === 2);
   await berth.stop();
   const service = await startService({ ...berth.config, check: undefined }, { log: createLog('error') });
   try {

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { webhookOf } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
-import { until } from '../support/poll.ts';
 import { checkedScratch, checkPlace, fakeClamd } from './check-place.ts';
 
 test('rejected files are shown with their reason; an admin releases or deletes each, and a member cannot', async () => {
@@ -19,7 +18,10 @@ test('rejected files are shown with their reason; an admin releases or deletes e
   assert.doesNotMatch((await admin.get(`${path}/files`)).text, /Held back/);
   await at.put('<b>one', 'a bad one');
   await at.put('two', 'a bad one');
-  await until('both are rejected', async () => (await at.held()).every(({ state }) => state === 'rejected'));
+  await at.untilHeld(
+    'both are rejected',
+    (held) => held.length === 2 && held.every(({ state }) => state === 'rejected'),
+  );
   const held = await at.held();
   const one = held.find(({ filename }) => filename === '<b>one')?.id ?? '';
   const two = held.find(({ filename }) => filename === 'two')?.id ?? '';

@@ -94,7 +94,7 @@ test('exit 0 passes, exit 1 rejects with what the program printed, of an upload 
   await at.put('fine', 'fine');
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'fine');
   await at.put('evil', 'a bad file');
-  await until('it is rejected', async () => (await at.held())[0]?.state === 'rejected');
+  await at.untilHeld('it is rejected', ([first]) => first?.state === 'rejected');
   assert.equal((await at.held())[0]?.reason, `evil of ${directory.username} is bad`);
   assert.deepEqual(readdirSync(directory.files), ['fine']);
   assert.equal(berth.receiver.requests.length, 1);

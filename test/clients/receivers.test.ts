@@ -13,9 +13,11 @@ import { until } from '../support/poll.ts';
 import { type Received, receiver } from '../support/receiver.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { type OutboxPlace, outboxPlace } from '../webhooks/outbox-place.ts';
-import { clientPackage } from './client-package.ts';
+import { sharedClientPackage } from './client-package.ts';
 
 const CLIENTS = fileURLToPath(new URL('../../clients/', import.meta.url));
+
+const clientPackage = sharedClientPackage();
 
 interface Example {
   readonly language: string;
@@ -29,7 +31,7 @@ const EXAMPLES: readonly Example[] = [
   {
     language: 'TypeScript',
     runtime: [process.execPath, '--version'],
-    command: (place) => [process.execPath, join(clientPackage(place), 'examples/receiver.ts')],
+    command: () => [process.execPath, join(clientPackage(), 'examples/receiver.ts')],
   },
   {
     language: 'Python',

@@ -16,9 +16,11 @@ import { document } from '../support/openapi.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
-import { CLIENT, clientPackage } from './client-package.ts';
+import { CLIENT, sharedClientPackage } from './client-package.ts';
 
 const TYPES = join(CLIENT, 'src/api.ts');
+
+const clientPackage = sharedClientPackage();
 
 test('its types are those of openapi.json (BERTH_WRITE=1 writes them)', () => {
   const generator = join(CLIENT, 'node_modules/openapi-typescript/bin/cli.js');
@@ -58,7 +60,7 @@ async function startApplication(place: Scratch, berth: TestBerth, interfere: Int
   await once(proxy, 'listening');
   const port = await freePort();
   const inbox = join(place.dir, 'inbox');
-  const application = spawn(process.execPath, [join(clientPackage(place), 'examples/application.ts')], {
+  const application = spawn(process.execPath, [join(clientPackage(), 'examples/application.ts')], {
     env: {
       BERTH_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
       BERTH_KEY: key,

@@ -6,12 +6,15 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { auditOf, directoryMeant } from '../../src/dashboard/queries/account.ts';
 import { storedIn } from '../../src/dashboard/queries/overview.ts';
-import { startBerth, type TestBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
 import { onDatabase } from '../support/users.ts';
+
+const shared = sharedDashboard();
 
 const ACCOUNT = '/dashboard/account';
 
@@ -23,8 +26,7 @@ const account = (berth: TestBerth, name: string, plan: 'free' | 'starter' | 'bus
   onDatabase(berth, (database) => createAccount({ database, clock: systemClock() }, { name, plan }));
 
 test('it says what the plan has and what is used of it', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   await berth.directory();
   const directory = await berth.directory();
@@ -49,8 +51,7 @@ test('it says what the plan has and what is used of it', async () => {
 });
 
 test('the audit tells who changed what; a directory is linked while there is one, and can be asked for alone', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   using member = await signedIn(place(berth), berth.accountId, 'member');
   const [one, two] = [await berth.directory(), await berth.directory({ name: '\u202e<script>alert(1)</script>' })];
@@ -84,8 +85,7 @@ test('the audit tells who changed what; a directory is linked while there is one
 });
 
 test('a long audit has pages, none of which slows down or repeats', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   const rows = Array.from({ length: 120 }, (_, i) => ({
     // Several at one moment.

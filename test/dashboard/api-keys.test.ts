@@ -8,10 +8,13 @@ import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';
 import { apiClient } from '../support/api-client.ts';
-import { startBerth, type TestBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 const PATH = '/dashboard/api-keys';
 
@@ -38,7 +41,9 @@ const otherAccount = (berth: TestBerth, plan: Plan) =>
   });
 
 const audits = (berth: TestBerth) =>
-  withDatabase(berth, async ({ db }) => db.selectFrom('audit').selectAll().orderBy('id').execute());
+  withDatabase(berth, async ({ db }) =>
+    db.selectFrom('audit').selectAll().where('account_id', '=', berth.accountId).orderBy('id').execute(),
+  );
 
 async function statusWith(berth: TestBerth, key: string): Promise<number> {
   using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key });
@@ -46,8 +51,7 @@ async function statusWith(berth: TestBerth, key: string): Promise<number> {
 }
 
 test('an admin makes a key that is shown once and works, and revokes it after a question', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   const page = await admin.submit(PATH, { name: 'nightly import', role: 'member' });
   const [, key = ''] = /data-secret="api-key"[^>]*>([^<]+)</.exec(page.text) ?? [];
@@ -82,13 +86,14 @@ test('an admin makes a key that is shown once and works, and revokes it after a 
 });
 
 test('a member sees the keys, and the server refuses everything else', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using member = await signedIn(place(berth), berth.accountId, 'member');
   const page = await member.get(PATH);
   assert.match(page.text, /<bdi>test<\/bdi>/);
   assert.doesNotMatch(page.text, /Create key|>Revoke</);
-  const [mine] = await withDatabase(berth, ({ db }) => db.selectFrom('api_keys').select('id').execute());
+  const [mine] = await withDatabase(berth, ({ db }) =>
+    db.selectFrom('api_keys').select('id').where('account_id', '=', berth.accountId).execute(),
+  );
   assert.equal((await member.post(PATH, { name: 'x', role: 'member' })).status, 403);
   assert.equal((await member.get(`${PATH}/${mine?.id}/revoke`)).status, 403);
   assert.equal((await member.post(`${PATH}/${mine?.id}/revoke`)).status, 403);
@@ -96,8 +101,7 @@ test('a member sees the keys, and the server refuses everything else', async () 
 });
 
 test("another account's keys are neither shown nor revoked", async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const { keyId } = await otherAccount(berth, 'pro');
   using admin = await signedIn(place(berth), berth.accountId);
   assert.doesNotMatch((await admin.get(PATH)).text, /theirs/);
@@ -114,8 +118,7 @@ test("another account's keys are neither shown nor revoked", async () => {
 });
 
 test('on Free and Starter the page says why there are no keys, and the server makes none', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   for (const plan of ['free', 'starter'] as const) {
     const { accountId } = await otherAccount(berth, plan);
     using admin = await signedIn(place(berth), accountId);
@@ -129,8 +132,7 @@ test('on Free and Starter the page says why there are no keys, and the server ma
 });
 
 test('a wrong name or role is reported at its field, and hostile names are shown as what they are', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   for (const [fields, message] of [
     [{ name: ' ', role: 'member' }, /Enter a name\./],
@@ -149,8 +151,7 @@ test('a wrong name or role is reported at its field, and hostile names are shown
 });
 
 test('many keys page by page, each once', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   await withDatabase(berth, async ({ db }) => {
     const row = { account_id: berth.accountId, role: 'member', last_used_at: null, revoked_at: null } as const;
     const rows = Array.from({ length: 149 }, (_, i) => ({
@@ -207,8 +208,7 @@ test('the audit has keys of the command line too, by their operator; their names
 });
 
 test('a key is limited to reading, to directories and to a time, in the browser and on the command line alike', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const [mine, other] = [await berth.directory(), await berth.directory({ name: 'Hidden' })];
   using admin = await signedIn(place(berth), berth.accountId);
   const limits = { access: 'reads', directories: `${mine.username}\r\n`, expires_at: '2030-01-02T03:04' };
@@ -226,7 +226,7 @@ test('a key is limited to reading, to directories and to a time, in the browser 
   assert.match(unknown.text, /&quot;nobody&quot; is not the SFTP username of one of your directories\./);
 
   const options = ['--role', 'member', '--read-only', '--directory', mine.username, '--expires', '2030-01-02T03:04Z'];
-  const { stdout } = await runCommand(files.environment, 'key', 'create', berth.accountId, ...options, '--json');
+  const { stdout } = await runCommand(berth.place.environment, 'key', 'create', berth.accountId, ...options, '--json');
   const { key } = JSON.parse(stdout) as { key: string };
   for (const each of [made, key]) {
     using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key: each });
@@ -235,9 +235,11 @@ test('a key is limited to reading, to directories and to a time, in the browser 
     assert.equal((await client.send('GET', `/directories/${other.id}`)).status, 404);
     assert.equal((await client.send('DELETE', `/directories/${mine.id}`)).status, 403);
   }
-  const list = await runCommand(files.environment, 'key', 'list', berth.accountId);
+  const list = await runCommand(berth.place.environment, 'key', 'list', berth.accountId);
   assert.equal(list.stdout.match(/2030-01-02.*read-only, 1 directory/g)?.length, 2, list.stdout);
-  const keys = await withDatabase(berth, ({ db }) => db.selectFrom('api_keys').selectAll().execute());
+  const keys = await withDatabase(berth, ({ db }) =>
+    db.selectFrom('api_keys').selectAll().where('account_id', '=', berth.accountId).execute(),
+  );
   const limited = keys.filter(({ read_only }) => read_only === 1);
   assert.equal(limited.length, 2);
   assert.deepEqual(

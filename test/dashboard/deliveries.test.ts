@@ -9,7 +9,9 @@ import { until } from '../support/poll.ts';
 import { listDeliveries, type ShownState } from '../../src/webhooks/delivery-list.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
-import { type DashboardPlace, dashboardPlace, preformatted, textOf } from './webhook-place.ts';
+import { type DashboardPlace, dashboardPlaces, preformatted, textOf } from './webhook-place.ts';
+
+const dashboardPlace = dashboardPlaces();
 
 const UNKNOWN = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';
 const PAGE_BYTES = 60 * 1024;
@@ -65,8 +67,11 @@ test('a delivery is inspected to the byte, and replayed', async () => {
   );
 
   const announced = await member.post(`${path}/deliveries/${id}/announce`);
-  const told = await berth.receiver.next();
-  assert.equal(announced.headers.location, `${path}/deliveries/${String(told.headers['webhook-id'])}?done=announced`);
+  const received = await berth.receiver.next();
+  assert.equal(
+    announced.headers.location,
+    `${path}/deliveries/${String(received.headers['webhook-id'])}?done=announced`,
+  );
   const by = `user:${member.email}`;
   assert.deepEqual(
     (await place.audit()).map(({ action, key_id }) => [action, key_id]),
@@ -121,7 +126,7 @@ test('all that failed is replayed, or what failed since a time, each once', asyn
   }
 });
 
-test('what cannot be sent again is said in words', async () => {
+test('the page says why a delivery cannot be sent again', async () => {
   await using place = await dashboardPlace();
   const { admin, path } = place;
   const failed = await place.addDelivery();

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';
-import { startBerth, type TestBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { type PageAnswer, signedIn } from '../support/dashboard.ts';
 import {
   audited,
@@ -19,7 +19,9 @@ import {
 import { directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 const LIST = '/dashboard/directories';
 
@@ -48,8 +50,7 @@ async function account(berth: TestBerth, plan: Plan): Promise<string> {
 }
 
 test('the first directory: made by a member, its password shown once, and it logs in', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   const empty = await member.get(LIST);
   assert.match(empty.text, /No directories yet.*Create the first one above/s);
@@ -69,7 +70,7 @@ test('the first directory: made by a member, its password shown once, and it log
   const username = made?.['sftp_username'] ?? '';
   const id = made?.['id'] ?? '';
   assert.ok(page.text.includes(`>sftp -P ${berth.config.sftp.port} ${username}@127.0.0.1<`));
-  assert.equal(await opens(files, berth, username, password), true);
+  assert.equal(await opens(berth.place, berth, username, password), true);
   const shown = dataOf(await berth.send('GET', `/directories/${id}`));
   const { name, description, external_id, retention_days, max_connections } = shown;
   assert.deepEqual(
@@ -90,9 +91,8 @@ test('the first directory: made by a member, its password shown once, and it log
   );
 });
 
-test('what is wrong is said beside its field, and what was typed stays', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+test('a wrong input is reported beside its field, and stays there', async () => {
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const wrong = { name: '\t', external_id: `"><b>${'x'.repeat(255)}`, retention_days: '-1', max_connections: 'many' };
   const refused = await user.post(LIST, wrong);
@@ -122,8 +122,7 @@ test('what is wrong is said beside its field, and what was typed stays', async (
 });
 
 test('Free and Starter accounts have the dashboard within their 1 and 5 directories', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   for (const [plan, limit] of [
     ['free', 1],
     ['starter', 5],
@@ -140,8 +139,7 @@ test('Free and Starter accounts have the dashboard within their 1 and 5 director
 });
 
 test('a row says when somebody uploaded last, though the file has gone, and who gets in; a failing webhook shows', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const [uploading, suspended, expired] = [
     await berth.directory({ name: 'Uploading' }),
@@ -186,8 +184,7 @@ test('a row says when somebody uploaded last, though the file has gone, and who 
 });
 
 test('headings put it into order, the search narrows it down, and the links of a page keep both', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const database = await openDatabase(berth.config.database);
   const accountId = await newAccount(database.db);
   const rows = Array.from({ length: 120 }, (_, n) =>

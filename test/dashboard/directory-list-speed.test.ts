@@ -21,7 +21,7 @@ const LIST = '/dashboard/directories';
 const WORDS = ['Acme', 'Globex', 'Initech', 'Umbrella', 'Hooli', 'Stark', 'Wayne', 'Wonka', 'Müller', 'Tyrell'];
 const word = (n: number): string => WORDS[n % WORDS.length] ?? '';
 
-/** Of each kind one that many entries match, and one that has to look at all of them. */
+/** Each kind with a search that many entries match, and one that has to look at all of them. */
 const PAGES: Readonly<Record<string, string>> = {
   'first page': LIST,
   'by name': `${LIST}?sort=name`,
@@ -78,7 +78,7 @@ test('a page of the list weighs at most 60 KB', { timeout: 600_000 }, async (t) 
     const [took, beside, cpu] = [times.large, times.small, spent].map((each) => percentile(each, 0.5).toFixed(1));
     t.diagnostic(`${name}: ${took} ms of ${COUNT}, ${beside} ms of 100; ${cpu} ms of CPU; ${weight} bytes`);
     assert.ok(weight <= WEIGHT, `${name}: ${weight} bytes`);
-    // Of the client's, too.
+    // The time includes the client's.
     if (COUNT >= 100_000)
       assert.ok(Math.max(Number(took), Number(cpu)) <= TIME, `${name}: ${took} ms, ${cpu} ms of CPU`);
   }

@@ -110,7 +110,7 @@ test('pages one after the other are the whole list in its order, forward and bac
   });
 });
 
-test('what is there all the time is on exactly one page, whatever comes and goes meanwhile', async () => {
+test('a directory that is there all the time is on exactly one page, while others come and go', async () => {
   await withDatabase(async ({ db, reads }) => {
     const walk = fc.asyncProperty(scene, async ({ rows: given, listing: wanted, coming, going }) => {
       const accountId = await newAccount(db);

@@ -1,16 +1,17 @@
-/** Who may do what on a directory's page, and its end. */
+/** The rights of admins, members and strangers on a directory's page, and its deletion. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';
-import { startBerth, type TestBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { audited, dashboardOf, done, opens, pathOf, problemIn, shownByApi } from '../support/directory-page.ts';
 import { madeKeys } from '../support/made-keys.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 test('Delete directory: after its name is typed as it is shown, and then it is gone', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   for (const [name, typed] of [
     ['Acme', 'Acme'],
@@ -27,7 +28,7 @@ test('Delete directory: after its name is typed as it is shown, and then it is g
     assert.match(answer.text, /<h1>Directories<\/h1>.*The directory and its files are deleted/s);
     assert.equal((await member.get(path)).status, 404);
     assert.equal((await berth.send('GET', `/directories/${directory.id}`)).status, 404);
-    assert.equal(await opens(files, berth, directory.username, directory.password), false);
+    assert.equal(await opens(berth.place, berth, directory.username, directory.password), false);
     const last = (await audited(berth, directory)).at(-1);
     assert.equal(last, `delete  by user:${member.email} through POST /dashboard/directories/:id/delete`);
   }
@@ -45,8 +46,7 @@ const ADMIN_ACTIONS = [
 ];
 
 test('a member changes nothing about how one gets in, and sees no means to', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   const directory = await berth.directory();
   const before = await shownByApi(berth, directory);
@@ -59,12 +59,11 @@ test('a member changes nothing about how one gets in, and sees no means to', asy
   }
   assert.doesNotMatch(html, /New password|Suspend|Public key<\/label>/);
   assert.deepEqual(await shownByApi(berth, directory), before);
-  assert.equal(await opens(files, berth, directory.username, directory.password), true);
+  assert.equal(await opens(berth.place, berth, directory.username, directory.password), true);
 });
 
 test("another account's directory is answered like one that never was, whatever is asked of it", async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const [, , { line }] = madeKeys(3);
   const directory = await berth.directory();
   const before = await shownByApi(berth, directory);

@@ -1,7 +1,6 @@
 /** A directory's page: every action with its effect as the API, a login and the audit see it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import {
   audited,
@@ -14,17 +13,18 @@ import {
   shownByApi,
 } from '../support/directory-page.ts';
 import { dataOf } from '../support/field-sets.ts';
-import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { keyPair } from '../support/sftp-user.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 test('New password: shown once, in force, the old one refused; suspended refused, resumed let in', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory();
   const path = pathOf(directory);
-  const lets = (password: string) => opens(files, berth, directory.username, password);
+  const lets = (password: string) => opens(berth.place, berth, directory.username, password);
 
   const renewed = await done(user, `${path}/password`);
   const password = passwordIn(renewed) ?? '';
@@ -47,12 +47,11 @@ test('New password: shown once, in force, the old one refused; suspended refused
 });
 
 test('public keys: added, listed, used, removed; the mode decides what lets in', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory();
   const path = pathOf(directory);
-  const pair = keyPair(files.dir);
+  const pair = keyPair(berth.place.dir);
   const byKey = { port: directory.login.port, username: directory.username, privateKey: pair.privateKey };
   const letsKeyIn = async (): Promise<boolean> => {
     try {
@@ -74,7 +73,7 @@ test('public keys: added, listed, used, removed; the mode decides what lets in',
   await done(user, `${path}/auth-mode`, { auth_mode: 'public_key' });
   assert.equal((await shownByApi(berth, directory))['auth_mode'], 'public_key');
   assert.deepEqual(
-    [await letsKeyIn(), await opens(files, berth, directory.username, directory.password)],
+    [await letsKeyIn(), await opens(berth.place, berth, directory.username, directory.password)],
     [true, false],
   );
 
@@ -97,8 +96,7 @@ test('public keys: added, listed, used, removed; the mode decides what lets in',
 });
 
 test('access: networks and expiry, as the API has them; what is wrong is said beside its field', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory();
   const path = pathOf(directory);
@@ -111,7 +109,7 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
     expires_at: '2099-01-02T03:04:00.000000Z',
     allowed_networks: networks,
   });
-  assert.equal(await opens(files, berth, directory.username, directory.password), false);
+  assert.equal(await opens(berth.place, berth, directory.username, directory.password), false);
   const page = await user.get(`${path}/settings`);
   assert.match(page.text, /value="2099-01-02T03:04" id="expires_at"/);
   assert.match(page.text, /203\.0\.113\.0\/24\n::1\/128/);
@@ -121,7 +119,7 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
   await berth.send('PATCH', `/directories/${directory.id}/access`, { json: { access: { expires_at: exact } } });
   await done(user, `${path}/access`, { expires_at: '2099-01-02T03:04:05', allowed_networks: '' });
   assert.deepEqual(await access(), { suspended: false, expires_at: exact, allowed_networks: [] });
-  assert.equal(await opens(files, berth, directory.username, directory.password), true);
+  assert.equal(await opens(berth.place, berth, directory.username, directory.password), true);
 
   const wrong = await user.post(`${path}/access`, {
     expires_at: 'soon',
@@ -136,14 +134,13 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
   assert.match(wrong.text, /10\.0\.0\.1\/8\r\nnot an &lt;b&gt;/, 'what was typed is still there');
 
   assert.match((await done(user, `${path}/access`, { expires_at: '2001-01-01T00:00' })).text, />expired</);
-  assert.equal(await opens(files, berth, directory.username, directory.password), false);
+  assert.equal(await opens(berth.place, berth, directory.username, directory.password), false);
   await done(user, `${path}/access`, { expires_at: '' });
-  assert.equal(await opens(files, berth, directory.username, directory.password), true);
+  assert.equal(await opens(berth.place, berth, directory.username, directory.password), true);
 });
 
 test('settings: what a member sets as well; an unchanged form changes nothing; a quota says why there is none', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   const directory = await berth.directory({ metadata: { note: '<i>\u202e' } });

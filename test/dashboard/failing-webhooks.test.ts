@@ -1,4 +1,4 @@
-/** Whose webhooks fail now, against a model, and by which indexes that is found. */
+/** Directories whose webhooks fail now, against a model, and the indexes that find them. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
@@ -37,7 +37,7 @@ function expected(states: readonly DeliveryState[]): FailingWebhook | undefined 
   return since === undefined ? undefined : { failed: run.length, since };
 }
 
-test('what fails is what was given up last, with nothing delivered since', async () => {
+test('a webhook fails when its last delivery was given up, with nothing delivered since', async () => {
   await using place = await outboxPlace();
   const { reads } = place.database;
   const known = new Map<string, FailingWebhook | undefined>();

@@ -9,13 +9,15 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { type Database, openDatabase } from '../../src/db/open.ts';
-import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
 import { recordFiles } from '../support/record-files.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
 
@@ -53,15 +55,14 @@ function nextOf(text: string): string | undefined {
 }
 
 test('an upload is listed, found by its folder and a part of its name, fetched byte for byte, and deleted after a question', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory();
   using user = await signedIn(place(berth), berth.accountId, 'member');
   assert.match((await user.get(filesOf(directory))).text, /No uploads yet.*put a file there/s);
 
   const content = randomBytes(300_000);
-  assert.equal((await sftp(files.dir, directory.login, ['mkdir in', 'mkdir in/2026'])).code, 0);
-  await put(files.dir, directory, 'in/2026/report.bin', content);
+  assert.equal((await sftp(berth.place.dir, directory.login, ['mkdir in', 'mkdir in/2026'])).code, 0);
+  await put(berth.place.dir, directory, 'in/2026/report.bin', content);
   await until('it is recorded', async () => (await berth.uploads(directory)).length === 1);
   const [{ id } = { id: '' }] = await berth.uploads(directory);
 
@@ -114,10 +115,9 @@ test('an upload is listed, found by its folder and a part of its name, fetched b
 });
 
 test('another account finds nothing of it, and a file that has changed stays', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory();
-  await put(files.dir, directory, 'mine', 'data');
+  await put(berth.place.dir, directory, 'mine', 'data');
   await until('it is recorded', async () => (await berth.uploads(directory)).length === 1);
   const [{ id } = { id: '' }] = await berth.uploads(directory);
   await using database = await opened(berth);
@@ -141,8 +141,7 @@ test('another account finds nothing of it, and a file that has changed stays', a
 });
 
 test('names that are HTML, controls, directions, no text or very long stand on each page as text, and each link is right', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory();
   const names = [
     '<script>alert(1)</script>',
@@ -211,8 +210,7 @@ async function opened(berth: TestBerth): Promise<Database & AsyncDisposable> {
 }
 
 test('the pages themselves: 70 a page, no file twice, and other states are named and have no links', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using database = await opened(berth);
   const rows = await recordFiles(

@@ -1,14 +1,14 @@
 /** Forms that were made before something changed: what another tab has saved stays, and what both have changed is asked about. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { dashboardOf, done, pathOf, problemIn, shownByApi, unescaped } from '../support/directory-page.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 test('two tabs: saving one field reverts no other; of one that both have changed the second is asked', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory({ name: 'Acme', external_id: 'one' });
   const path = pathOf(directory);
@@ -45,8 +45,7 @@ test('two tabs: saving one field reverts no other; of one that both have changed
 });
 
 test('a quota is given with its unit, and one that cannot be set is not offered', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory();
   const path = pathOf(directory);
@@ -58,8 +57,7 @@ test('a quota is given with its unit, and one that cannot be set is not offered'
 });
 
 test('a summary of what is wrong links to each field, at the top of the page', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const refused = await user.post('/dashboard/directories', { name: '', max_connections: '0' });
   const [, summary = '', after = ''] = /<div class="problem" role="alert"([^]*?)<\/ul>([^]*)/.exec(refused.text) ?? [];

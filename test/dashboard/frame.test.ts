@@ -4,6 +4,9 @@ import { test } from 'node:test';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 function place(berth: TestBerth) {
   return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
@@ -12,8 +15,7 @@ function place(berth: TestBerth) {
 const signIn = (berth: TestBerth): Promise<Visitor> => signedIn(place(berth), berth.accountId);
 
 test('a page needs a session, and one that was wanted is come back to', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using visitor = visitorOf(place(berth));
   const refused = await visitor.get('/dashboard/directories?sort=name');
   assert.equal(refused.status, 303);
@@ -25,8 +27,7 @@ test('a page needs a session, and one that was wanted is come back to', async ()
 });
 
 test('every page has a strict policy, is kept by no cache, and stands in no frame', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signIn(berth);
   for (const path of ['/dashboard/directories', '/dashboard/nothing', '/dashboard/static/style.css']) {
     const { headers } = await user.get(path);
@@ -42,8 +43,7 @@ test('every page has a strict policy, is kept by no cache, and stands in no fram
 });
 
 test('a form of another session, without a token or from another origin changes nothing', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signIn(berth);
   using other = await signIn(berth);
   const [, others = ''] = /name="_csrf" value="([^"]*)"/.exec((await other.get('/dashboard/directories')).text) ?? [];
@@ -76,8 +76,7 @@ test('the API is where it was, with the dashboard beside it, without it, and wit
 });
 
 test('pages have titles of their own and the mark as icon; forms that one comes for have the focus', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signIn(berth);
   using nobody = visitorOf(place(berth));
   const family = '👨‍👩‍👧';
@@ -107,8 +106,7 @@ test('pages have titles of their own and the mark as icon; forms that one comes 
 });
 
 test('a joiner within an emoji stays, and each other one is shown by its code point', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signIn(berth);
   const { id } = await berth.directory({ name: 'Ac\u200dme' });
   assert.match((await user.get(`/dashboard/directories/${id}`)).text, /<h1>AcU\+200Dme<\/h1>/);

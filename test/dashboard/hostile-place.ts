@@ -47,7 +47,7 @@ export function idsIn(route: string): (keyof Ids)[] {
 }
 
 interface Sent {
-  /** Who may: `admin`, any `user` of the account, or `anybody` who is not signed in. */
+  /** The role that it takes: `admin`, any `user` of the account, or `anybody` who is not signed in. */
   readonly by: 'admin' | 'user' | 'anybody';
   readonly fields?: Record<string, string>;
 }

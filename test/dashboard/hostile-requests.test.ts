@@ -6,11 +6,13 @@ import { signedIn, visitorOf } from '../support/dashboard.ts';
 import { dashboardRoutes } from '../support/dashboard-routes.ts';
 import { assertWithin } from '../support/long.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
 import { addressOf, everything, FORM_TYPE, FORMS, origin, place, stateOf, tokenOf } from './hostile-place.ts';
 
+const shared = sharedDashboard();
+
 test('a session is a new one at each sign-in, and its cookie is of no use afterwards', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const { link } = await everything(berth);
   using visitor = visitorOf(place(berth));
   visitor.cookies.set('__Host-berth', 'A'.repeat(43));
@@ -34,8 +36,7 @@ test('a session is a new one at each sign-in, and its cookie is of no use afterw
 });
 
 test('nobody is sent anywhere else after signing in', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   for (const next of [
     'https://elsewhere.example/dashboard',
@@ -111,9 +112,8 @@ test('other methods on pages and forms change nothing and break nothing', async 
   assert.equal(await stateOf(berth), before);
 });
 
-test('whatever is asked for, the answer has a strict policy, its type, and is kept by no cache', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+test('every answer has a strict policy, its type, and is kept by no cache', async () => {
+  await using berth = await shared();
   const ids = await everything(berth);
   using admin = await signedIn(place(berth), berth.accountId);
   using nobody = visitorOf(place(berth));

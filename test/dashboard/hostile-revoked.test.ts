@@ -272,7 +272,7 @@ test('a request that is held as long, by one who may still ask, is done', async 
         const before = await stateOf(database, by.id);
         const [status] = await afterTheEnd(berth, database, [change], { by: keeping, way: 'kept', hold });
         assert.equal(status, kind === 'key' ? 201 : 303);
-        // Of the API, the second is a repetition of the first.
+        // In the API, the second repeats the first.
         if (kind === 'session' || hold === 'body') assert.notEqual(await stateOf(database, by.id), before);
       }
     }

@@ -95,7 +95,7 @@ test('signing in and setting a password take no form of another site', async () 
   assert.equal(await stateOf(berth), before);
 });
 
-test("another account's ids are not found, by themselves and among one's own; nobody gets anything without a session", async () => {
+test("another account's ids are not found, alone and among one's own; nobody gets anything without a session", async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const mine = await everything(berth);

@@ -105,7 +105,7 @@ test('a path too long for a cookie has its link shown all the same', async () =>
   assert.equal((await visit(berth, shown(page))).status, 200);
 });
 
-test('what the rules refuse is said beside the field, with what was given', async () => {
+test('refusals of the rules stand beside their field, with the input', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   using user = await signedIn(place(berth), berth.accountId);

@@ -1,4 +1,4 @@
-/** Files that appear on an open page by themselves: server-sent events, and everything that ends them. */
+/** Files appear on an open page without a reload: server-sent events, and everything that ends them. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,8 +15,11 @@ import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
 import { onDatabase } from '../support/users.ts';
 import { everything } from './hostile-place.ts';
+
+const shared = sharedDashboard();
 
 function place(berth: TestBerth) {
   return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
@@ -71,8 +74,7 @@ async function within(ms: number, what: string, promise: Promise<void>): Promise
 }
 
 test('a file that comes, is renamed or goes is sent to those who look at its directory, in the view that they have', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const [directory, other] = [await berth.directory(), await berth.directory()];
   using user = await signedIn(place(berth), berth.accountId, 'member');
   const page = await user.get(`${filesOf(directory)}?folder=`);
@@ -85,12 +87,12 @@ test('a file that comes, is renamed or goes is sent to those who look at its dir
   assert.match(newest.text(), /No uploads yet/);
   assert.match(folder.text(), /This folder is empty/);
 
-  await put(files.dir, directory, '<b>new');
+  await put(berth.place.dir, directory, '<b>new');
   await until('it appears', () => [newest, folder].every(({ text }) => text().includes('&lt;b&gt;new')));
   assert.doesNotMatch(newest.text(), /<b>/);
   for (const event of newest.text().split('\n\n').slice(0, -1))
     assert.match(event, /^(?:event: list\ndata: [^\n]*|:)$/);
-  assert.equal((await sftp(files.dir, directory.login, ['rename "<b>new" renamed'])).code, 0);
+  assert.equal((await sftp(berth.place.dir, directory.login, ['rename "<b>new" renamed'])).code, 0);
   await until('its new name appears', () => newest.text().includes('<bdi>renamed</bdi>'));
   const [{ id } = { id: '' }] = await berth.uploads(directory);
   const before = newest.lists();
@@ -100,8 +102,7 @@ test('a file that comes, is renamed or goes is sent to those who look at its dir
 });
 
 test('the deliveries, the activity and the sessions of an open page change with an upload and a login', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory({ name: 'Acme' });
   using user = await signedIn(place(berth), berth.accountId);
   const of = `/dashboard/directories/${directory.id}`;
@@ -118,7 +119,7 @@ test('the deliveries, the activity and the sessions of an open page change with 
   await until('each is listed once', () => open.every(({ lists }) => lists() === 1));
   assert.ok(open.every(({ text }) => !text().includes('report.csv')));
   const sessions = open.pop();
-  await put(files.dir, directory, 'report.csv');
+  await put(berth.place.dir, directory, 'report.csv');
   await until('the upload is on each', () => open.every(({ text }) => text().includes('report.csv')));
   await using connection = await berth.connect(directory);
   await connection.sftp();
@@ -155,8 +156,7 @@ test('a stream ends with its session, at the next change or beat, and does not k
 });
 
 test('a stream ends with its directory; another account has none', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory();
   const database = await openDatabase(berth.config.database);
   await database.db
@@ -175,8 +175,7 @@ test('a stream ends with its directory; another account has none', async () => {
 });
 
 test('six at once for a user and no more, until one has gone; others have their own', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory();
   using user = await signedIn(place(berth), berth.accountId);
   using other = await signedIn(place(berth), berth.accountId);
@@ -200,8 +199,7 @@ test('six at once for a user and no more, until one has gone; others have their 
 });
 
 test('all users of an account have thirty at once, and leave room for other accounts', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const path = `${filesOf(await berth.directory())}/events`;
   using open = new DisposableStack();
   const statuses: number[] = [];
@@ -236,8 +234,7 @@ test('streams end as soon as the service closes', async () => {
 });
 
 test('a client that never reads is sent no more than its connection holds', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const directory = await berth.directory();
   const ca = readFileSync(berth.config.tls.cert);
   using user = await signedIn(place(berth), berth.accountId);
@@ -249,7 +246,7 @@ test('a client that never reads is sent no more than its connection holds', asyn
   using reading = await follow(berth, user, `${filesOf(directory)}/events`);
   await until('the one that reads has begun', () => reading.lists() === 1);
   for (let count = 0; count < 3; count += 1) {
-    await put(files.dir, directory, `file-${count}`);
+    await put(berth.place.dir, directory, `file-${count}`);
     await until('it is not held up', () => reading.text().includes(`file-${count}<`));
   }
 });

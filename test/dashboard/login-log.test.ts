@@ -200,7 +200,7 @@ test('without a journal nothing is known, and a journal without sshd says nothin
   assert.equal(knownUntil, undefined);
 });
 
-test('who asks hears of refused logins, one for each reason in a minute, whatever keys a client offers; a restart repeats none', async () => {
+test('subscribers get refused logins, one for each reason in a minute, however many keys a client offers; a restart repeats none', async () => {
   using place = scratch();
   await using api = await hosted(place);
   using log = madeJournal(place);

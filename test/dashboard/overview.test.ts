@@ -9,7 +9,6 @@ import { storageByDay, storedIn, uploadsByDay } from '../../src/dashboard/querie
 import { openDatabase } from '../../src/db/open.ts';
 import { noteStorage } from '../../src/history/daily-storage.ts';
 import { insertTransfers, type Transfer } from '../../src/history/transfers.ts';
-import { startBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { hosted } from '../support/hosted.ts';
 import { movedClock } from '../support/moved-clock.ts';
@@ -18,13 +17,15 @@ import { until } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 const NAME = '<img src=x onerror=alert(1)>\u202Egnp';
 const SHOWN = '&lt;img src=x onerror=alert(1)&gt;<span class="hidden-character">U+202E</span>gnp';
 
 test('one who begins reads what to do first, and then what came in', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
   using user = await signedIn(place, berth.accountId, 'member');
   const page = async (): Promise<string> => (await user.get('/dashboard')).text;
@@ -39,9 +40,9 @@ test('one who begins reads what to do first, and then what came in', async () =>
     await page(),
     /Create an API key <span class="badge good">Done.*Create a directory <span class="badge good">Done.*Log in and upload a file<\/a> <p/s,
   );
-  writeFileSync(`${files.dir}/two`, Buffer.alloc(2048));
-  writeFileSync(`${files.dir}/one`, Buffer.alloc(1024));
-  const { code, output } = await sftp(files.dir, directory.login, ['put two', 'put one']);
+  writeFileSync(`${berth.place.dir}/two`, Buffer.alloc(2048));
+  writeFileSync(`${berth.place.dir}/one`, Buffer.alloc(1024));
+  const { code, output } = await sftp(berth.place.dir, directory.login, ['put two', 'put one']);
   assert.equal(code, 0, output);
   const today = new Date().toISOString().slice(0, 10);
   await until('both are counted', async () => (await page()).includes(`<title>${today}: 2</title>`));
@@ -54,8 +55,7 @@ test('one who begins reads what to do first, and then what came in', async () =>
 });
 
 test('failing webhooks are named safely, and other accounts see nothing of them', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
   const database = await openDatabase(berth.config.database);
   const other = await createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'pro' });
@@ -124,8 +124,7 @@ test('days are counted as they are recorded, whole days in UTC, and found by the
 });
 
 test('refused logins and storage are drawn by day, each with its table, and what is not known is said', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
   const database = await openDatabase(berth.config.database);
   const other = await createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'pro' });
@@ -185,7 +184,7 @@ test('refused logins and storage are drawn by day, each with its table, and what
   await database.close();
 });
 
-test('what is stored is noted for the day by one pass over an index', sqliteOnly, async () => {
+test('the storage of the day is noted by one pass over an index', sqliteOnly, async () => {
   using files = scratch();
   await using api = await hosted(files);
   const { db, reads } = api.database;

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { browserName } from '../../src/dashboard/browser-name.ts';
-import { startBerth, type TestBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
 import { codeAt, enrolled, entered, FACTOR, onDatabase, PASSWORD } from '../support/users.ts';
+
+const shared = sharedDashboard();
 
 const PROFILE = '/dashboard/profile';
 const NEW = 'another correct horse battery';
@@ -23,8 +25,7 @@ async function again(berth: TestBerth, email: string, agent = 'test', password =
 const isIn = async (visitor: Visitor): Promise<boolean> => (await visitor.get(PROFILE)).status === 200;
 
 test('a new password takes the current one, keeps the rules, and ends the other sessions at once', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await entered(place(berth), berth.accountId, 'member');
   using elsewhere = await again(berth, user.email);
   const page = await user.get(PROFILE);
@@ -59,8 +60,7 @@ test('a new password takes the current one, keeps the rules, and ends the other 
 });
 
 test('a stolen session cannot guess the password', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await entered(place(berth), berth.accountId);
   const guess = (current_password: string) =>
     user.post(`${PROFILE}/password`, { current_password, password: NEW }).then(({ text }) => text);
@@ -73,8 +73,7 @@ test('a stolen session cannot guess the password', async () => {
 });
 
 test('sessions are listed with where and with what, and each can be ended, or all others', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await entered(place(berth), berth.accountId);
   const firefox = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
   using one = await again(berth, user.email, firefox);
@@ -103,8 +102,7 @@ test('sessions are listed with where and with what, and each can be ended, or al
 });
 
 test('a user without a password cannot set one here', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   assert.doesNotMatch((await user.get(PROFILE)).text, /New password/);
   const refused = await user.post(`${PROFILE}/password`, { current_password: '', password: NEW });
@@ -118,9 +116,8 @@ test('a user without a password cannot set one here', async () => {
   assert.equal((await user.post(`${FACTOR}/turn-off`, { code })).status, 303);
 });
 
-test('what was done is said in words of the page, whatever its address says', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+test('the page words its own notice, whatever the address says', async () => {
+  await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   const { id } = await berth.directory();
   const { location = '' } = (await user.post(`${PROFILE}/sessions/end-others`)).headers;

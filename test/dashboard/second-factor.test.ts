@@ -69,7 +69,7 @@ test('a stolen session sets up no second factor: the password is asked for, but 
   assert.match(withoutPassword.text, /Sign out and in again/);
 });
 
-test('what is set up counts when a code was right; signing in then takes a code, and makes a new session', async () => {
+test('a second factor counts once a code was right; signing in then takes a code, and makes a new session', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   const { berth, clock } = await started(files);
   await using _ = berth;

@@ -76,7 +76,7 @@ test('a link sets a password, once, and signs in; looking at it first does not u
   assert.equal((await visitor.get('/dashboard/link/nothing')).status, 404);
 });
 
-test('who has users in several accounts chooses one of those whose password it is', async () => {
+test('a person with users in several accounts chooses among those with that password', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const email = 'both@example.com';

@@ -4,7 +4,9 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { dashboardPlace, unescaped } from './webhook-place.ts';
+import { dashboardPlaces, unescaped } from './webhook-place.ts';
+
+const dashboardPlace = dashboardPlaces();
 
 /** Puts the code into a folder with a program around it that prints whether the body at that path is signed. */
 type Prepare = (folder: string, code: string) => readonly string[];

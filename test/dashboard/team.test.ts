@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { startBerth, type TestBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
 import { entered, invited, onDatabase, PASSWORD } from '../support/users.ts';
+
+const shared = sharedDashboard();
 
 const TEAM = '/dashboard/team';
 
@@ -22,8 +24,7 @@ const lastAudit = (berth: TestBerth) =>
   );
 
 test('an admin invites: the link is shown once, and anyone who has it can set the password', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   const page = await admin.get(TEAM);
   assert.match(page.text, /<label for="email">Email<.*<label for="role">Role<.*<button>Invite<\/button>/s);
@@ -54,9 +55,8 @@ test('an admin invites: the link is shown once, and anyone who has it can set th
   assert.match(list.text, /new@example\.com.*Member.*<time.*off.*enabled/s);
 });
 
-test('what an admin changes of a user counts from the next request on, and is in the audit', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+test('an admin’s change of a user counts from the next request on, and is in the audit', async () => {
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   using user = await entered(place(berth), berth.accountId, 'member');
   const path = `${TEAM}/${user.id}`;
@@ -97,8 +97,7 @@ test('what an admin changes of a user counts from the next request on, and is in
 });
 
 test('members see the list and change nothing; another account has no users here', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   using member = await signedIn(place(berth), berth.accountId, 'member');
   const other = await onDatabase(berth, (database) =>
@@ -123,8 +122,7 @@ test('members see the list and change nothing; another account has no users here
 });
 
 test('the last admin who can get in stays one', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await entered(place(berth), berth.accountId);
   using member = await entered(place(berth), berth.accountId, 'member');
   for (const action of ['role', 'disable', 'remove']) {
@@ -142,8 +140,7 @@ test('the last admin who can get in stays one', async () => {
 });
 
 test('a long list has pages', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   const users = Array.from({ length: 150 }, (_, i) => ({
     id: `user-${i}`,

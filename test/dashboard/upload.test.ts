@@ -9,12 +9,14 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { rowsIn } from '../../src/dashboard/preview.ts';
-import { startBerth, type TestBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dashboardOf, pathOf, unescaped } from '../support/directory-page.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 const PNG = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==',
@@ -42,8 +44,7 @@ async function bytesOf(berth: TestBerth, user: Visitor, path: string, form: stri
 }
 
 test('a file is put there by browser, whole and below its folder; not without the token of the session', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   const directory = await berth.directory();
   const token = await tokenOf(user);
@@ -79,8 +80,7 @@ test('a file is put there by browser, whole and below its folder; not without th
 });
 
 test('texts, tables and images are looked at; what is not what its name says is not shown; several are fetched and deleted', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory();
   const contents: Record<string, Buffer> = {
@@ -90,9 +90,9 @@ test('texts, tables and images are looked at; what is not what its name says is 
     'fake.png': Buffer.from('<svg onload=alert(1)>'),
     'page.svg': Buffer.from('<svg/>'),
   };
-  for (const [name, content] of Object.entries(contents)) writeFileSync(join(files.dir, name), content);
+  for (const [name, content] of Object.entries(contents)) writeFileSync(join(berth.place.dir, name), content);
   const { code, output } = await sftp(
-    files.dir,
+    berth.place.dir,
     directory.login,
     Object.keys(contents).map((name) => `put ${name}`),
   );
@@ -124,7 +124,7 @@ test('texts, tables and images are looked at; what is not what its name says is 
   const path = `${pathOf(directory)}/files/selected`;
   const zip = await bytesOf(berth, user, path, form(chosen, 'zip', await tokenOf(user)));
   assert.equal(zip.status, 200);
-  const archive = join(files.dir, 'all.zip');
+  const archive = join(berth.place.dir, 'all.zip');
   writeFileSync(archive, zip.body);
   const script =
     'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; print(chr(10).join(z.namelist()))';

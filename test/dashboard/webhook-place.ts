@@ -4,16 +4,16 @@ import { systemClock } from '../../src/base/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, AuditTable, DeliveriesTable } from '../../src/db/schema.ts';
 import { deliveryFor } from '../../src/webhooks/outbox.ts';
-import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dataOf } from '../support/field-sets.ts';
 import type { ReceiverOptions } from '../support/receiver.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
 
 export interface DashboardPlace extends AsyncDisposable {
   readonly berth: TestBerth;
   readonly directory: TestDirectory;
-  /** Of the Webhook page. */
+  /** The address of the Webhook page. */
   readonly path: string;
   readonly admin: Visitor;
   readonly member: Visitor;
@@ -32,10 +32,15 @@ export interface DashboardPlace extends AsyncDisposable {
   ): Promise<string>;
 }
 
-export async function dashboardPlace(receiver: ReceiverOptions = {}): Promise<DashboardPlace> {
+/** Places for the tests of a file, on one berth: each has its own accounts. */
+export function dashboardPlaces(): (receiver?: ReceiverOptions) => Promise<DashboardPlace> {
+  const shared = sharedDashboard();
+  return async (receiver) => dashboardPlace(await shared(receiver));
+}
+
+async function dashboardPlace(berth: TestBerth): Promise<DashboardPlace> {
   await using parts = new AsyncDisposableStack();
-  const files = parts.use(scratch({ BERTH_DASHBOARD: 'on' }));
-  const berth = parts.use(await startBerth(files, { receiver }));
+  parts.use(berth);
   const directory = await berth.directory();
   const database = parts.adopt(await openDatabase(berth.config.database), (open) => open.close());
   const clock = systemClock();
@@ -62,6 +67,7 @@ export async function dashboardPlace(receiver: ReceiverOptions = {}): Promise<Da
         .selectFrom('audit')
         .select(['action', 'key_id', 'route', 'changes'])
         .where('key_id', 'like', 'user:%')
+        .where('account_id', 'in', [berth.accountId, other.id])
         .orderBy('id')
         .execute(),
     async addDelivery({ filename = 'in/report.csv', ...changes } = {}, attempts = []) {

@@ -5,7 +5,9 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import { until } from '../support/poll.ts';
-import { dashboardPlace, preformatted, secretsIn, textOf } from './webhook-place.ts';
+import { dashboardPlaces, preformatted, secretsIn, textOf } from './webhook-place.ts';
+
+const dashboardPlace = dashboardPlaces();
 
 const KIB = 1024;
 
@@ -199,7 +201,7 @@ test('why there is no answer is said in words', async () => {
   assert.match(none.text, /Enter a webhook URL\./);
 });
 
-test('whatever a receiver answers, it is text, and not much of it', async () => {
+test('the answer of a receiver is shown as text, and not much of it', async () => {
   const hostile = [
     '<script>alert(1)</script><img src=x onerror=alert(1)>',
     '</pre></main></html>\u202Egpj.exe\u0000\u001B[31m',

@@ -110,7 +110,7 @@ async function otherAccount(berth: TestBerth): Promise<string> {
   return id;
 }
 
-test('who is connected to any directory is listed, and an admin ends a session; nobody else does', async () => {
+test('the sessions of all directories are listed, and an admin ends one; nobody else does', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   using admin = await signedIn(dashboardOf(berth), berth.accountId);

@@ -112,7 +112,7 @@ test('names, addresses and usernames go from the history of one directory, then 
   const by = { account_id, key_id: 'operator:ann', route: 'berth erase' };
   assert.deepEqual(await erasures(), [{ ...by, directory_id: one.id }], 'the audit says who erased what');
 
-  // Of an account, what its deleted directories left goes too, and from where its users have signed in.
+  // The remains of its deleted directories go with an account, and the addresses from which its users have signed in.
   await db
     .deleteFrom('audit')
     .where('directory_id', '=', other.id ?? '')

@@ -1,4 +1,4 @@
-/** Backups that happen by themselves: the newest stay, the last one is noted, and doctor knows its age. */
+/** Automatic backups: the newest stay, the last one is noted, and doctor knows its age. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

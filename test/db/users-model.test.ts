@@ -3,7 +3,6 @@
  * keeps an admin.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { DAY, type Micros } from '../../src/base/clock.ts';
@@ -219,9 +218,8 @@ class World {
   }
 }
 
-test('whatever happens to users, those get in who may, and nobody else', async () => {
+test('random changes of users: those who may get in do, and nobody else', async () => {
   using files = scratch();
-  mkdirSync(files.config.stateDir, { recursive: true });
   await using place = await usersPlace(files);
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40, size: 'max' }), async (steps) => {

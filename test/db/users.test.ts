@@ -1,7 +1,6 @@
 /** Users: what one account may do to another's, what is left when they go, and what expires. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { markDeleted } from '../../src/accounts/accounts.ts';
@@ -18,18 +17,13 @@ import { newLink, ownerOfLink } from '../../src/users/links.ts';
 import { setPassword, setPasswordByLink } from '../../src/users/set-password.ts';
 import { createUser, removeUser, resetPassword, setDisabled, setRole } from '../../src/users/users.ts';
 import { recordingHost } from '../support/recording-host.ts';
-import { type Scratch, scratch } from '../support/scratch.ts';
+import { scratch } from '../support/scratch.ts';
 import { operator, PASSWORD } from '../support/users.ts';
 import { type UsersPlace, usersPlace } from '../support/users-place.ts';
 
 const VISIT = { address: '192.0.2.1', agent: 'test' };
 const REQUEST = { visit: VISIT, requestId: 'test', route: 'test' };
 const stop = new AbortController().signal;
-
-function placeIn(files: Scratch): Promise<UsersPlace> {
-  mkdirSync(files.config.stateDir, { recursive: true });
-  return usersPlace(files);
-}
 
 /** A user with a session, a second factor's recovery code and a link. */
 async function userOf(place: UsersPlace, accountId: string, email = 'ann@example.com') {
@@ -50,7 +44,7 @@ async function rowsOf({ database }: UsersPlace): Promise<number[]> {
 
 test("to another account's admin a user does not exist, and nothing of the user changes", async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const [mine, theirs] = [await place.account(), await place.account()];
   const user = await userOf(place, theirs);
   const before = await place.database.db.selectFrom('users').selectAll().execute();
@@ -71,7 +65,7 @@ test("to another account's admin a user does not exist, and nothing of the user 
 
 test('the audit has each change with its user, and no secret', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const actor = operator(await place.account());
   const other = await createUser(place, { email: 'bob@example.com', role: 'admin' }, actor);
   const user = await createUser(place, { email: 'ann@example.com', role: 'member' }, actor);
@@ -114,7 +108,7 @@ test('the audit has each change with its user, and no secret', async () => {
 
 test('the database knows no link, session or password, only their hashes', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const user = await userOf(place, await place.account());
   const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
   const token = await resetPassword(place, user.id, { actor: operator(await accountOf(place)), mayLeaveNoAdmin: true });
@@ -130,7 +124,7 @@ async function accountOf({ database }: UsersPlace): Promise<string> {
 
 test('a deleted account lets none of its users in, and takes them with it', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const [gone, stays] = [await place.account(), await place.account()];
   const user = await userOf(place, gone);
   const other = await userOf(place, stays, 'bob@example.com');
@@ -154,7 +148,7 @@ test('a deleted account lets none of its users in, and takes them with it', asyn
 
 test('a restored backup brings no session and no link back to life; users and passwords are as they were', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const user = await userOf(place, await place.account());
   await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
   const later = await place.database.db.transaction().execute((tx) => newLink(tx, user.id, place.clock.now()));
@@ -166,9 +160,9 @@ test('a restored backup brings no session and no link back to life; users and pa
   assert.ok(await place.signIn({ email: user.email, password: PASSWORD }, VISIT));
 });
 
-test('what has ended is removed in bounded batches, and a clock that jumps makes nothing old', async () => {
+test('ended sessions and links are removed in bounded batches, and a clock that jumps makes nothing old', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const { database, clock } = place;
   const user = await userOf(place, await place.account());
   await database.db.transaction().execute(async (tx) => {
@@ -196,7 +190,7 @@ function openSessionOf({ database, clock }: UsersPlace, id: string): Promise<str
 
 test('a clock that jumps locks nobody out: not forward, not back', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const user = await userOf(place, await place.account());
   await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
   for (const jump of [3650, -7300, 3650, -1, 1]) {
@@ -216,7 +210,7 @@ test('a clock that jumps locks nobody out: not forward, not back', async () => {
 test('a crash between the commit and the answer: the link is used up, and its password signs in', async () => {
   using files = scratch();
   const user = await (async () => {
-    await using place = await placeIn(files);
+    await using place = await usersPlace(files);
     return await userOf(place, await place.account());
   })();
   const dying = (after: 'hash' | 'commit') =>
@@ -227,7 +221,7 @@ test('a crash between the commit and the answer: the link is used up, and its pa
   const before = dying('hash');
   assert.equal(before.signal, 'SIGKILL', before.stderr);
   {
-    await using place = await placeIn(files);
+    await using place = await usersPlace(files);
     assert.ok(
       await ownerOfLink(place.database.reads, user.token, place.clock.now()),
       'before it: nothing has happened',
@@ -235,14 +229,14 @@ test('a crash between the commit and the answer: the link is used up, and its pa
     assert.equal(await place.signIn({ email: user.email, password: PASSWORD }, VISIT), undefined);
   }
   assert.equal(dying('commit').signal, 'SIGKILL');
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   assert.equal(await ownerOfLink(place.database.reads, user.token, place.clock.now()), undefined);
   assert.ok(await place.signIn({ email: user.email, password: PASSWORD }, VISIT));
 });
 
 test('two who use a link at once: one of them gets in', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const user = await userOf(place, await place.account());
   const passwords = [PASSWORD, `${PASSWORD} too`];
   const entered = await Promise.all(
@@ -257,7 +251,7 @@ test('two who use a link at once: one of them gets in', async () => {
 
 test('a session that ends while its new password is hashed sets none, and the link of its end still works', async () => {
   using files = scratch();
-  await using place = await placeIn(files);
+  await using place = await usersPlace(files);
   const accountId = await place.account();
   const user = await userOf(place, accountId);
   const asking = await sessionOf(place, user.session, VISIT);

@@ -115,7 +115,7 @@ test('a start with a clock that is ahead removes nothing for age, however long i
   assert.equal(await history(clockLead), 0);
 });
 
-test('what was uploaded while the clock was ahead counts from when it is right again, in its order', async () => {
+test('uploads made while the clock was ahead count from when it is right again, in their order', async () => {
   await using place = await crashPlace();
   const clock = movedClock();
   const { uploadedAt, check } = await retaining(place, clock);

@@ -21,6 +21,7 @@ import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { TIMEOUT_SECONDS } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
@@ -31,7 +32,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** Runs a command of berth, which has to end on its own. */
 function berth(place: Scratch, ...words: string[]): { status: number | null; lines: string[] } {
-  const env = { PATH: process.env['PATH'], ...place.environment };
+  const env = { ...nodeEnvironment, ...place.environment };
   const { status, stderr } = spawnSync(process.execPath, [MAIN, ...words], {
     env,
     encoding: 'utf8',

@@ -217,7 +217,7 @@ const operations: Record<string, () => Promise<void>> = {
     await options.removal.idle();
     await options.host.drained();
   },
-  /** Of the directory's account. */
+  /** Deletes the directory's account. */
   async 'delete account'() {
     const options = rules(systemClock());
     const row = await database.db

@@ -17,7 +17,7 @@ import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { publicHostKeys } from '../../src/sftp/public-host-keys.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
-import { compileCache } from '../support/compile-cache.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
 const CHILD = fileURLToPath(new URL('./rotation-child.ts', import.meta.url));
@@ -65,7 +65,7 @@ async function eachDeath(
       preserveTimestamps: true,
     });
     const child = spawn(process.execPath, [CHILD, operation, String(step)], {
-      env: { PATH: process.env['PATH'], ...compileCache, ...place.environment },
+      env: { ...nodeEnvironment, ...place.environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [last, [, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);

@@ -1,7 +1,7 @@
 /** A berth whose operations run in processes that die, and what the next start makes of it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,8 @@ import { createLog } from '../../src/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
 import { enqueue } from '../../src/webhooks/outbox.ts';
-import { compileCache } from '../support/compile-cache.ts';
+import { copyEmptyDatabase } from '../support/empty-database.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { hostOf } from '../support/sftp-user.ts';
@@ -46,7 +47,7 @@ export interface CrashPlace extends AsyncDisposable {
   deaths(operation: string, options: DeathOptions): Promise<Death[]>;
   /** Starts the service and stops it when all is done; its clock is 30 s ahead, so that leases have ended. */
   nextStart(isDone?: () => Promise<boolean>): Promise<void>;
-  /** Whatever of that user is on the disk and lets somebody in. */
+  /** The files of that user on the disk that let somebody in. */
   credentials(username: string): string[];
   /** Whether jail, credentials and limit are exactly what the row says. */
   isApplied(directory: DirectoriesTable): boolean;
@@ -84,7 +85,7 @@ export async function crashPlace(
   const place = parts.use(scratch({ BERTH_WEBHOOK_ALLOW: '127.0.0.0/8', BERTH_LOG_LEVEL: 'silent', ...settings }));
   const { config } = place;
   const paths = pathsOf(config);
-  mkdirSync(config.stateDir, { recursive: true });
+  copyEmptyDatabase(config);
   const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const host = parts.use(hostOf(paths));
   writeFileSync(join(paths.corner, 'log-1.sock'), ''); // stands for the socket of a service that has died
@@ -108,7 +109,7 @@ export async function crashPlace(
   async function run(operation: string, step: number, parameters: Parameters): Promise<string> {
     const child = spawn(process.execPath, [CHILD, operation, String(step), JSON.stringify(parameters)], {
       // Dozens of processes read the same sources.
-      env: { PATH: process.env['PATH'], ...compileCache, ...place.environment },
+      env: { ...nodeEnvironment, ...place.environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [output, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);

@@ -14,7 +14,7 @@ import type { DirectoriesTable } from '../../src/db/schema.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
-import { compileCache } from '../support/compile-cache.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { scratch } from '../support/scratch.ts';
 import { hostOf } from '../support/sftp-user.ts';
 import type { Answered, Request } from './repeating-child.ts';
@@ -37,7 +37,7 @@ async function repeating() {
     /** Runs berth until the step after which it dies, while its client sends the requests one by one. */
     async live(step: number | 'never', requests: readonly Request[]): Promise<Life> {
       const child = spawn(process.execPath, [CHILD, String(step), key, JSON.stringify(requests)], {
-        env: { PATH: process.env['PATH'], ...compileCache, ...place.environment },
+        env: { ...nodeEnvironment, ...place.environment },
         stdio: ['ignore', 'pipe', 'inherit'],
       });
       const [output, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);

@@ -15,7 +15,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { type Config, readConfig } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
-import { compileCache } from '../support/compile-cache.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -47,7 +47,7 @@ async function fill(config: Config, name: string): Promise<void> {
   }
 }
 
-/** Whose the state is, with every part that speaks. */
+/** The owner of the state, as each part of it says. */
 async function stateOf(config: Config): Promise<string> {
   const accounts = await withDatabase(config, listAccounts);
   const names = accounts.map((account) => account.name).toSorted();
@@ -70,7 +70,7 @@ test('a restore that is killed leaves the old state or the restored one, whole',
     using place = scratch();
     cpSync(old.config.stateDir, place.config.stateDir, { recursive: true });
     const child = spawn(process.execPath, [CHILD, String(step), archive], {
-      env: { PATH: process.env['PATH'], ...compileCache, ...place.environment },
+      env: { ...nodeEnvironment, ...place.environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [last, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
@@ -123,7 +123,7 @@ test(
       /a restore was interrupted/,
     );
     // sshd takes none of these host keys; that comes after.
-    spawnSync(process.execPath, [MAIN, 'prepare'], { env: { PATH: process.env['PATH'], ...place.environment } });
+    spawnSync(process.execPath, [MAIN, 'prepare'], { env: { ...nodeEnvironment, ...place.environment } });
     assert.equal(await stateOf(place.config), whole('old'));
   },
 );

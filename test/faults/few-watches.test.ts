@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { webhookOf } from '../support/berth.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { faultyPlace } from './faulty-place.ts';
@@ -30,7 +31,7 @@ test(
     await berth.serve().kill('SIGTERM');
 
     const child = spawn('unshare', ['--user', 'sh', '-c', WAITING, 'sh', process.execPath, CHILD, String(WATCHES)], {
-      env: { PATH: process.env['PATH'], ...berth.environment },
+      env: { ...nodeEnvironment, ...berth.environment },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     const ended = once(child, 'exit');

@@ -1,5 +1,5 @@
 /**
- * The power goes at random moments, while directories are made, changed, deleted and written to. After it whoever was let in
+ * The power goes at random moments, while directories are made, changed, deleted and written to. Afterwards whoever was let in
  * by the last answer gets in, nobody else does, and what was announced is there: as soon as sshd runs, before `berth serve` does.
  */
 import assert from 'node:assert/strict';

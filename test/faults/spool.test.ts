@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import { pathsOf, prepareFolders } from '../../src/sftp/paths.ts';
 import { directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
@@ -45,7 +46,7 @@ async function spoolPlace(count: number) {
     /** A process that dies with the place. */
     async child() {
       const child = spawn(process.execPath, [...process.execArgv, CHILD], {
-        env: { PATH: process.env['PATH'], ...environment },
+        env: { ...nodeEnvironment, ...environment },
         stdio: ['ignore', 'pipe', 'inherit'],
       });
       await once(child.stdout, 'data');

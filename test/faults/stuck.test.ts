@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { issueKey, webhookOf } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
@@ -60,7 +61,7 @@ test('sftp of 600 files ends although serve is stopped and its backlog is full, 
   const { config, environment } = await fixedPorts(place, sshd);
   const key = await issueKey(config);
   const supervisor = spawn('bash', ['-c', SUPERVISOR, 'supervisor', PROJECT, process.execPath], {
-    env: { PATH: process.env['PATH'], ...environment },
+    env: { ...nodeEnvironment, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = once(supervisor, 'exit');

@@ -23,7 +23,7 @@ import { runSshd, startSshd } from '../support/sshd.ts';
 const END_SESSIONS = fileURLToPath(new URL('../../scripts/lib/end-sessions', import.meta.url));
 const LOG_SOCKETS = fileURLToPath(new URL('../../scripts/lib/log-sockets', import.meta.url));
 
-/** Of a file whose handle stays open. */
+/** The content of a file whose handle stays open. */
 const STUMP = 'x'.repeat(30_000);
 
 /** A number that no process has. */

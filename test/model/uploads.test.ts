@@ -109,7 +109,7 @@ function endsIn(random: Random): Story['ends'] {
   return random(3) === 0 ? [...serve, power] : serve;
 }
 
-/** Of three stories one shares folders, in which each session has names of its own, and one shares names. */
+/** One story in three shares folders, in which each session has names of its own, and one shares names. */
 function storyOf(seed: number): Story {
   const random = randomOf(seed);
   const shared = (['nothing', 'folders', 'names'] as const)[seed % 3] ?? 'nothing';

@@ -113,7 +113,7 @@ test('the files of a directory are asked of the node that has it', postgresOnly,
   assert.match(file.text, /are on a: send this request to berth on 127\.0\.0\.1/);
 });
 
-test('who was deleted never logs in again, even when the database has lost that', postgresOnly, async () => {
+test('a deleted user never logs in again, even when the database has lost the deletion', postgresOnly, async () => {
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   const directory = await place.directoryOn(b, a);

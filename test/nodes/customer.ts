@@ -4,7 +4,7 @@ import { connect, type Connection } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import type { Created } from './nodes-place.ts';
 
-/** Of each file, in bytes. It is full of its own name. */
+/** The size of each file, in bytes. It is full of its own name. */
 export const SIZE = 20_000;
 
 /** Where the directory may be. */

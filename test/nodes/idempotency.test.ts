@@ -82,7 +82,7 @@ test('while one node works on it the other says so, even when the change is comm
   );
 });
 
-test('of two answers that are kept for one request, the second is refused with its change', postgresOnly, async () => {
+test('when two answers are stored for one request, the second is refused with its change', postgresOnly, async () => {
   await using nodes = await both();
   const { database, tenant } = nodes.one;
   const row = { id: 'k', account_id: tenant.accountId, request: 'r', answer: Buffer.from('first'), inserted_at: 5 };

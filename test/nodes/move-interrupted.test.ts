@@ -202,7 +202,7 @@ test(
   },
 );
 
-test('what came for a move that was given up goes after a week', postgresOnly, async () => {
+test('files that arrived for an abandoned move are removed after a week', postgresOnly, async () => {
   await using move = await aboutToMove();
   const { a, b, place, ssh, directory } = move;
   ssh.pauseAt(3);

@@ -146,7 +146,7 @@ test('links, odd names, holes and modes are as they were, and no link is followe
     printf x > "$(printf 'new\\nline')"; printf y > "$(printf 'latin-\\351')"; printf z > "-e quote'\\" $HOME"
     chown -hR --reference=. .`;
   execFileSync('sh', ['-c', script, files]);
-  const told = (folder: string): string =>
+  const contentsOf = (folder: string): string =>
     execFileSync('find', ['.', '-printf', String.raw`%P %y %m %U %G %T@ %s %n %l\0`], {
       cwd: folder,
       encoding: 'latin1',
@@ -154,12 +154,12 @@ test('links, odd names, holes and modes are as they were, and no link is followe
       .split('\0')
       .toSorted()
       .join('\n');
-  const before = told(files);
+  const before = contentsOf(files);
 
   const outcome = await moved(a, directory, '--to', 'b', '--ssh', ssh.command);
   assertWithin(LONGEST, outcome.locked_out_ms ?? Infinity, 'ms locked out');
   const arrived = filesOn(b, directory);
-  assert.equal(told(arrived), before);
+  assert.equal(contentsOf(arrived), before);
   assert.equal(readlinkSync(join(arrived, 'out')), '/etc');
   assert.equal(lstatSync(join(arrived, 'one')).ino, lstatSync(join(arrived, 'two')).ino);
   assert.ok(lstatSync(join(arrived, 'sparse')).blocks < 100);
@@ -211,7 +211,7 @@ test('a file that is overwritten while files are copied arrives with its new con
   assert.equal(readFileSync(join(filesOn(b, directory), 'file'), 'utf8'), 'after!');
 });
 
-test('what cannot move says why, and stays as it is', postgresOnly, async () => {
+test('a directory that cannot move says why, and stays as it is', postgresOnly, async () => {
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   using ssh = sshTo(b);

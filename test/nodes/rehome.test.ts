@@ -9,7 +9,7 @@ import { until } from '../support/poll.ts';
 import { postgresOnly, psql } from '../support/postgres.ts';
 import { nodesPlace } from './nodes-place.ts';
 
-/** Of a millisecond each: together they take longer than a statement may. */
+/** A millisecond each: together they take longer than a statement may. */
 const FILES = 6000;
 const TIMEOUT_MS = 4000;
 

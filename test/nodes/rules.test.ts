@@ -210,7 +210,7 @@ test('an account that is deleted on both nodes goes, whatever is made in it mean
   await assert.rejects(listKeys(one.database, account), OperatorError);
 });
 
-test('of deletions of one directory on two nodes, one finds it', async () => {
+test('when two nodes delete one directory, one of them finds it', async () => {
   await using nodes = await twoWriters();
   const { one, other } = nodes;
   const account = await nodes.account();

@@ -85,7 +85,7 @@ function assertOnce(hooks: readonly Receiver[], count: number): void {
   assert.equal(new Set(ids).size, count);
 }
 
-test('what two nodes announce goes out once each, and both of them send', postgresOnly, async () => {
+test('webhooks of two nodes are sent once each, and both nodes send', postgresOnly, async () => {
   await using at = await place();
   const { nodes } = at;
   const hooks = [await receiver(), await receiver(), await receiver()];
@@ -110,7 +110,7 @@ test('what two nodes announce goes out once each, and both of them send', postgr
   assert.deepEqual(rows, [{ attempts: 1 }]);
 });
 
-test('what a dead node has announced is sent by another, within seconds', postgresOnly, async () => {
+test('webhooks of a dead node are sent by another, within seconds', postgresOnly, async () => {
   await using at = await place();
   const { nodes } = at;
   await using hook = await receiver();
@@ -183,7 +183,7 @@ test('a retry keeps its wait whichever node it is made by', postgresOnly, async 
     assert.ok(wait > 700 && wait < 4000, `a wait took ${wait} ms`);
 });
 
-test('what is queued goes to the directory’s new receiver, once', postgresOnly, async () => {
+test('queued webhooks go to the directory’s new receiver, once', postgresOnly, async () => {
   await using at = await place();
   const { nodes } = at;
   await using hooks = new AsyncDisposableStack();

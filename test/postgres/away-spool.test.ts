@@ -46,7 +46,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     await newer.remove('of-a-new-session');
     await until('that is, too', () => place.spooled().includes('remove name \\"of-a-new-session\\"'));
     await way.repair();
-    const told = [
+    const expected = [
       { filename: 'appended', size_bytes: 3 },
       { filename: 'before', size_bytes: 6 },
       { filename: 'last', size_bytes: 1 },
@@ -59,12 +59,12 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
       { filename: 'refused', size_bytes: 1 },
       { filename: 'renamed-removed', size_bytes: 4 },
     ];
-    await until('all is announced', () => place.announced().length >= told.length);
+    await until('all is announced', () => place.announced().length >= expected.length);
     await until('no upload is left to be decided', () => !/close|remove/.test(place.spooled()), 150);
     const found = place.announced().map(({ filename, size_bytes }) => ({ filename, size_bytes }));
     const order = (one: { filename: string; size_bytes: number }) => `${one.filename} ${one.size_bytes}`;
-    assert.deepEqual(found.map(order).toSorted(), told.map(order).toSorted());
-    assert.equal(place.deliveries(), told.length);
+    assert.deepEqual(found.map(order).toSorted(), expected.map(order).toSorted());
+    assert.equal(place.deliveries(), expected.length);
   });
 }
 

@@ -43,9 +43,9 @@ async function isHealthy(send: Send): Promise<boolean> {
 
 /** Nothing more is to come: each of these once. */
 async function assertTold({ receiver }: TestBerth, url: string, names: readonly string[]): Promise<void> {
-  const told: string[] = [];
-  while (told.length < names.length) told.push(webhookOf(await receiver.next()).filename);
-  assert.deepEqual(told.toSorted(), names.toSorted());
+  const announced: string[] = [];
+  while (announced.length < names.length) announced.push(webhookOf(await receiver.next()).filename);
+  assert.deepEqual(announced.toSorted(), names.toSorted());
   assert.equal(Number(psql(url, 'select count(*) from deliveries')), names.length);
 }
 

@@ -33,7 +33,7 @@ test('the database is well, or the line says what is wrong with it, without the 
   const [well = ''] = await database();
   assert.match(well, /^ok database: postgres:\/\/.* answers in \d+ ms: PostgreSQL \d+\.\d+.*, of this version$/);
 
-  await t.test('of a newer berth', async () => {
+  await t.test('the database of a newer berth', async () => {
     psql(config.database, "insert into kysely_migration values ('999-x', '')");
     assert.match((await database()).join(), /^fail database: .* was written by a newer berth \(999-x\)$/);
     psql(config.database, "delete from kysely_migration where name = '999-x'");

@@ -11,7 +11,7 @@ import { newAccount } from '../support/directory-rows.ts';
 import { postgresOnly, psql, urlOf } from '../support/postgres.ts';
 import { CHILD, fill, isEmpty, moving } from './moving.ts';
 
-test('what is in the way is refused in one line, and nothing has changed', postgresOnly, async (t) => {
+test('anything in the way is reported in one line, and nothing has changed', postgresOnly, async (t) => {
   using it = moving();
   await fill(it);
   const { config, environment } = it.place;

@@ -16,7 +16,7 @@ import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
 import { processesOf } from '../support/user-processes.ts';
 import { startSshd } from '../support/sshd.ts';
 
-test('of ten simultaneous logins at a limit of three, exactly three get in', async () => {
+test('exactly three of ten simultaneous logins get in at a limit of three', async () => {
   using place = scratch();
   await using sshd = await startSshd(place);
   await using host = hostOf(sshd.paths);
@@ -71,7 +71,7 @@ test('the limit can change under live sessions, and each that ends makes room, h
   await assert.rejects(open());
 });
 
-test('what a killed monitor leaves in the jail counts, is listed, and is ended', async () => {
+test('a session whose monitor was killed counts, is listed, and is ended', async () => {
   using place = scratch();
   await using sshd = await startSshd(place);
   await using host = hostOf(sshd.paths);

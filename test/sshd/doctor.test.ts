@@ -28,6 +28,7 @@ import { startBerth } from '../support/berth.ts';
 import { byHand, numberByHand } from '../support/by-hand.ts';
 import { startCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres, urlOf } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
@@ -100,7 +101,7 @@ test('a doctor that is interrupted while it logs in leaves nothing', async () =>
   assert.equal(countsIn(config), before);
 });
 
-test('of a berth that is well there is nothing to say, a login included; of a broken one, what it is', async () => {
+test('a healthy berth has nothing to report, a login included; a broken one is described', async () => {
   using place = scratch({ BERTH_API_PORT: String(await freePort()) });
   await using berth = await startBerth(place);
   const { config, sshd } = berth;
@@ -249,7 +250,7 @@ function damagedFile(config: Config): Config {
   return config;
 }
 
-test('what becomes wrong over the years: a typo in a setting, the demo of a trial, an account of the machine, a new name', async () => {
+test('things that go wrong over the years: a typo in a setting, the demo of a trial, an account of the machine, a new name', async () => {
   using place = scratch({ BERTH_API_PORT: String(await freePort()) });
   await using berth = await startBerth(place);
   const { config } = berth;
@@ -303,7 +304,7 @@ test('where nothing is set up, the command says so line by line with status 2; a
   using place = scratch(onPostgres ? { BERTH_DATABASE_URL: urlOf('nowhere') } : {});
   const doctor = (environment: Record<string, string>) =>
     spawnSync(process.execPath, [MAIN, 'doctor'], {
-      env: { PATH: process.env['PATH'], ...place.environment, ...environment },
+      env: { ...nodeEnvironment, ...place.environment, ...environment },
       encoding: 'utf8',
     });
   const bare = doctor({});

@@ -100,7 +100,7 @@ test('one line for each thing, in order, by every name of the directory, also af
   }
 });
 
-test('what it cannot tell it says: an unknown name, several of that name, no journal', async () => {
+test('it says what it does not know: an unknown name, several of that name, no journal', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const { run } = explaining(place, berth);

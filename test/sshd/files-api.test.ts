@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 interface ShownFile {
   readonly path: string;
@@ -28,8 +30,7 @@ async function upload(berth: TestBerth, directory: TestDirectory, files: Record<
 }
 
 test('files are listed, fetched in whole or part, and removed by their paths, however they got there', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const below = `/directories/${directory.id}/files`;
   const list = async (query = ''): Promise<ShownFile[]> => dataOf<ShownFile[]>(await berth.send('GET', below + query));
@@ -77,8 +78,7 @@ test('files are listed, fetched in whole or part, and removed by their paths, ho
 });
 
 test('pages go by path; a file that a session writes is neither fetched nor removed', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const below = `/directories/${directory.id}/files`;
   const names = Array.from({ length: 7 }, (_, i) => `f${i}`);

@@ -11,6 +11,9 @@ import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 function put(berth: TestBerth, { id }: TestDirectory, path: string, body: string | Buffer) {
   return berth.send('PUT', `/directories/${id}/files/${path}`, { body });
@@ -57,9 +60,8 @@ test('a file that was put there is the customer’s to fetch: no webhook, no upl
   assert.match(stdout, /put-file/);
 });
 
-test('what the customer makes of it is an upload: overwritten, appended to, or written under a name that is put there', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+test('a placed file that the customer changes is an upload: overwritten, appended to, or written under its name', async () => {
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -69,8 +71,8 @@ test('what the customer makes of it is an upload: overwritten, appended to, or w
   const handle = await session.open('more', 'a');
   await session.write(handle, '+');
   await session.close(handle);
-  const told = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
-  assert.deepEqual(told.map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted(), [
+  const announced = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
+  assert.deepEqual(announced.map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted(), [
     'more 5',
     'over 10',
   ]);
@@ -114,8 +116,7 @@ test('a receiver fetches an upload and acknowledges it: the file and its row go,
 });
 
 test('a file that has moved on or gone is 404, and its row follows it', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -133,8 +134,7 @@ test('a file that has moved on or gone is 404, and its row follows it', async ()
 });
 
 test('409: an upload that is written again, or is another file by now, is neither handed out nor removed', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -157,16 +157,15 @@ test('409: an upload that is written again, or is another file by now, is neithe
   assert.equal(readFileSync(join(directory.files, 'f'), 'utf8'), 'xata');
   const [newer] = await berth.uploads(directory);
   // As an administrator would, unseen: whatever is there is not what was uploaded.
-  writeFileSync(join(place.dir, 'other'), 'other');
-  renameSync(join(place.dir, 'other'), join(directory.files, 'f'));
+  writeFileSync(join(berth.place.dir, 'other'), 'other');
+  renameSync(join(berth.place.dir, 'other'), join(directory.files, 'f'));
   const refused = await berth.send('DELETE', `/directories/${directory.id}/uploads/${newer?.id}`);
   assert.deepEqual(refused.json, { error: 'The file has changed since this upload' });
   assert.equal(readFileSync(join(directory.files, 'f'), 'utf8'), 'other');
 });
 
 test('409: a parent that is a file or a link, a target that is a folder; nothing is left of what is refused', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await put(berth, directory, 'file', 'x');
   await put(berth, directory, 'folder/file', 'x');

@@ -19,7 +19,7 @@ import { type Scratch, scratch } from '../support/scratch.ts';
 const FOREIGN = fileURLToPath(new URL('../foreign/', import.meta.url));
 const FILES = 20;
 /** Longer than a stable file takes to be found. */
-const REST = 4000;
+const PAUSE_MS = 4000;
 /** A new machine downloads and compiles, in ms. */
 const TIMEOUT = 900_000;
 
@@ -53,7 +53,7 @@ async function uploadTwice(place: Scratch, [program, ...args]: Client): Promise<
       env: { ...process.env, PASSWORD: directory.password },
     });
     await until('all are announced', () => berth.receiver.requests.length >= before + FILES);
-    await wait(REST);
+    await wait(PAUSE_MS);
     const expected = names.map((name, i) => `${name} ${i + more}`);
     const announced = berth.receiver.requests.slice(before).map(webhookOf);
     assert.deepEqual(announced.map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted(), expected);

@@ -83,7 +83,7 @@ test('nobody hears of more than uploads who has not asked', async () => {
   assert.deepEqual(new Set(deliveries.map(({ event }) => event)), new Set(['file.uploaded']));
 });
 
-test('who asks hears of each once: signed, in the feed, in the log of deliveries; a replay is the same', async () => {
+test('a subscriber gets each once: signed, in the feed, in the log of deliveries; a replay is the same', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

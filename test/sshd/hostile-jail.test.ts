@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { CREATE_ANEW, firstString, FXP, namesOf, NO_ATTRIBUTES, OPEN, rawSftp } from '../support/raw-sftp.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 const NAME = 104;
 /** Attributes that set permissions to 0777. */
@@ -16,12 +18,11 @@ const EMPTY = [1, 0n] as const;
 const OWNER = [2, 0, 0] as const;
 
 test('every request on every path outside is refused, and nothing there changes', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const neighbour = await berth.directory();
   const directory = await berth.directory();
   writeFileSync(join(neighbour.files, 'secret'), 'secret');
-  const outside = join(place.dir, 'outside');
+  const outside = join(berth.place.dir, 'outside');
   mkdirSync(outside, { mode: 0o777 });
   writeFileSync(join(outside, 'secret'), 'secret', { mode: 0o666 });
   await using connection = await berth.connect(directory);
@@ -30,7 +31,7 @@ test('every request on every path outside is refused, and nothing there changes'
   await berth.receiver.next();
 
   const up = '../'.repeat(20);
-  const paths = [outside, neighbour.files, place.dir].flatMap((folder) => [
+  const paths = [outside, neighbour.files, berth.place.dir].flatMap((folder) => [
     `${folder}/secret`,
     `${up}${folder.slice(1)}/secret`,
     `/files/../..${folder}/secret`,
@@ -111,9 +112,8 @@ test('every request on every path outside is refused, and nothing there changes'
   );
 });
 
-test('extensions that tell of users and paths tell nothing of the machine', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+test('extensions that report users and paths report nothing of the machine', async () => {
+  await using berth = await shared();
   const neighbour = await berth.directory();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
@@ -143,8 +143,7 @@ test('extensions that tell of users and paths tell nothing of the machine', asyn
 });
 
 test('copy-data is refused and copies nothing, also of a file onto itself; fsync changes nothing', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);

@@ -1,18 +1,19 @@
 /** Names made to mislead: each upload ends in its own row and webhook, and none speaks for another name or directory. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 /** Any bytes, written as Latin-1. */
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
 const shown = (name: Buffer): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(name);
 
 test('names that imitate log lines, escape, end lines or are no text at all', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const victim = await berth.directory();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
@@ -71,8 +72,7 @@ test('names that imitate log lines, escape, end lines or are no text at all', as
 });
 
 test('one file by many spellings is one file; a path outside is refused and never mentioned', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -121,8 +121,7 @@ test('one file by many spellings is one file; a path outside is refused and neve
 });
 
 test('folders 200 deep, and names whose common beginning fills a whole log line', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);

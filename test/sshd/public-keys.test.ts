@@ -11,16 +11,18 @@ import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('a key is rotated without a gap: both log in meanwhile, and an upload by the old one goes on', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const { id, login, username } = await berth.directory();
-  const [old, fresh] = [keyPair(place.dir, 'old'), keyPair(place.dir, 'fresh')];
+  const [old, fresh] = [keyPair(berth.place.dir, 'old'), keyPair(berth.place.dir, 'fresh')];
   const keys = `/directories/${id}/public_keys`;
   const opens = async (keyFile: string) => {
     const { port } = login;
-    return (await sftp(place.dir, { port, username, keyFile }, ['pwd'])).code === 0;
+    return (await sftp(berth.place.dir, { port, username, keyFile }, ['pwd'])).code === 0;
   };
   const add = async (public_key: string) => (await berth.send('POST', keys, { json: { public_key } })).status;
   await berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'public_key' } } });
@@ -110,17 +112,16 @@ test('keys that log in at the same moment are all noted, each with its own login
 });
 
 test('with a hundred keys the oldest and the newest log in', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const { id, login, username } = await berth.directory({ name: 'many' });
-  const [first, last] = [keyPair(place.dir, 'first'), keyPair(place.dir, 'last')];
+  const [first, last] = [keyPair(berth.place.dir, 'first'), keyPair(berth.place.dir, 'last')];
   await berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'public_key' } } });
   for (const line of [first.publicKey, ...madeKeys(98).map((key) => key.line), last.publicKey]) {
     const { status } = await berth.send('POST', `/directories/${id}/public_keys`, { json: { public_key: line } });
     assert.equal(status, 201);
   }
   for (const { file } of [first, last]) {
-    const { code, output } = await sftp(place.dir, { port: login.port, username, keyFile: file }, ['pwd']);
+    const { code, output } = await sftp(berth.place.dir, { port: login.port, username, keyFile: file }, ['pwd']);
     assert.equal(code, 0, output);
   }
 });

@@ -88,7 +88,7 @@ async function settingsFor(berth: TestBerth): Promise<string> {
   return sections.join('\n');
 }
 
-test('schemathesis finds nothing that openapi.json does not tell of', { timeout: TIMEOUT }, async (t) => {
+test('schemathesis finds nothing that openapi.json does not describe', { timeout: TIMEOUT }, async (t) => {
   if (!(await installed(t))) return;
   using place = scratch();
   await using berth = await startBerth(place);

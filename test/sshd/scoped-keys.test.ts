@@ -17,7 +17,7 @@ import { scratch } from '../support/scratch.ts';
 
 const publicKey = (letter: string): string => `ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI${letter.repeat(42)}A`;
 
-/** What an answer could tell of a directory, by what stands for it in a request. */
+/** What an answer could show of a directory, by what stands for it in a request. */
 type Traits = Readonly<
   Record<
     'id' | 'upload_id' | 'delivery_id' | 'fingerprint' | 'path' | 'name' | 'username' | 'external' | 'secret',

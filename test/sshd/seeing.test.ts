@@ -155,7 +155,7 @@ test('a file that is read in a loop is two rows of the history, with all of its 
   );
 });
 
-test('sessions are shown while berth is down, with their directory; --follow tells of those that come and go', async () => {
+test('sessions are shown while berth is down, with their directory; --follow shows those that come and go', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory({ external_id: 'order-8' });

@@ -123,7 +123,7 @@ test('refusals with their reasons are on the pages and in explain, none is forge
     events: { kind: string; address: string; text: string }[];
     notes: string[];
   };
-  const told = events
+  const reported = events
     .filter(({ kind }) => kind === 'refused' || kind === 'login')
     .map(({ kind, address, text }) => `${kind} ${address} ${text}`);
   const expected = [
@@ -131,7 +131,7 @@ test('refusals with their reasons are on the pages and in explain, none is forge
     'login 127.0.0.1 by password',
     'refused 127.0.0.1 right password, but too many connections',
   ];
-  assert.deepEqual(told, expected);
+  assert.deepEqual(reported, expected);
   assert.ok(
     notes.every((note) => !note.includes('missing')),
     notes.join('; '),

@@ -4,18 +4,19 @@ import { createHmac } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('a file, a file in sub-folders and an empty file are announced with their path below files/, signed', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory({ name: 'Acme Corp', external_id: 'cust-1' });
-  writeFileSync(join(place.dir, 'report.csv'), 'a,b\n1,2\n');
-  writeFileSync(join(place.dir, 'empty'), '');
-  const { code, output } = await sftp(place.dir, directory.login, [
+  writeFileSync(join(berth.place.dir, 'report.csv'), 'a,b\n1,2\n');
+  writeFileSync(join(berth.place.dir, 'empty'), '');
+  const { code, output } = await sftp(berth.place.dir, directory.login, [
     'put report.csv',
     'mkdir in',
     'mkdir in/2026',
@@ -52,16 +53,15 @@ test('a file, a file in sub-folders and an empty file are announced with their p
 });
 
 test('an overwrite is a new upload; put -p, chmod and touch are none; removals leave the list and the storage', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
-  writeFileSync(join(place.dir, 'a'), 'first');
-  await sftp(place.dir, directory.login, ['put -p a']);
+  writeFileSync(join(berth.place.dir, 'a'), 'first');
+  await sftp(berth.place.dir, directory.login, ['put -p a']);
   const first = webhookOf(await berth.receiver.next());
   const [before] = await berth.uploads(directory);
 
-  writeFileSync(join(place.dir, 'a'), 'second!');
-  await sftp(place.dir, directory.login, ['put a', 'chmod 600 a', 'put -p a b', 'mkdir d', 'put a d/c']);
+  writeFileSync(join(berth.place.dir, 'a'), 'second!');
+  await sftp(berth.place.dir, directory.login, ['put a', 'chmod 600 a', 'put -p a b', 'mkdir d', 'put a d/c']);
   const names = [];
   for (let i = 0; i < 3; i++) names.push(webhookOf(await berth.receiver.next()).filename);
   assert.deepEqual(names.toSorted(), ['a', 'b', 'd/c']);
@@ -71,20 +71,19 @@ test('an overwrite is a new upload; put -p, chmod and touch are none; removals l
   assert.ok(after && after.uploaded_at > first.uploaded_at);
   assert.equal(await berth.storage(directory), 21);
 
-  await sftp(place.dir, directory.login, ['rm a', 'rm d/c', 'rmdir d']);
+  await sftp(berth.place.dir, directory.login, ['rm a', 'rm d/c', 'rmdir d']);
   await until('the removals are seen', async () => (await berth.uploads(directory)).length === 1);
   assert.equal(await berth.storage(directory), 7);
   assert.equal(berth.receiver.requests.length, 4, 'nothing but the four uploads was announced');
 });
 
 test('a directory without a webhook URL lists its uploads and announces nothing', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await berth.send('PATCH', `/directories/${directory.id}`, { json: { directory: { webhook_url: null } } });
-  mkdirSync(join(place.dir, 'up'));
-  writeFileSync(join(place.dir, 'up', 'a'), 'x');
-  await sftp(place.dir, directory.login, ['put -R up']);
+  mkdirSync(join(berth.place.dir, 'up'));
+  writeFileSync(join(berth.place.dir, 'up', 'a'), 'x');
+  await sftp(berth.place.dir, directory.login, ['put -R up']);
   await until('the upload is listed', async () => (await berth.uploads(directory)).length === 1);
   assert.equal(berth.receiver.requests.length, 0);
 });

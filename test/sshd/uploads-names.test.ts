@@ -3,16 +3,17 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, rawSftp } from '../support/raw-sftp.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('quotes, newlines, backslashes, escapes and imitated log lines', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -36,14 +37,13 @@ test('quotes, newlines, backslashes, escapes and imitated log lines', async () =
 });
 
 test('a file with a name beyond ASCII stays open while the journal is compacted: what follows is heard', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
   const handle = await session.open('日本.csv', CREATE_ANEW);
   assert.ok(handle);
-  const journal = join(place.config.stateDir, 'journal', directory.login.username);
+  const journal = join(berth.place.config.stateDir, 'journal', directory.login.username);
   const isCompacted = (): boolean => existsSync(journal) && readFileSync(journal, 'utf8').startsWith('{"base":');
   await until('the journal is compacted', isCompacted);
   await session.request(FXP.WRITE, handle, 0n, 'whole');
@@ -52,16 +52,15 @@ test('a file with a name beyond ASCII stays open while the journal is compacted:
 });
 
 test('names that differ only in bytes that are not UTF-8 stay two files, shown with U+FFFD', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
-  const raw = join(place.dir, 'raw');
+  const raw = join(berth.place.dir, 'raw');
   mkdirSync(raw);
   const name = (byte: number): Buffer => Buffer.from([0x61, byte]);
   const local = (byte: number): Buffer => Buffer.concat([Buffer.from(`${raw}/`), name(byte)]);
   writeFileSync(local(0xff), '1');
   writeFileSync(local(0xfe), '22');
-  const { code, output } = await sftp(place.dir, directory.login, ['put raw/*']);
+  const { code, output } = await sftp(berth.place.dir, directory.login, ['put raw/*']);
   assert.equal(code, 0, output);
   const shown = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
   assert.deepEqual(
@@ -80,8 +79,7 @@ test('names that differ only in bytes that are not UTF-8 stay two files, shown w
 });
 
 test('names and paths longer than a log line', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -112,9 +110,8 @@ test('names and paths longer than a log line', async () => {
   assert.equal((await berth.uploads(directory)).length, 2, 'a forced close is no upload, however long the name');
 });
 
-test('of uploads whose names begin alike, further than a log line shows, the one that was cut off is never announced', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+test('uploads whose names begin alike, further than a log line shows: the one that was cut off is never announced', async () => {
+  await using berth = await shared();
   const directory = await berth.directory();
   const connection = await berth.connect(directory);
   const session = await sftpSession(connection);

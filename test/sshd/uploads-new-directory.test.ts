@@ -7,7 +7,7 @@ import { pathsOf } from '../../src/sftp/paths.ts';
 import { startBerth, webhookOf } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';
 
-test('what an administrator puts into a directory as soon as it is there is announced', async () => {
+test('a file that an administrator puts into a new directory at once is announced', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   await berth.service().covered; // the look at everything would find it too

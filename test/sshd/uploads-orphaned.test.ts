@@ -10,7 +10,7 @@ import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 
-test('what waited for a rename when berth stopped is announced when its session has ended meanwhile', async () => {
+test('a file that waited for a rename when berth stopped is announced when its session has ended meanwhile', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

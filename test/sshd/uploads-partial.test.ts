@@ -10,6 +10,7 @@ import { signedIn } from '../support/dashboard.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { onDatabase } from '../support/users.ts';
 
 interface Listed {
   readonly id: string;
@@ -39,9 +40,19 @@ async function partialPlace(place: Scratch) {
       const session = await sftpSession(connection);
       await session.write(await session.open(name, 'w'), data);
       connection.drop();
-      const find = async () => (await list()).find(({ filename }) => filename === name);
-      await until('it is partial', async () => (await find()) !== undefined);
-      return (await find())?.id ?? '';
+      const partial = () =>
+        onDatabase(berth, ({ reads }) =>
+          reads
+            .selectFrom('files')
+            .select('id')
+            .where('path', '=', Buffer.from(name))
+            .where('state', '=', 'partial')
+            .executeTakeFirst(),
+        );
+      await until('it is partial', async () => (await partial()) !== undefined);
+      const found = (await list()).find(({ filename }) => filename === name);
+      assert.equal(found?.id, (await partial())?.id);
+      return found?.id ?? '';
     },
     async rows() {
       const database = await openDatabase(berth.config.database);

@@ -2,16 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { CREATE_ANEW, FXP, rawSftp } from '../support/raw-sftp.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 const UPLOADS = 60;
 
 test('a file that is overwritten at once, again and again, is announced with each of its sizes, once', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -44,8 +45,7 @@ test('a file that is overwritten at once, again and again, is announced with eac
 });
 
 test('bytes that were written twice count once, and gaps count: the size is the one on the disk', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -72,8 +72,7 @@ test('bytes that were written twice count once, and gaps count: the size is the 
 });
 
 test('many uploads at once whose size only the disk tells do not wait for each other for ever', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -86,7 +85,7 @@ test('many uploads at once whose size only the disk tells do not wait for each o
       void session.request(FXP.CLOSE, handle);
     }
   };
-  const shared = names.values();
-  await Promise.all(Array.from({ length: 16 }, () => putSome(shared)));
+  const left = names.values();
+  await Promise.all(Array.from({ length: 16 }, () => putSome(left)));
   await until('all count', async () => (await berth.storage(directory)) === 3 * names.length);
 });

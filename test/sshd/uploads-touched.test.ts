@@ -16,7 +16,7 @@ const FILES = 40;
 const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
 
 /** Longer than a stable file takes to be found. */
-const REST = 4000;
+const PAUSE_MS = 4000;
 
 /** `a 5` for each upload in the list, by name. */
 async function listed(berth: TestBerth, directory: TestDirectory): Promise<string[]> {
@@ -37,7 +37,7 @@ test('written, closed, dated and renamed, with and without pauses: one webhook a
     assert.equal((await session.rename(`new-${i}`, `file-${i}`)).status, 0);
   }
   await until('all are announced', () => berth.receiver.requests.length >= FILES);
-  await wait(REST);
+  await wait(PAUSE_MS);
   const sizes = berth.receiver.requests.map((request) => webhookOf(request).size_bytes);
   assert.deepEqual(
     sizes.toSorted((a, b) => a - b),
@@ -69,7 +69,7 @@ test('written, appended to and renamed, with pauses: two webhooks, and a row for
     return names.length === FILES && names.every((name) => name.startsWith('b-'));
   });
   await until('all are announced', () => berth.receiver.requests.length >= 2 * FILES);
-  await wait(REST);
+  await wait(PAUSE_MS);
   assert.equal(berth.receiver.requests.length, 2 * FILES);
   assert.equal(await berth.storage(directory), 3 * FILES);
 });
@@ -90,7 +90,7 @@ test('one name replaced by two others, all at once: the rows are those of the di
   const rows = (): Promise<string[]> => listed(berth, directory);
   await until('the rows are those of the disk', async () => String(await rows()) === String(wanted));
   await until('all are announced', () => berth.receiver.requests.length >= 2 * FILES);
-  await wait(REST);
+  await wait(PAUSE_MS);
   assert.deepEqual(await rows(), wanted);
   assert.equal(await berth.storage(directory), 2 * FILES);
   assert.equal(berth.receiver.requests.length, 2 * FILES);
@@ -115,7 +115,7 @@ test('folders that are filled and renamed, and whose names are used again at onc
   );
   assert.deepEqual(await rows(), wanted);
   await until('all are announced', () => berth.receiver.requests.length >= 5 * rounds);
-  await wait(REST);
+  await wait(PAUSE_MS);
   const sizes = berth.receiver.requests.map((request) => webhookOf(request).size_bytes);
   assert.equal(new Set(sizes).size, sizes.length, 'none was announced twice');
   assert.equal(sizes.length, 5 * rounds);
@@ -140,7 +140,7 @@ test('an upload is cut, and a folder takes its name and is renamed: no row stand
     assert.equal((await second.rename(`x${round}`, `y${round}`)).status, 0);
   }
   await until('nothing is counted', async () => (await berth.storage(directory)) === 0);
-  await wait(REST);
+  await wait(PAUSE_MS);
   assert.equal(await berth.storage(directory), 0);
   assert.deepEqual(await berth.uploads(directory), []);
   assert.equal(berth.receiver.requests.length, 0);
@@ -166,7 +166,7 @@ test('held open under a temporary name, renamed and overwritten by a second hand
     await session.request(FXP.CLOSE, second);
   }
   await until('all are announced', () => berth.receiver.requests.length >= rounds);
-  await wait(REST);
+  await wait(PAUSE_MS);
   assert.deepEqual(
     berth.receiver.requests.map((request) => webhookOf(request).size_bytes).toSorted((a, b) => a - b),
     Array.from({ length: rounds }, (_, round) => 100 + round),

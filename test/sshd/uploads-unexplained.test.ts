@@ -66,11 +66,11 @@ test('an empty upload that was not heard is not taken for a like one that was he
   await session.put('heard', '');
   await session.put('heard', 'x');
   const hooks = [await berth.receiver.next(), await berth.receiver.next(), await berth.receiver.next()];
-  const told = hooks.map((hook) => webhookOf(hook)).map((of) => `${of.filename} ${of.size_bytes}`);
-  assert.deepEqual(told.toSorted(), ['heard 0', 'heard 1', 'unheard 0']);
+  const announced = hooks.map((hook) => webhookOf(hook)).map((of) => `${of.filename} ${of.size_bytes}`);
+  assert.deepEqual(announced.toSorted(), ['heard 0', 'heard 1', 'unheard 0']);
 });
 
-test('what an administrator copies in is an upload once it is stable; moving and removing it is seen', async () => {
+test('a file that an administrator copies in is an upload once it is stable; moving and removing it is seen', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

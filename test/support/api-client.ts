@@ -1,4 +1,4 @@
-/** Requests over real HTTPS, with everything that a test may want to send wrongly. Each answer has to be one that openapi.json tells of. */
+/** Requests over real HTTPS, with everything that a test may want to send wrongly. Each answer has to be one that openapi.json describes. */
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';

@@ -11,8 +11,10 @@ import { openDatabase } from '../../src/db/open.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { confirmClock } from '../../src/db/clock-lead.ts';
 import { createLog } from '../../src/base/log.ts';
+import { createPasswordHashing } from '../../src/users/password-hashing.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { type ApiAnswer, apiClient, type ApiClient, type Send } from './api-client.ts';
+import { copyEmptyDatabase } from './empty-database.ts';
 import { problems } from './openapi.ts';
 import { type Receiver, receiver, type ReceiverOptions } from './receiver.ts';
 import type { Scratch } from './scratch.ts';
@@ -48,6 +50,7 @@ export interface Upload {
 }
 
 export interface TestBerth extends AsyncDisposable {
+  readonly place: Scratch;
   readonly config: Config;
   readonly sshd: Sshd;
   readonly receiver: Receiver;
@@ -57,6 +60,8 @@ export interface TestBerth extends AsyncDisposable {
   /** A request with it. */
   readonly send: Send;
   service(): Service;
+  /** The same berth with another account, and a receiver of its own. */
+  tenant(options?: ReceiverOptions): Promise<TestBerth>;
   /** Makes a directory whose webhook is the receiver, or that URL. */
   directory(fields?: Record<string, unknown>, webhookUrl?: string): Promise<TestDirectory>;
   uploads(directory: TestDirectory): Promise<Upload[]>;
@@ -66,6 +71,9 @@ export interface TestBerth extends AsyncDisposable {
   /** Starts it again, by that clock if one is given, which the operator has confirmed unless it is said otherwise. */
   start(clock?: Clock, options?: { isConfirmed: boolean }): Promise<void>;
 }
+
+/** Hashing a dashboard password with berth's own cost takes half a second of a core (test/unit/users/sign-in.test.ts asserts that cost). */
+const CHEAP = { ln: 4, r: 8, p: 1 };
 
 export async function startBerth(
   place: Scratch,
@@ -86,7 +94,9 @@ export async function startBerth(
     unauthenticatedRateLimit: options.unauthenticatedRateLimit ?? 1e6,
   };
   const log = createLog(config.logLevel);
-  let service: Service | undefined = await startService(config, { log });
+  const hashing = createPasswordHashing(CHEAP);
+  copyEmptyDatabase(config);
+  let service: Service | undefined = await startService(config, { log, hashing });
   parts.defer(() => service?.close());
 
   const { key, accountId } = await issueAccount(config);
@@ -97,25 +107,55 @@ export async function startBerth(
   };
   let client: ApiClient | undefined;
   parts.defer(() => client?.[Symbol.dispose]());
-  const send: Send = async (...request) => {
-    client ??= apiClient({ port: running().port, ca: readFileSync(config.tls.cert), key });
-    return client.send(...request);
+  const clientNow = (): ApiClient =>
+    (client ??= apiClient({ port: running().port, ca: readFileSync(config.tls.cert), key }));
+
+  const owned = parts.move();
+  const shared = {
+    place,
+    config,
+    sshd,
+    service: running,
+    connect: ({ login }: TestDirectory) => connect(login),
+    async stop() {
+      client?.[Symbol.dispose]();
+      client = undefined;
+      await service?.close();
+      service = undefined;
+    },
+    async start(given?: Clock, { isConfirmed } = { isConfirmed: true }) {
+      const clock = given ?? systemClock();
+      if (given && isConfirmed) await confirm(config, given);
+      service = await startService(config, { log, clock, hashing });
+    },
+    async tenant(ofReceiver: ReceiverOptions = {}) {
+      const own = await receiver({ eachOnce: true, ...ofReceiver });
+      const tenant = { ...(await issueAccount(config)), receiver: own };
+      const disposing = { [Symbol.asyncDispose]: () => own[Symbol.asyncDispose]() };
+      return { ...shared, ...ofTenant(tenant, clientNow, shared), ...disposing };
+    },
   };
+  const first = ofTenant({ key, accountId, receiver: hook }, clientNow, shared);
+  return { ...shared, ...first, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** What a tenant of that berth asks its API. */
+function ofTenant(
+  { key, accountId, receiver: hook }: Pick<TestBerth, 'key' | 'accountId' | 'receiver'>,
+  client: () => ApiClient,
+  { config, sshd }: Pick<TestBerth, 'config' | 'sshd'>,
+): Pick<TestBerth, 'key' | 'accountId' | 'receiver' | 'send' | 'directory' | 'uploads' | 'storage'> {
+  const send: Send = async (...request) => client().as(key)(...request);
   const data = async <T>(asked: Promise<ApiAnswer>): Promise<T> => {
     const { status, json, text } = await asked;
     if (status >= 300) throw new Error(`the API answered ${status}: ${text}`);
     return (json as { data: T }).data;
   };
-
-  const owned = parts.move();
   return {
-    config,
-    sshd,
-    receiver: hook,
     key,
     accountId,
+    receiver: hook,
     send,
-    service: running,
     async directory(fields = {}, webhookUrl = hook.url) {
       const created = await data<Record<string, string>>(
         send('POST', '/directories', { json: { directory: { name: 'Acme', ...fields } } }),
@@ -132,19 +172,6 @@ export async function startBerth(
     },
     uploads: ({ id }) => data<Upload[]>(send('GET', `/directories/${id}/uploads`)),
     storage: async ({ id }) => (await data<{ storage_bytes: number }>(send('GET', `/directories/${id}`))).storage_bytes,
-    connect: ({ login }) => connect(login),
-    async stop() {
-      client?.[Symbol.dispose]();
-      client = undefined;
-      await service?.close();
-      service = undefined;
-    },
-    async start(given, { isConfirmed } = { isConfirmed: true }) {
-      const clock = given ?? systemClock();
-      if (given && isConfirmed) await confirm(config, given);
-      service = await startService(config, { log, clock });
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
@@ -157,7 +184,7 @@ export async function confirm(config: Config, clock: Clock): Promise<void> {
 
 const WEBHOOK = 'components/pathItems/fileUploaded/post/requestBody/content/application~1json/schema';
 
-/** The webhook that a request carried, as openapi.json tells of it. */
+/** The webhook that a request carried, checked against openapi.json. */
 export function webhookOf(request: { readonly body: Buffer }): Webhook {
   const body = JSON.parse(request.body.toString()) as Webhook;
   assert.deepEqual(problems(WEBHOOK, body), []);
@@ -170,6 +197,7 @@ export async function issueKey(config: Config): Promise<string> {
 }
 
 async function issueAccount(config: Config): Promise<{ key: string; accountId: string }> {
+  copyEmptyDatabase(config);
   const database = await openDatabase(config.database);
   const issuer = { database, clock: systemClock(), environment: config.environment };
   const account = await createAccount(issuer, { name: 'Test', plan: 'business' });

@@ -1,6 +1,7 @@
 /** Debian's chromium, driven by playwright. Where it is missing, tests fail: `scripts/test` installs it. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { after } from 'node:test';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import type { TestBerth } from './berth.ts';
 import { signedIn } from './dashboard.ts';
@@ -19,7 +20,7 @@ export interface TestBrowser extends AsyncDisposable {
 export interface OpenOptions extends BrowserContextOptions {
   /** `https://127.0.0.1:PORT`: every request goes there, or it counts as wrong. */
   readonly origin: string;
-  /** Of the session. Without: nobody is signed in. */
+  /** The token of the session. Without one nobody is signed in. */
   readonly token?: string | undefined;
 }
 
@@ -45,6 +46,13 @@ export async function openSignedIn(
 export async function openMenu(page: Page): Promise<void> {
   const menu = page.getByRole('link', { name: 'Menu', exact: true });
   if (await menu.isVisible()) await menu.click();
+}
+
+/** One browser for the tests of a file: each has pages in contexts of its own. Starts at the first call, ends after the last test. */
+export function sharedBrowser(): () => Promise<TestBrowser> {
+  let started: Promise<TestBrowser> | undefined;
+  after(async () => (await started)?.[Symbol.asyncDispose]());
+  return () => (started ??= startBrowser());
 }
 
 export async function startBrowser(): Promise<TestBrowser> {

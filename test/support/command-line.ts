@@ -3,6 +3,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { nodeEnvironment } from './node-environment.ts';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
@@ -20,7 +21,7 @@ export function startCommand(
   args: readonly string[],
 ): ChildProcessByStdio<null, Readable, Readable> {
   return spawn(process.execPath, [MAIN, ...args], {
-    env: { ...process.env, ...environment },
+    env: { ...process.env, ...nodeEnvironment, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }

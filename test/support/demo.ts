@@ -41,7 +41,7 @@ export interface Demo {
   /** Somebody else, who has not used the link yet. */
   readonly userId: string;
   readonly linkToken: string;
-  /** Of a session of that user in which the code of the second factor is still to come. */
+  /** The token of a session of that user in which the code of the second factor is still to come. */
   readonly halfToken: string;
 }
 

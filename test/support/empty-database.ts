@@ -1,9 +1,9 @@
 /**
- * A SQLite file that has the schema and nothing else. `test/run.ts` makes one for its run, and tests copy it: fifteen migrations take
+ * A SQLite file that has the schema and nothing else. `test/run.ts` makes one for its run, and tests copy it: the migrations take
  * longer than most tests of the API.
  */
-import { copyFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { Config } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { onPostgres } from './postgres.ts';
@@ -18,8 +18,9 @@ export async function makeEmptyDatabase(folder: string): Promise<void> {
   process.env[MADE] = file;
 }
 
-/** Puts a copy where the configuration has its database. Without a run that has made one, berth makes its own. */
-export function copyEmptyDatabase({ databaseFile }: Config): void {
+/** Makes the folder of that database, and puts a copy there unless there is one. Without a run that has made one, berth makes its own. */
+export function copyEmptyDatabase({ databaseFile }: Pick<Config, 'databaseFile'>): void {
   const made = process.env[MADE];
-  if (made !== undefined) copyFileSync(made, databaseFile);
+  mkdirSync(dirname(databaseFile), { recursive: true });
+  if (made !== undefined && !existsSync(databaseFile)) copyFileSync(made, databaseFile);
 }

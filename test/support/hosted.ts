@@ -1,5 +1,5 @@
 /** The API on a real HTTPS port and a real SQLite file, with a host that records; no sshd. */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { Kysely } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
@@ -85,7 +85,7 @@ export interface Hosted extends AsyncDisposable {
   readonly log: string[];
   /** The lines that each request gets. */
   readonly requestLines: readonly string[];
-  /** The lines of the log that tell of a failure. */
+  /** The lines of the log that report a failure. */
   errors(): string[];
   /** The requests that the observer has seen. */
   readonly requests: readonly AnsweredRequest[];
@@ -119,7 +119,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const { config } = place;
   const clock = options.clock ?? systemClock();
   await using parts = new AsyncDisposableStack();
-  if (mkdirSync(config.stateDir, { recursive: true }) !== undefined) copyEmptyDatabase(config);
+  copyEmptyDatabase(config);
   const lines: string[] = [];
   const requests: AnsweredRequest[] = [];
   const requestLines: string[] = [];

@@ -1,4 +1,4 @@
-/** openapi.json as the source makes it, and whether an answer is one that it tells of. */
+/** openapi.json as the source makes it, and whether it describes an answer. */
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
@@ -47,13 +47,13 @@ function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;
   const parts = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, closed(part)]));
-  // Of `not` it would be the opposite.
+  // Below `not` it would mean the opposite.
   const isAnswer = parts['type'] === 'object' && 'properties' in parts && !('not' in parts);
   const isOpen = isAnswer && !('additionalProperties' in parts);
   return isOpen ? { ...parts, additionalProperties: false } : parts;
 }
 
-const ajv = new Ajv2020({ strict: false });
+const ajv = new Ajv2020({ strict: false, validateSchema: false, code: { optimize: false } });
 formats.default(ajv);
 ajv.addSchema(closed(document) as object, 'openapi');
 const compiled = new Map<string, ValidateFunction>();
@@ -88,7 +88,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** @throws {AssertionError} unless openapi.json tells of such an answer to a request for that path. */
+/** @throws {AssertionError} unless openapi.json describes such an answer to a request for that path. */
 export function assertDescribed(method: string, target: string, { status, type, text }: Answer): void {
   const pathname = URL.parse(`https://localhost${target}`)?.pathname ?? target;
   // A page for browsers, which docs.test.ts looks at.
@@ -100,11 +100,11 @@ export function assertDescribed(method: string, target: string, { status, type, 
   const response = operation?.responses[status];
   const where = `${method} ${pathname} ${status} ${text.slice(0, 200)}`;
   const isKnown = response !== undefined || NO_OPERATION.has(status) || method === 'OPTIONS';
-  assert.ok(isKnown, `openapi.json does not tell of ${where}`);
+  assert.ok(isKnown, `openapi.json does not describe ${where}`);
   if (text === '') return;
   const [content] = Object.entries(contentOf(response));
   const [expected, media] = response ? (content ?? []) : ['application/json', {}];
-  assert.equal(type, expected, `openapi.json does not tell of ${where}`);
+  assert.equal(type, expected, `openapi.json does not describe ${where}`);
   if (expected !== 'application/json') return;
   assert.ok(media);
   const pointer = response ? pointerTo(path, method, status, response.$ref) : 'components/schemas/Problem';

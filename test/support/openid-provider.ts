@@ -15,7 +15,7 @@ export interface TestProvider extends AsyncDisposable {
   readonly issuer: string;
   /** Takes requests from now on, of the client whose answers go there. */
   open(redirectUri: string): void;
-  /** Who signs in from now on. */
+  /** The person who signs in from now on. */
   person: Person;
   /** What it does with a request before it looks at it: nothing, or never answering at all. */
   hangs: (path: string) => boolean;

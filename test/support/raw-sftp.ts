@@ -126,7 +126,7 @@ export async function rawSftp(connection: Connection): Promise<RawSftp> {
     async put(name, data) {
       const handle = await session.open(name, CREATE_ANEW);
       if (!handle) return false;
-      // The answers come in order, so the last one tells of all.
+      // The answers come in order, so the last one stands for all.
       if (data.length > 0) void session.request(FXP.WRITE, handle, 0n, data);
       return (await session.request(FXP.CLOSE, handle)).status === 0;
     },

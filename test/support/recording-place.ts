@@ -29,7 +29,7 @@ export const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
 /** Longer than a file has to be stable, and a session to be asked about, in ms. */
 const LONG = 6000;
 
-/** @returns besides, the folder `files`, and what was announced and recorded, as short texts. */
+/** @returns also the folder `files`, and the announcements and records, as short texts. */
 export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   await using parts = new AsyncDisposableStack();
   const place = parts.use(scratch());
@@ -85,7 +85,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
       assert.deepEqual([await announced(), await rows()], [webhooks, recorded]);
     },
     /** sshd says something of session `pid`. */
-    told: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
+    logged: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
     /** The process has gone. */
     gone: (pid: number): void => parting.gone(jail, pid),
     write: (path: string, data: string): void => writeFileSync(join(filesRoot(jail.sftp_username), path), data),

@@ -13,7 +13,7 @@ import { Recorder } from '../../src/uploads/story/recorder.ts';
 
 export interface RecordingOptions {
   readonly database: Database;
-  /** Whose directories are recorded; '' when left out, as the only machine is called. */
+  /** The node whose directories are recorded; '' when left out, the name of a single machine. */
   readonly node?: string;
   readonly filesRoot: FilesRoot;
   readonly clock?: Clock;

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../../src/base/config.ts';
 import { apiClient, type ApiClient } from './api-client.ts';
-import { compileCache } from './compile-cache.ts';
+import { nodeEnvironment } from './node-environment.ts';
 import { until } from './poll.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -50,7 +50,7 @@ export async function startServe(
 export function spawnServe(environment: Record<string, string>, { by = [], stderr }: SpawnOptions = {}): ServeProcess {
   const [command, ...args] = [...by, process.execPath, MAIN, 'serve'];
   const child = spawn(command, args, {
-    env: { PATH: process.env['PATH'], ...compileCache, ...coverage(), ...environment },
+    env: { ...nodeEnvironment, ...coverage(), ...environment },
     stdio: ['ignore', 'pipe', stderr ?? 'pipe'],
   });
   let output = '';

@@ -12,7 +12,7 @@ export function pidsOf(uid: number): number[] {
     });
 }
 
-/** Of one session: the process that answers its requests, and the one that holds its connection. */
+/** The two processes of a session: one answers its requests, the other holds its connection. */
 export function processesOf(uid: number): { readonly server: number; readonly network: number } {
   const pids = pidsOf(uid);
   const server = pids.find((pid) => read(pid, 'cmdline').includes('internal-sftp'));

@@ -5,6 +5,7 @@ import { clientNetwork, clientSite } from '../../src/web/client-address.ts';
 import { createPasswordHashing, type PasswordHashing } from '../../src/users/password-hashing.ts';
 import { createPasswords, type Passwords } from '../../src/users/passwords.ts';
 import { createSignIn, type SignIn, type SignInOptions } from '../../src/users/sign-in.ts';
+import { copyEmptyDatabase } from './empty-database.ts';
 import type { Scratch } from './scratch.ts';
 import { type SetClock, setClock } from './set-clock.ts';
 
@@ -26,6 +27,7 @@ export async function usersPlace(
     limits = { byAddress: UNLIMITED, byUser: UNLIMITED },
   }: { hashing?: PasswordHashing; limits?: SignInOptions['limits'] } = {},
 ): Promise<UsersPlace> {
+  copyEmptyDatabase(config);
   const database = await openDatabase(config.database);
   const clock = setClock();
   const passwords = createPasswords(hashing);

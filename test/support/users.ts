@@ -16,7 +16,7 @@ export function operator(accountId: string): Actor {
   return { accountId, keyId: 'operator:root', requestId: 'test', route: 'test' };
 }
 
-/** Who has a link, and no password yet. */
+/** A user who has a link, and no password yet. */
 export async function invited(
   { config }: { readonly config: Pick<Config, 'database'> },
   accountId: string,

@@ -48,7 +48,7 @@ export interface Phase {
   readonly phase: string;
   readonly seconds: number;
   readonly took: Record<string, Took>;
-  /** Of all kinds together. */
+  /** The p99 of all kinds together. */
   readonly p99: number;
 }
 

@@ -146,7 +146,7 @@ function mean(key: string, compare: (name: Samples) => number): number {
 }
 
 /** What a name tells: by which time it is likely to take longer, and by how often it takes twice as long. */
-function told(key: string) {
+function reported(key: string) {
   const isDoubled = (time: number, { unknown }: Samples): boolean => time > 1.5 * percentile(unknown, 0.5);
   const share = (times: readonly number[], own: Samples): number =>
     times.filter((time) => isDoubled(time, own)).length / times.length;
@@ -164,8 +164,8 @@ process.stdout.write('|---|---|---|---|---|---|---|\n');
 const percent = (share: number): string => `${Math.round(share * 100)} %`;
 let isMore = false;
 for (const request of ['none', 'publickey', 'password']) {
-  const stockTold = told(`${request}|${STOCK}`);
-  const noise = told(`${request}|${CONTROL}`);
+  const stockReported = reported(`${request}|${STOCK}`);
+  const noise = reported(`${request}|${CONTROL}`);
   for (const { kind } of kinds) {
     const names = [...(samples.get(`${request}|${kind}`)?.values() ?? [])];
     const cells = (['known', 'unknown'] as const).map((which) => {
@@ -174,12 +174,12 @@ for (const request of ['none', 'publickey', 'password']) {
       const [p50, p10, p90] = [0.5, 0.1, 0.9].map((part) => percentile(times, part).toFixed(digits));
       return `${p50} (${p10}–${p90})`;
     });
-    const { longer, doubledKnown, doubledUnknown } = told(`${request}|${kind}`);
+    const { longer, doubledKnown, doubledUnknown } = reported(`${request}|${kind}`);
     const shares = `${percent(doubledKnown)} | ${percent(doubledUnknown)}`;
     process.stdout.write(`| ${request} | ${kind} | ${cells.join(' | ')} | ${longer.toFixed(2)} | ${shares} |\n`);
-    const distance = Math.abs(longer - 0.5) - Math.abs(stockTold.longer - 0.5);
+    const distance = Math.abs(longer - 0.5) - Math.abs(stockReported.longer - 0.5);
     const stretch =
-      Math.abs(doubledKnown - doubledUnknown) - Math.abs(stockTold.doubledKnown - stockTold.doubledUnknown);
+      Math.abs(doubledKnown - doubledUnknown) - Math.abs(stockReported.doubledKnown - stockReported.doubledUnknown);
     const isLonger = distance > SLACK + Math.abs(noise.longer - 0.5);
     const isStretched = stretch > SLACK + Math.abs(noise.doubledKnown - noise.doubledUnknown);
     if (isLonger || isStretched) isMore = true;

@@ -1,6 +1,6 @@
 /**
  * Housekeeping as root against a user who swaps folders, files and, beyond what SFTP allows, links all the time.
- * Scans and retention run for half of `seconds` by themselves, then beside a service that starts again and again; says
+ * Scans and retention run alone for half of `seconds`, then beside a service that starts again and again; says
  * what of the outside was touched or listed.
  *
  * chokidar knows paths only: a link in a folder's place leads it outside, and it lists what it finds there. Nothing comes
@@ -41,15 +41,15 @@ const SWAPPER = `
   symlink $outside, 'd/link';
   my @steps = (['d', 'aside'], ['link', 'd'], ['d', 'link'], ['aside', 'd'],
     ['d/e', 'd/aside'], ['d/link', 'd/e'], ['d/e', 'd/link'], ['d/aside', 'd/e']);
-  my ($parent, $swaps, $told) = (getppid, 0, 0);
+  my ($parent, $swaps, $reported) = (getppid, 0, 0);
   while (getppid == $parent) {
     for my $step (@steps) {
       $swaps++ if rename $step->[0], $step->[1];
       select undef, undef, undef, $rest if rand() < 0.2;
     }
-    next if $swaps < $told + 100;
+    next if $swaps < $reported + 100;
     syswrite STDOUT, "$swaps\\n";
-    $told = $swaps;
+    $reported = $swaps;
   }`;
 
 /** Seconds. */
@@ -72,7 +72,7 @@ export interface Swapped {
   /** The same while chokidar was there, too. */
   readonly outside_listed_with_watcher: number;
   /** Rows, webhooks and what a scan looked at that speak of a file outside. */
-  readonly outside_told: number;
+  readonly outside_reported: number;
 }
 
 export async function swapFor(seconds: number): Promise<Swapped> {
@@ -103,9 +103,9 @@ export async function swapFor(seconds: number): Promise<Swapped> {
   await using database = await opened(berth);
   await using swapper = await startSwapper(uid, directory.files, outside);
 
-  const told: string[] = [];
+  const reported: string[] = [];
   const scanUntil = (over: number): Promise<number> =>
-    scanAllTheTime(over, berth, database, directory, (path) => void told.push(path));
+    scanAllTheTime(over, berth, database, directory, (path) => void reported.push(path));
   await berth.stop();
   await expectOutside(database, directory.id, bait);
   markUnread();
@@ -134,7 +134,7 @@ export async function swapFor(seconds: number): Promise<Swapped> {
   const listedWithWatcher = folders.filter(isRead);
   const rows = await database.db.selectFrom('files').select('path').execute();
   const after = stateOf(outside);
-  told.push(
+  reported.push(
     ...berth.receiver.requests.map((request) => webhookOf(request).filename),
     ...rows.map(({ path }) => path.toString()),
   );
@@ -148,16 +148,16 @@ export async function swapFor(seconds: number): Promise<Swapped> {
     outside_changed: [...after].filter(([name, state]) => before.get(name) !== state).length,
     outside_listed: listed.length,
     outside_listed_with_watcher: listedWithWatcher.length,
-    outside_told: told.filter((name) => name.includes('only-outside')).length,
+    outside_reported: reported.filter((name) => name.includes('only-outside')).length,
   };
 }
 
 /** @throws an AssertionError when anything outside was touched, reported, or listed by housekeeping. */
 export function expectUntouched(result: Swapped): void {
-  const { outside_missing, outside_changed, outside_listed, outside_told } = result;
+  const { outside_missing, outside_changed, outside_listed, outside_reported } = result;
   assert.deepEqual(
-    { outside_missing, outside_changed, outside_listed, outside_told },
-    { outside_missing: 0, outside_changed: 0, outside_listed: 0, outside_told: 0 },
+    { outside_missing, outside_changed, outside_listed, outside_reported },
+    { outside_missing: 0, outside_changed: 0, outside_listed: 0, outside_reported: 0 },
   );
 }
 

@@ -17,7 +17,7 @@ export const COMMITS: readonly string[] = readdirSync(HERE, { withFileTypes: tru
 export interface Kept {
   /** An API key of the account that has the directories. */
   readonly key: string;
-  /** Of the SFTP users two and three. */
+  /** The private key of the SFTP users two and three. */
   readonly privateKey: string;
   /** Files that waited under temporary names for their session. */
   readonly waiting?: readonly string[];

@@ -24,7 +24,7 @@ import { runSshd } from '../support/sshd.ts';
 import { COMMITS, unpack } from './unpack.ts';
 
 /** Longer than a stable file takes to be found. */
-const REST = 4000;
+const PAUSE_MS = 4000;
 
 for (const commit of COMMITS) {
   test(
@@ -52,7 +52,7 @@ for (const commit of COMMITS) {
       await service.covered;
       const due = ['late', ...(kept.waiting ?? [])];
       await until('they are announced', () => hook.requests.length >= due.length);
-      await wait(REST);
+      await wait(PAUSE_MS);
       const announced = hook.requests.map((request) => webhookOf(request).filename);
       assert.deepEqual(announced.toSorted(), due.toSorted());
       // Nobody knows whether it is whole.

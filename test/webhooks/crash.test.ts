@@ -90,7 +90,7 @@ test('four deaths end it: no fifth request', async () => {
   assert.equal(target.requests.length, 0);
 });
 
-test('who has lost the lease cannot finish in the name of the next', async () => {
+test('an attempt that has lost its lease cannot finish in the name of the next', async () => {
   await using place = await outboxPlace();
   const id = await place.put('http://127.0.0.1:9/');
   const stale = await claimAndDie(place, id);

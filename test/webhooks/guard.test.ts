@@ -90,7 +90,7 @@ test('a literal is refused in every spelling, with no connection', async () => {
   assert.equal(target.connections(), 0);
 });
 
-test('what is opened is reached, by literal and by name of the hosts file', async () => {
+test('allowed addresses are reached, by literal and by a name of the hosts file', async () => {
   using place = scratch();
   await using target = await receiver();
   const { port } = new URL(target.url);
@@ -188,13 +188,13 @@ test("this machine's own addresses are refused, public or not, unless they are a
     const server = createServer((_, response) => response.writeHead(204).end()).listen(8080, '::');
     await once(server, 'listening');
     const outgoing = { id: 'x', body: Buffer.from('{}'), webhook_secret: '', next_webhook_secret: null };
-    const told = [];
+    const statuses = [];
     for (const allow of [[], ['9.9.9.9/32', '2600::7/128']]) {
       const { send } = createSender(guardedAgents(allow, async () => ['9.9.9.9']), '1');
       for (const host of ['9.9.9.9', '[2600::7]', 'own.test'])
-        told.push((await send({ ...outgoing, url: 'http://' + host + ':8080/' }, 0, new AbortController().signal)).status);
+        statuses.push((await send({ ...outgoing, url: 'http://' + host + ':8080/' }, 0, new AbortController().signal)).status);
     }
-    console.log(JSON.stringify(told));
+    console.log(JSON.stringify(statuses));
     process.exit();`;
   const network = 'ip link set lo up && ip addr add 9.9.9.9/32 dev lo && ip addr add 2600::7/128 dev lo nodad';
   const run = [

@@ -70,7 +70,7 @@ test('a filename cannot play tricks on the terminal', async () => {
   assert.ok(shown.includes(String.raw`"a\u001b[2J\u{9b}31m\u{202e}b\nc\""`), shown);
 });
 
-test('what is no webhook does not end it', async () => {
+test('a request that is no webhook does not end it', async () => {
   let shown = '';
   const secretOf = async (): Promise<undefined> => undefined;
   const listening = await listen({ port: 0, status: 200, delay: 0, secretOf, print: (text) => (shown += text) });

@@ -11,6 +11,7 @@ import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { createSender } from '../../src/webhooks/send.ts';
 import { PLAIN } from '../support/directory-rows.ts';
+import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
@@ -48,6 +49,7 @@ export async function outboxPlace({
 }: PlaceOptions = {}): Promise<OutboxPlace> {
   await using stack = new AsyncDisposableStack();
   const place = stack.use(scratch());
+  copyEmptyDatabase({ databaseFile: `${place.dir}/berth.db` });
   const database = await openDatabase(onPostgres ? place.config.database : `${place.dir}/berth.db`, { isEager: true });
   stack.defer(() => database.close());
   const sender = createSender(guardedAgents(allow, resolve), '1.2.3');

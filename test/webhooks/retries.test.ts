@@ -157,7 +157,7 @@ test('credentials in the URL are sent as basic authentication', async () => {
   assert.equal(headers.authorization, `Basic ${btoa('us@er:pass')}`);
 });
 
-test('what is no URL fails with a reason, and a refused connection too', async () => {
+test('a text that is no URL fails with a reason, and a refused connection too', async () => {
   await using place = await outboxPlace();
   await using closed = await receiver();
   const { url } = closed;

@@ -74,7 +74,7 @@ test('a secret that is no base64 stands for its own bytes', async () => {
   }
 });
 
-test('of base64 the library and berth take the same bytes, padded or not, with whsec_ or without', async () => {
+test('the library and berth read the same bytes from base64, padded or not, with whsec_ or without', async () => {
   for (const secret of ['c2VjcmV0IHNlY3JldCBz', 'c2VjcmV0IHNlY3JldA==', 'c2VjcmV0IHNlY3JldA', 'correcthorsebattery']) {
     assert.ok(isVerified(new Webhook(secret), await received(secret)), secret);
     assert.ok(isVerified(new Webhook(secret), await received(`whsec_${secret}`)), secret);

@@ -70,7 +70,7 @@ test('a commit that the database refuses sends nothing, and its slots are free a
   assert.deepEqual(new Set([nameOf(await target.next()), nameOf(await target.next())]), new Set(['a', 'b']));
 });
 
-test('what there is no room for waits for a slot, and what has waited longer goes first', async () => {
+test('transactions beyond the limit wait for a slot, and the one that has waited longest goes first', async () => {
   await using place = await outboxPlace();
   const held: (() => void)[] = [];
   await using target = await receiver({

@@ -5,7 +5,7 @@ export interface Case {
   readonly method: string;
   /** With placeholders `{own}`, `{foreign}` for ids, filled in when it is sent. */
   readonly path: string;
-  /** Who asks, or the whole `Authorization` header. */
+  /** The caller, or the whole `Authorization` header. */
   readonly caller: 'admin' | 'member' | 'free' | { readonly header: string | null };
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;

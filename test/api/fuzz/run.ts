@@ -89,7 +89,7 @@ export async function fuzz(api: Hosted, count: number): Promise<Figures> {
     outgoing.once('error', reject).once('finish', () => (from = performance.now()));
     outgoing.once('response', (incoming: IncomingMessage) => {
       let text = '';
-      // Of a head that is too large berth does not know that it asks by HEAD: the answer has a body, which nobody expects.
+      // berth cannot see the method of a head that is too large: the answer to HEAD has a body, which nobody expects.
       if (one.method === 'HEAD' && incoming.statusCode === 431) {
         resolve({ status: 431, type: incoming.headers['content-type'], text, ms: performance.now() - from });
       }

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { startBerth } from '../../support/berth.ts';
-import { openSignedIn, PHONE, startBrowser, WIDE } from '../../support/browser.ts';
+import { openSignedIn, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
 import { until } from '../../support/poll.ts';
-import { scratch } from '../../support/scratch.ts';
+import { sharedDashboard } from '../../support/shared-berth.ts';
+
+const shared = sharedDashboard();
+const openBrowser = sharedBrowser();
 
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDrLK5Lvz5XOgbKeyHdcLS8dD0rG1MXp3zkAdAi0B8ZK laptop';
 
@@ -14,9 +16,8 @@ for (const [name, javaScriptEnabled, viewport] of [
   ['without JavaScript, on a desk', false, WIDE],
 ] as const) {
   test(`suspend, resume, a new password, a key, another name, delete: ${name}`, async () => {
-    using files = scratch({ BERTH_DASHBOARD: 'on' });
-    await using berth = await startBerth(files);
-    await using browser = await startBrowser();
+    await using berth = await shared();
+    const browser = await openBrowser();
     await using visit = await openSignedIn(browser, berth, { javaScriptEnabled, viewport });
     const { page, wrong } = visit;
     const { id, password } = await berth.directory();
@@ -83,9 +84,8 @@ async function copies(page: Page, secret: string): Promise<void> {
 }
 
 test('each part of the dashboard is reached by its name', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);
   const { page, wrong } = visit;
   await page.goto('/dashboard');

@@ -3,8 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { startBerth } from '../../support/berth.ts';
-import { openSignedIn, PHONE, startBrowser, tooWide, WIDE } from '../../support/browser.ts';
+import { openSignedIn, PHONE, sharedBrowser, tooWide, WIDE } from '../../support/browser.ts';
 import { scratch } from '../../support/scratch.ts';
+import { sharedDashboard } from '../../support/shared-berth.ts';
+
+const shared = sharedDashboard();
+const openBrowser = sharedBrowser();
 
 const isInView = (page: Page, selector: string): Promise<boolean> =>
   page.evaluate<boolean>(`(() => {
@@ -17,9 +21,8 @@ for (const [name, options] of [
   ['without JavaScript, on a desk', { viewport: WIDE, javaScriptEnabled: false }],
 ] as const)
   test(`a refused form: the summary has the focus and leads to the field, and what was typed stays: ${name}`, async () => {
-    using files = scratch({ BERTH_DASHBOARD: 'on' });
-    await using berth = await startBerth(files);
-    await using browser = await startBrowser();
+    await using berth = await shared();
+    const browser = await openBrowser();
     await using visit = await openSignedIn(browser, berth, options);
     const { page, wrong } = visit;
     const { id } = await berth.directory();
@@ -44,9 +47,8 @@ for (const [name, options] of [
   });
 
 test('a question stands in the middle, names the thing, and has one red button; the menu of a phone folds up', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
   const { page, wrong } = visit;
   const { id } = await berth.directory({ name: 'Acme invoices' });
@@ -74,9 +76,8 @@ test('a question stands in the middle, names the thing, and has one red button; 
 });
 
 test('a name of 100 characters hides no column: it is cut off, whole in its title, and whole on a phone', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   const name = 'long '.repeat(20).trim().padEnd(100, 'x');
   const { id } = await berth.directory({ name });
   for (const viewport of [WIDE, PHONE]) {
@@ -99,9 +100,8 @@ test('a name of 100 characters hides no column: it is cut off, whole in its titl
 });
 
 test('a session ends in the middle of a form: the page says so, and after a sign-in the input is still there', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);
   const { page } = visit;
   const { id } = await berth.directory();
@@ -128,7 +128,7 @@ test('a session ends in the middle of a form: the page says so, and after a sign
 test('a page says so while the server is away', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);
   const { id } = await berth.directory();
   await visit.page.goto(`/dashboard/directories/${id}/files`);

@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { startBerth } from '../../support/berth.ts';
-import { openSignedIn, startBrowser } from '../../support/browser.ts';
-import { scratch } from '../../support/scratch.ts';
+import { openSignedIn, sharedBrowser } from '../../support/browser.ts';
+import { sharedDashboard } from '../../support/shared-berth.ts';
+
+const shared = sharedDashboard();
+const openBrowser = sharedBrowser();
 
 const NAVIGATION = ['Overview', 'Directories', 'Deliveries', 'Sessions', 'API keys', 'Team', 'Account', 'Profile'];
 
@@ -20,9 +22,8 @@ function focused(page: Page): Promise<{ text: string; isVisible: boolean }> {
 }
 
 test('Tab goes by the order of the page and shows where it is; the first stop skips the navigation', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);
   const { page } = visit;
   await page.goto('/dashboard');
@@ -44,9 +45,8 @@ test('Tab goes by the order of the page and shows where it is; the first stop sk
 });
 
 test('Enter submits a form, and its field says what is wrong', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   const port = berth.service().dashboardPort ?? 0;
   await using visit = await browser.open({ origin: `https://127.0.0.1:${port}` });
   const { page } = visit;

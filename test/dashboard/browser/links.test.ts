@@ -4,10 +4,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startBerth, webhookOf } from '../../support/berth.ts';
-import { openSignedIn, PHONE, startBrowser, WIDE } from '../../support/browser.ts';
+import { openSignedIn, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
 import { freePort } from '../../support/free-port.ts';
 import { until } from '../../support/poll.ts';
 import { scratch } from '../../support/scratch.ts';
+
+const openBrowser = sharedBrowser();
 
 for (const [name, javaScriptEnabled, viewport] of [
   ['with JavaScript, on a phone', true, PHONE],
@@ -16,7 +18,7 @@ for (const [name, javaScriptEnabled, viewport] of [
   test(`a link to upload is made, copied, opened by somebody else, and takes a file: ${name}`, async () => {
     using files = scratch({ BERTH_DASHBOARD: 'on', BERTH_API_PORT: String(await freePort()) });
     await using berth = await startBerth(files);
-    await using browser = await startBrowser();
+    const browser = await openBrowser();
     const directory = await berth.directory();
     const origin = `https://127.0.0.1:${berth.service().port}`;
     await using maker = await openSignedIn(browser, berth, { javaScriptEnabled, viewport });

@@ -4,9 +4,13 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openDatabase } from '../../../src/db/open.ts';
 import { startBerth } from '../../support/berth.ts';
-import { openSignedIn, PHONE, startBrowser } from '../../support/browser.ts';
+import { openSignedIn, PHONE, sharedBrowser } from '../../support/browser.ts';
 import { fillDemo } from '../../support/demo.ts';
 import { scratch } from '../../support/scratch.ts';
+import { sharedDashboard } from '../../support/shared-berth.ts';
+
+const shared = sharedDashboard();
+const openBrowser = sharedBrowser();
 
 const styleOf = (page: Page, selector: string, property: string): Promise<string> =>
   page.evaluate<string>(
@@ -14,9 +18,8 @@ const styleOf = (page: Page, selector: string, property: string): Promise<string
   );
 
 test('the chosen days stand out, a wrong field is marked, and the open menu can be closed', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   const { id } = await berth.directory();
   await using visit = await openSignedIn(browser, berth);
   const { page, wrong } = visit;
@@ -44,7 +47,7 @@ test('the chosen days stand out, a wrong field is marked, and the open menu can 
 test('a long file name beside a long name of a directory leaves every column of the deliveries in the window', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  const browser = await openBrowser();
   await fillDemo(berth, files.dir);
   const database = await openDatabase(berth.config.database);
   await database.db
@@ -63,9 +66,8 @@ test('a long file name beside a long name of a directory leaves every column of 
 });
 
 test('on a phone each tab is in the window; a time has its zone beside it; printed, the content is there alone', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  await using browser = await startBrowser();
+  await using berth = await shared();
+  const browser = await openBrowser();
   const { id } = await berth.directory();
   await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
   const { page } = visit;

@@ -3,7 +3,7 @@ import type { Demo } from '../../support/demo.ts';
 
 interface Route {
   readonly path: (demo: Demo) => string;
-  /** Whose session it needs; an admin's when left out. */
+  /** The visitor whose session it needs; an admin when left out. */
   readonly as?: 'nobody' | 'without code';
 }
 

@@ -7,11 +7,13 @@ import { promisify } from 'node:util';
 import { TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { startBerth, type TestBerth } from '../../support/berth.ts';
-import { openMenu, PHONE, startBrowser, WIDE } from '../../support/browser.ts';
+import { openMenu, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { sftp } from '../../support/openssh-client.ts';
 import { until } from '../../support/poll.ts';
 import { scratch, type Scratch } from '../../support/scratch.ts';
+
+const openBrowser = sharedBrowser();
 
 const EMAIL = 'dana@northwind.example';
 const PASSWORD = 'a slow boat to Reykjavik';
@@ -23,7 +25,7 @@ for (const [name, javaScriptEnabled, viewport] of [
   test(`from the link of the command line to a key that is refused: ${name}`, async () => {
     using place = scratch({ BERTH_DASHBOARD: 'on' });
     await using berth = await startBerth(place);
-    await using browser = await startBrowser();
+    const browser = await openBrowser();
     const origin = `https://127.0.0.1:${berth.service().dashboardPort}`;
     await using visit = await browser.open({ origin, javaScriptEnabled, viewport });
     const { page, wrong } = visit;

@@ -13,7 +13,7 @@ import { pathsOf } from '../../../src/sftp/paths.ts';
 import { usersWithCredentials } from '../../../src/sftp/credentials.ts';
 import type { Send } from '../../support/api-client.ts';
 import { issueKey } from '../../support/berth.ts';
-import { compileCache } from '../../support/compile-cache.ts';
+import { nodeEnvironment } from '../../support/node-environment.ts';
 import { freePort } from '../../support/free-port.ts';
 import { until } from '../../support/poll.ts';
 import { onPostgres, postgresOnly, psql } from '../../support/postgres.ts';
@@ -47,7 +47,7 @@ export interface ClusterNode {
   /** A request to it, on a connection of its own. */
   readonly send: Send;
   isHealthy(): Promise<boolean>;
-  /** Whose credentials are on its disk. */
+  /** The users whose credentials are on its disk. */
   users(): Promise<Set<string>>;
   /** All its processes end at once, and what is in memory is gone. */
   powerOff(): Promise<void>;
@@ -195,7 +195,7 @@ function clusterNode({ name, machine, by, environment, config, key }: NodeOption
     async startSshd() {
       const [program, ...args] = [...by, process.execPath, MAIN, 'prepare'];
       await promisify(execFile)(program, args, {
-        env: { PATH: process.env['PATH'], ...compileCache, ...environment },
+        env: { ...nodeEnvironment, ...environment },
       });
       sshd = await runSshd(config, [machine.address], by);
     },

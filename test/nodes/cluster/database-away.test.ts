@@ -1,4 +1,4 @@
-/** PostgreSQL is stopped, then a node restarts besides: SFTP goes on, and every upload is announced once afterwards. */
+/** PostgreSQL is stopped, then a node restarts as well: SFTP goes on, and every upload is announced once afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -24,22 +24,22 @@ const ANNOUNCED = 60 + AWAY / 20;
 
 /** Each of these once, and nothing else. */
 async function assertTold({ receiver, db }: Cluster, names: readonly string[]): Promise<void> {
-  const told = (): string[] => {
+  const announced = (): string[] => {
     // A busy machine may answer too late, and get one again.
     const requests = new Map(receiver.requests.map((request) => [request.headers['webhook-id'], request]));
     return [...requests.values()].map((request) => webhookOf(request)).map((of) => `${of.directory_id} ${of.filename}`);
   };
-  await until('all is announced', () => told().length >= names.length, ANNOUNCED).catch(() => undefined);
+  await until('all is announced', () => announced().length >= names.length, ANNOUNCED).catch(() => undefined);
   await until('nothing is to be sent', async () => {
     const open = await db.selectFrom('deliveries').select('id').where('finished_at', 'is', null).execute();
     return open.length === 0;
   });
-  assert.deepEqual(told().sort(), names.toSorted());
+  assert.deepEqual(announced().sort(), names.toSorted());
 }
 
 interface Visitor {
   readonly directory: Created;
-  /** Of a login from before. */
+  /** A session from before. */
   readonly session: SftpSession;
 }
 
@@ -98,7 +98,7 @@ test(
       }
       const over = new AbortController();
       const uploads = Promise.all(visitors.map((visitor) => uploadsUntil(over.signal, visitor)));
-      // Told where it is awaited.
+      // Reported where it is awaited.
       uploads.catch(() => undefined);
       await wait(200);
       await server.stop();

@@ -18,10 +18,10 @@ import { type Cluster, cluster, clustered, type ClusterNode } from './cluster.ts
 const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(2, 30));
 const UPLOADS = Number(process.env['CLUSTER_UPLOADS'] ?? 100);
 
-/** Of each node. */
+/** The clients of each node. */
 const CLIENTS = 2;
 
-/** Of a round's beginning, in ms, in which a node is killed: uploads go on then. */
+/** The first ms of a round, in which a node is killed: uploads go on then. */
 const LATEST_KILL = 2500;
 
 /** What is under way at a kill comes twice, however few uploads a round has: in the short form, as much as a receiver gets at once. */
@@ -67,11 +67,13 @@ test(
     t.diagnostic(`${missing(place, busy).length} are partial`);
     assert.ok(missing(place, busy).length <= ROUNDS * CLIENTS, 'no more than what was closed at a kill');
     const { requests } = place.receiver;
-    const told = requests.map((request) => versionOf(webhookOf(request)));
+    const announced = requests.map((request) => versionOf(webhookOf(request)));
     const versions = new Set<string>();
-    const twice = told.filter((version) => versions.size === versions.add(version).size);
+    const twice = announced.filter((version) => versions.size === versions.add(version).size);
     const ids = new Set(requests.map(({ headers }) => headers['webhook-id']));
-    t.diagnostic(`${told.length} sent: ${told.length - ids.size} again, ${ids.size - versions.size} under another id`);
+    t.diagnostic(
+      `${announced.length} sent: ${announced.length - ids.size} again, ${ids.size - versions.size} under another id`,
+    );
     assert.ok(twice.length <= allowed(versions.size), `these came twice: ${twice.join(', ')}`);
   },
 );
@@ -98,14 +100,14 @@ function uploadsOf(round: number, { directory, finished }: Busy): Promise<void>[
 
 /** Finished uploads whose last version has not been announced. */
 function missing({ receiver }: Cluster, busy: readonly Busy[]): string[] {
-  const told = new Set(receiver.requests.map((request) => versionOf(webhookOf(request))));
+  const announced = new Set(receiver.requests.map((request) => versionOf(webhookOf(request))));
   return busy
     .flatMap(({ directory, finished }) =>
       [...finished].map(([filename, { sizes }]) =>
         versionOf({ directory_id: directory.id, filename, size_bytes: sizes.at(-1) }),
       ),
     )
-    .filter((version) => !told.has(version));
+    .filter((version) => !announced.has(version));
 }
 
 /**

@@ -21,7 +21,7 @@ import { cluster, clustered, type ClusterNode } from './cluster.ts';
 
 const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(2, 30));
 
-/** Of a move's beginning, in ms, in which something is killed. */
+/** The first ms of a move, in which something is killed. */
 const LATEST_KILL = 6000;
 
 /** Deliveries in flight at a kill come twice: at most this many in a round. */
@@ -80,15 +80,15 @@ test('kill -9 of anything during a move: it is on one node, and nothing is lost'
     const bytes = readFileSync(join(home.config.jailDir, directory.sftp_username, 'files', name));
     assert.ok(bytes.equals(Buffer.alloc(SIZE, name)), `${name} is not what was uploaded`);
   }
-  const told = () => place.receiver.requests.map((request) => webhookOf(request)).filter(isWhole);
+  const announced = () => place.receiver.requests.map((request) => webhookOf(request)).filter(isWhole);
   const missing = (): string[] => {
-    const names = new Set(told().map(({ filename }) => filename));
+    const names = new Set(announced().map(({ filename }) => filename));
     return complete.filter((name) => !names.has(name));
   };
   await until('every upload is announced', () => missing().length === 0).catch(() => undefined);
   await wait(AFTERWARDS);
   assert.deepEqual(missing(), [], 'these are lost');
-  const names = told().map(({ filename }) => filename);
+  const names = announced().map(({ filename }) => filename);
   const twice = names.filter((name, index) => names.indexOf(name) !== index);
   t.diagnostic(`${complete.length} uploads, of which ${twice.length} were announced twice`);
   assert.ok(twice.length <= TWICE * ROUNDS, `these came twice: ${twice.join(', ')}`);

@@ -48,7 +48,7 @@ export interface Machine {
 }
 
 export interface Network extends AsyncDisposable {
-  /** Of this process. */
+  /** The address of this process. */
   readonly address: string;
   /** All addresses of it, as a CIDR. */
   readonly range: string;

@@ -95,17 +95,17 @@ test('a run that is asked for resolves when it is over, well or not, and after t
 
 test('the end of a loop tells what runs, and waits for it; what that throws is no failure', async () => {
   using at = place();
-  const told = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<void>();
   const rest = Promise.withResolvers<void>();
   const loop = at.background.start('long', { every: 1000, atOnce: true }, async (signal) => {
-    signal.addEventListener('abort', () => told.resolve());
+    signal.addEventListener('abort', () => aborted.resolve());
     await rest.promise;
     throw signal.reason;
   });
   await at.pass(0);
   let isClosed = false;
   const closing = loop.close().then(() => (isClosed = true));
-  await told.promise;
+  await aborted.promise;
   assert.equal(isClosed, false);
   rest.resolve();
   await closing;

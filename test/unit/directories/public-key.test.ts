@@ -108,7 +108,7 @@ test('an RSA key that sshd refuses for its size, or with which anybody could log
   for (const exponent of [[3], [1, 0, 1]]) assert.equal(rsa(exponent, 256), undefined);
 });
 
-test('what sshd would refuse is refused', () => {
+test('keys that sshd would refuse are refused', () => {
   using place = scratch();
   const ed = readFileSync(generate(place.dir, 'ed25519'), 'utf8').trim();
   const edBlob = blobOf(ed);

@@ -1,4 +1,4 @@
-/** What sshd's log tells of logins. The lines are those of OpenSSH 9.2 at LogLevel INFO, with the processes that wrote them. */
+/** Logins as sshd's log shows them. The lines are those of OpenSSH 9.2 at LogLevel INFO, with the processes that wrote them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { attemptsFrom, attemptsIn, attemptsOfUnknown, type LogLine } from '../../../src/reports/sshd-log.ts';
@@ -16,7 +16,7 @@ function from(pid: number, ...messages: readonly string[]): LogLine[] {
   return lines(...messages.flatMap((message) => message.split('\n').map((line) => [pid, line] as const)));
 }
 
-const told = (found: ReturnType<typeof attemptsIn>): string[] =>
+const texts = (found: ReturnType<typeof attemptsIn>): string[] =>
   found.attempts.map(({ kind, address, text }) => `${kind} ${address}: ${text}`);
 
 test('each way in and each refusal, in words', () => {
@@ -48,7 +48,7 @@ test('each way in and each refusal, in words', () => {
     ),
     USER,
   );
-  assert.deepEqual(told(found), [
+  assert.deepEqual(texts(found), [
     'login 127.0.0.1: by password',
     'refused 127.0.0.1: wrong password',
     `login 2001:db8::1: by key ${KEY} (ED25519)`,
@@ -76,7 +76,7 @@ test('why openssh/admit refused comes by syslog, among the lines of the sshd pro
   });
   const found = attemptsIn(written, USER);
   assert.deepEqual(
-    told(found),
+    texts(found),
     reasons.map((reason) => `refused 127.0.0.1: right password, but ${reason}`),
   );
   assert.equal(found.forged, 0);
@@ -85,7 +85,7 @@ test('why openssh/admit refused comes by syslog, among the lines of the sshd pro
     written.map((line) => ({ ...line, isSyslog: false })),
     USER,
   );
-  assert.deepEqual(told(forged), []);
+  assert.deepEqual(texts(forged), []);
   assert.equal(forged.forged, reasons.length);
 });
 
@@ -110,7 +110,7 @@ test('a user name that imitates the log is believed in nothing, however many lin
       ),
       USER,
     );
-    assert.deepEqual(told(found), [], name);
+    assert.deepEqual(texts(found), [], name);
     assert.equal(found.forged, 1, name);
   }
   const reason = from(
@@ -118,14 +118,14 @@ test('a user name that imitates the log is believed in nothing, however many lin
     `Invalid user x\nLogin of ${USER} from 6.6.6.6 refused: suspended\ny from 127.0.0.1 port 48658`,
     `Connection closed by invalid user x\nLogin of ${USER} from 6.6.6.6 refused: suspended\ny 127.0.0.1 port 48658 [preauth]`,
   );
-  assert.deepEqual(told(attemptsIn(reason, USER)), []);
+  assert.deepEqual(texts(attemptsIn(reason, USER)), []);
   // What a client that has logged in says as it leaves.
   const left = from(
     21,
     `Accepted password for other from 127.0.0.1 port 5000 ssh2`,
     `Received disconnect from 127.0.0.1 port 5000:11: bye\nFailed password for ${USER} from 6.6.6.6 port 1 ssh2`,
   );
-  assert.deepEqual(told(attemptsIn(left, USER)), []);
+  assert.deepEqual(texts(attemptsIn(left, USER)), []);
 });
 
 test('nor is a client believed that forges its own address, in a name, an offer or the words of a disconnect', () => {
@@ -161,7 +161,7 @@ test('nor is a client believed that forges its own address, in a name, an offer 
     for (const [way, messages] of Object.entries(ways)) {
       const found = attemptsIn(from(20, ...messages), USER);
       // A client that forges a wrong password could as well send one.
-      const believed = told(found).filter((text) => text !== 'refused 127.0.0.1: wrong password');
+      const believed = texts(found).filter((text) => text !== 'refused 127.0.0.1: wrong password');
       assert.deepEqual(believed, [], `${way}: ${words}`);
       if (words.endsWith('\n')) assert.equal(found.forged, 1, `${way}: ${words}`);
     }
@@ -172,10 +172,10 @@ test('nor is a client believed that forges its own address, in a name, an offer 
     { at: 300e6, pid: '7', message: 'Received disconnect from 127.0.0.1 port 5000:11: bye' },
     { at: 300e6, pid: '7', message: accepted },
   ];
-  assert.deepEqual(told(attemptsIn(late, USER)), []);
+  assert.deepEqual(texts(attemptsIn(late, USER)), []);
 });
 
-test('what sshd and PAM say of failed tries does not hide the login after them', () => {
+test('the lines of sshd and PAM about failed tries do not hide the login after them', () => {
   const found = attemptsIn(
     from(
       20,
@@ -188,10 +188,10 @@ test('what sshd and PAM say of failed tries does not hide the login after them',
     ),
     USER,
   );
-  assert.deepEqual(told(found), ['refused 127.0.0.1: wrong password', `login 127.0.0.1: by key ${KEY} (ED25519)`]);
+  assert.deepEqual(texts(found), ['refused 127.0.0.1: wrong password', `login 127.0.0.1: by key ${KEY} (ED25519)`]);
 });
 
-test('what came from an address, for whatever name, and by a name that nobody has', () => {
+test('attempts of an address, for any name, and by a name that nobody has', () => {
   const written = lines(
     [1, 'Server listening on 0.0.0.0 port 2222.'],
     [1, 'drop connection #0 from [192.0.2.1]:52110 on [127.0.0.1]:2222 penalty: failed authentication'],
@@ -208,20 +208,20 @@ test('what came from an address, for whatever name, and by a name that nobody ha
     [15, 'Invalid user acme from 192.0.2.1 port 7 from 192.0.2.66 port 34215'],
   );
   const found = attemptsFrom(written, '192.0.2.1');
-  assert.deepEqual(told(found), [
+  assert.deepEqual(texts(found), [
     'refused 192.0.2.1: connection closed at once: penalty: failed authentication',
     `login 192.0.2.1: ${USER}: by password`,
     'refused 192.0.2.1: there is no user "acme"',
     'refused 192.0.2.1: disconnected without logging in',
   ]);
-  assert.deepEqual(told(attemptsOfUnknown(written, 'acme')), ['refused 192.0.2.1: there is no user "acme"']);
-  assert.deepEqual(told(attemptsOfUnknown(written, USER)), []);
+  assert.deepEqual(texts(attemptsOfUnknown(written, 'acme')), ['refused 192.0.2.1: there is no user "acme"']);
+  assert.deepEqual(texts(attemptsOfUnknown(written, USER)), []);
 });
 
 test('a process number that is used again is another connection', () => {
   const first = { at: 0, pid: '7', message: `Failed password for ${USER} from 127.0.0.1 port 1000 ssh2` };
   const second = { at: 3600e6, pid: '7', message: `Accepted password for ${USER} from 127.0.0.2 port 2000 ssh2` };
-  assert.deepEqual(told(attemptsIn([first, second], USER)), [
+  assert.deepEqual(texts(attemptsIn([first, second], USER)), [
     'refused 127.0.0.1: wrong password',
     'login 127.0.0.2: by password',
   ]);

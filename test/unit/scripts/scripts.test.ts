@@ -162,7 +162,7 @@ test('scripts/start prints a link for the demo until its password is set, unless
   assert.equal(said(first, { BERTH_DASHBOARD: 'off' }), '');
 });
 
-test('who holds a port is named without the blanks that a process title leaves', async () => {
+test('the process that holds a port is named without the blanks that its title leaves', async () => {
   using place = scratch();
   const title = `process.title = 'berth serve'; require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })`;
   const holder = spawn(process.execPath, ['--title=' + 'x'.repeat(70), '-e', title], {

@@ -95,7 +95,7 @@ test('a jail folder whose parent others may write to is refused, and the parent 
   );
 });
 
-test('what sshd refuses is said in one line', async () => {
+test('a configuration that sshd refuses is reported in one line', async () => {
   using place = scratch({ BERTH_SFTP_PORT: '0' });
   await assert.rejects(
     prepareSshd(place.config, createLog('silent')),

@@ -1,4 +1,4 @@
-/** What retention does with rows while the log and the disk tell of something else. Real sessions: test/sshd/retention. */
+/** Retention leaves rows right while the log and the disk say something else. Real sessions: test/sshd/retention. */
 import assert from 'node:assert/strict';
 import { closeSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,12 +36,12 @@ test('a folder has been renamed and the log is yet to be heard: the rows below i
   await using at = await recordingPlace();
   mkdirSync(join(at.files, 'd'));
   at.write('d/a', 'xxxxx');
-  at.told(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
+  at.logged(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
   await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
   renameSync(join(at.files, 'd'), join(at.files, 'e'));
   await expire(at);
   await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
-  at.told(1, 'rename old "d" new "e"');
+  at.logged(1, 'rename old "d" new "e"');
   await at.comesTo(['d/a 5'], ['e/a 5 uploaded']);
   await at.stays(['d/a 5'], ['e/a 5 uploaded']);
   const events = await at.db.selectFrom('transfers').select('event').execute();
@@ -54,7 +54,7 @@ test('a folder has been renamed and the log is yet to be heard: the rows below i
 test('the file of an expired row has gone unseen: the row goes, a while later', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.comesTo(['a 5'], ['a 5 uploaded']);
   renameSync(join(at.files, 'a'), join(at.files, '..', 'a'));
   await expire(at);
@@ -65,7 +65,7 @@ test('a file that a client opens while others are removed stays', async () => {
   await using at = await recordingPlace();
   for (let i = 0; i < 130; i++) {
     at.write(`f${i}`, 'xxxxx');
-    at.told(1, `open "f${i}" ${WRITE}`, `close "f${i}" bytes read 0 written 5`);
+    at.logged(1, `open "f${i}" ${WRITE}`, `close "f${i}" bytes read 0 written 5`);
   }
   await at.parting.drained();
   let opened: number | undefined;

@@ -39,7 +39,7 @@ const temporary = (path: string): boolean => path.endsWith('.part');
 test('a session ends while its last file is being recorded: that is announced, too', async () => {
   await using at = await recordingPlace({ isTemporary: temporary });
   at.write('a.part', 'data');
-  at.told(7, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 4');
+  at.logged(7, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 4');
   at.gone(7);
   await at.settles(['a.part 4'], ['a.part 4 uploaded']);
 });
@@ -48,7 +48,7 @@ test('more than a page that one session left are announced in the order of their
   await using at = await recordingPlace({ isTemporary: temporary });
   const names = Array.from({ length: 1100 }, (_, index) => `${String((index * 7919) % 1100).padStart(4, '0')}.part`);
   for (const name of names) at.write(name, 'data');
-  at.told(7, ...names.flatMap((name) => [`open "${name}" ${WRITE}`, `close "${name}" bytes read 0 written 4`]));
+  at.logged(7, ...names.flatMap((name) => [`open "${name}" ${WRITE}`, `close "${name}" bytes read 0 written 4`]));
   await at.parting.drained();
   assert.deepEqual(new Set((await at.rows()).map((row) => row.split(' ')[2])), new Set(['waiting']));
   const recorded = await at.db.selectFrom('files').select('path').orderBy('uploaded_at').orderBy('id').execute();

@@ -3,7 +3,6 @@
  * late, wrong or used, recovery codes, the account asking for it, turning it off, and an admin's reset.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createAccount } from '../../../src/accounts/accounts.ts';
@@ -17,6 +16,7 @@ import { setPassword } from '../../../src/users/set-password.ts';
 import { enter } from '../../../src/users/sign-in.ts';
 import { createTries } from '../../../src/users/tries.ts';
 import { createUser } from '../../../src/users/users.ts';
+import { copyEmptyDatabase } from '../../support/empty-database.ts';
 import { scratch } from '../../support/scratch.ts';
 import { setClock } from '../../support/set-clock.ts';
 import { codeAt, operator, PASSWORD } from '../../support/users.ts';
@@ -197,7 +197,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
 
 test('only those get in who should, whatever happened before', async () => {
   using files = scratch();
-  mkdirSync(files.config.stateDir, { recursive: true });
+  copyEmptyDatabase(files.config);
   const database = await openDatabase(files.config.database);
   const lives = fc.array(step, { minLength: 5, maxLength: 40, size: 'max' });
   await fc.assert(

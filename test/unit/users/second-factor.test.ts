@@ -1,6 +1,5 @@
 /** Codes of the second factor by a clock that stands still: RFC 6238, each once, clocks apart, waits after wrong ones. */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../../src/accounts/accounts.ts';
 import { openDatabase } from '../../../src/db/open.ts';
@@ -10,6 +9,7 @@ import { keyUri, newSecret, setUpSecondFactor, signInWithCode } from '../../../s
 import { openUserSession, sessionOf } from '../../../src/users/sessions.ts';
 import { createTries } from '../../../src/users/tries.ts';
 import { createUser } from '../../../src/users/users.ts';
+import { copyEmptyDatabase } from '../../support/empty-database.ts';
 import { scratch } from '../../support/scratch.ts';
 import { setClock } from '../../support/set-clock.ts';
 import { codeAt, operator } from '../../support/users.ts';
@@ -19,7 +19,7 @@ const VISIT = { address: '192.0.2.1', agent: 'test' };
 
 async function world() {
   const files = scratch();
-  mkdirSync(files.config.stateDir, { recursive: true });
+  copyEmptyDatabase(files.config);
   const database = await openDatabase(files.config.database);
   const clock = setClock();
   const { id: accountId } = await createAccount({ database, clock }, { name: 'Test', plan: 'pro' });
@@ -142,7 +142,7 @@ test('a clock that was ahead and is set back keeps nobody out, and takes no code
   assert.ok(!(await w.enters(code)));
 });
 
-test('of two who send one code at once, one gets in', async () => {
+test('when two send one code at once, one gets in', async () => {
   await using w = await world();
   const secret = newSecret();
   const [recovery = ''] = await w.setUp(secret);
@@ -153,7 +153,7 @@ test('of two who send one code at once, one gets in', async () => {
   }
 });
 
-test('what is no code is refused, whatever it is made of', async () => {
+test('a text that is no code is refused', async () => {
   await using w = await world();
   await w.has(newSecret());
   const texts = [

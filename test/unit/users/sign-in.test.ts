@@ -1,6 +1,5 @@
 /** Passwords and the attempts to guess them: equal work for everybody, limits that lock nobody out, bounds on a flood. */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
@@ -13,7 +12,7 @@ import { createPasswords } from '../../../src/users/passwords.ts';
 import { sessionOf } from '../../../src/users/sessions.ts';
 import { setPasswordByLink } from '../../../src/users/set-password.ts';
 import { createUser, setDisabled } from '../../../src/users/users.ts';
-import { scratch, type Scratch } from '../../support/scratch.ts';
+import { scratch } from '../../support/scratch.ts';
 import { operator, PASSWORD } from '../../support/users.ts';
 import { type UsersPlace, usersPlace } from '../../support/users-place.ts';
 
@@ -21,11 +20,6 @@ const HOME = '192.0.2.1';
 const CHEAP = { ln: 4, r: 8, p: 1 };
 const at = (address: string) => ({ address, agent: 'test' });
 const isLimited = (error: unknown) => error instanceof BerthError && error.code === 'rate_limited';
-
-function placeIn(files: Scratch, options?: Parameters<typeof usersPlace>[1]): Promise<UsersPlace> {
-  mkdirSync(files.config.stateDir, { recursive: true });
-  return usersPlace(files, options);
-}
 
 async function userOf(place: UsersPlace, email: string): Promise<string> {
   const { id, token } = await createUser(place, { email, role: 'member' }, operator(await place.account()));
@@ -63,7 +57,7 @@ const from = (address: string, isKnown = false): Origin => ({
 test('each attempt costs one scrypt, for known and unknown users, and none takes notably longer', async () => {
   using files = scratch();
   const hashing = counting(createPasswordHashing({ ln: 13, r: 8, p: 1 }));
-  await using place = await placeIn(files, { hashing });
+  await using place = await usersPlace(files, { hashing });
   await userOf(place, 'right@example.com');
   const disabled = await userOf(place, 'disabled@example.com');
   const { account_id } = await place.database.db
@@ -100,7 +94,7 @@ test('each attempt costs one scrypt, for known and unknown users, and none takes
 test('an email of several accounts: those are offered whose password it is, and no more scrypt is spent', async () => {
   using files = scratch();
   const hashing = counting(createPasswordHashing(CHEAP));
-  await using place = await placeIn(files, { hashing });
+  await using place = await usersPlace(files, { hashing });
   const email = 'ann@example.com';
   const joined = async (password: string): Promise<string> => {
     const { id, token } = await createUser(place, { email, role: 'member' }, operator(await place.account()));
@@ -151,7 +145,7 @@ function limited(now: () => number) {
 test('guesses from everywhere keep no user out: not at home, not from a new network', async () => {
   using files = scratch();
   let now = 0;
-  await using place = await placeIn(files, { limits: limited(() => now) });
+  await using place = await usersPlace(files, { limits: limited(() => now) });
   await userOf(place, 'ann@example.com');
   const guess = (email: string, address: string) =>
     place.signIn({ email, password: 'wrong horse battery' }, at(address));
@@ -169,7 +163,7 @@ test('guesses from everywhere keep no user out: not at home, not from a new netw
 
 test('one network has its share of guesses, however many users it tries, and so has all of an IPv6 /64', async () => {
   using files = scratch();
-  await using place = await placeIn(files, { limits: limited(() => 0) });
+  await using place = await usersPlace(files, { limits: limited(() => 0) });
   for (const address of [() => '198.51.100.7', (i: number) => `2001:db8::${i.toString(16)}`]) {
     let answered = 0;
     for (let i = 1; i <= 40; i += 1) {

@@ -118,7 +118,7 @@ class World {
   }
 }
 
-test('whatever is due begins in its turn, and a working receiver waits for no other', () => {
+test('due webhooks begin in their turn, and a working receiver waits for no other', () => {
   const story = fc.property(crowd, fc.array(upload, { maxLength: 150, size: 'max' }), (kinds, uploads) => {
     const world = new World(kinds);
     let at = 0;

@@ -1,4 +1,4 @@
-/** Whose turn it is, and who may have how many attempts under way. */
+/** Turns of destinations, and how many attempts each may have under way. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Destinations } from '../../../src/webhooks/destinations.ts';
@@ -100,7 +100,7 @@ test('suspects begin at a bounded pace, in groups, each in its turn', () => {
   assert.deepEqual(groups.flat(), [...names, ...names]);
 });
 
-test('what is remembered of destinations is bounded', () => {
+test('the memory of destinations is bounded', () => {
   const destinations = new Destinations(() => 0);
   for (let i = 0; i <= 10_000; i += 1) attempt(destinations, `d-${i}`, true);
   assert.equal(room(destinations, 'd-0'), 2);

@@ -1,6 +1,6 @@
 /**
  * How long webhooks for a healthy receiver take beside a crowd of dead ones, and alone. Two processes take short turns;
- * whoever's turn it is not stands still, so that both meet the same machine and neither disturbs the other.
+ * the one whose turn it is not stands still, so that both meet the same machine and neither disturbs the other.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

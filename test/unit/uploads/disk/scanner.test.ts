@@ -18,7 +18,7 @@ import { type Scratch, scratch } from '../../../support/scratch.ts';
 
 const FILES = 250;
 
-test('who asks again for the first scan of everything waits for the same, also when it is over', async () => {
+test('a second request for the first scan of everything waits for that scan, also when it is over', async () => {
   using place = scratch();
   mkdirSync(place.config.stateDir, { recursive: true });
   const database = await openDatabase(place.config.database);

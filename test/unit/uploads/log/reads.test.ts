@@ -12,20 +12,20 @@ function read(path: string, seconds: number, bytes = 5): SessionNote {
   return { event: 'downloaded', directoryId: 'd', at, by: { pid: 1, address: '' }, path, bytes, openedAt: at - 1 };
 }
 
-const told = (notes: readonly SessionNote[]) =>
+const noted = (notes: readonly SessionNote[]) =>
   notes.map(({ path, bytes, at, openedAt = 0 }) => [path, bytes, (at - openedAt - 1) / SECOND]);
 
 test('each path is a row at once, and what is read again within a minute one more, with the sum of the bytes', () => {
   const reads = new Reads();
-  assert.deepEqual(told(reads.add(read('a', 0))), [['a', 5, 0]]);
-  assert.deepEqual(told(reads.add(read('b', 1))), [['b', 5, 0]]);
+  assert.deepEqual(noted(reads.add(read('a', 0))), [['a', 5, 0]]);
+  assert.deepEqual(noted(reads.add(read('b', 1))), [['b', 5, 0]]);
   for (let second = 10; second < 60; second += 1) assert.deepEqual(reads.add(read('a', second)), []);
-  assert.deepEqual(told(reads.add(read('a', 60))), [
+  assert.deepEqual(noted(reads.add(read('a', 60))), [
     ['a', 250, 49],
     ['a', 5, 0],
   ]);
   assert.deepEqual(reads.add(read('a', 61)), []);
-  assert.deepEqual(told(reads.end()), [['a', 5, 0]]);
+  assert.deepEqual(noted(reads.end()), [['a', 5, 0]]);
   assert.deepEqual(reads.end(), []);
 });
 

@@ -19,10 +19,10 @@ test('an upload whose sync has failed is partial, until it is sent again', async
   const syncer = new FailsOnce({ isOn: true });
   await using place = await recordingPlace({ syncer });
   place.write('a', 'first');
-  place.told(1, `open "/files/a" ${WRITE}`, 'close "/files/a" bytes read 0 written 5');
+  place.logged(1, `open "/files/a" ${WRITE}`, 'close "/files/a" bytes read 0 written 5');
   await place.comesTo([], ['a 5 partial']);
   place.write('a', 'second');
-  place.told(1, `open "/files/a" ${WRITE}`, 'close "/files/a" bytes read 0 written 6');
+  place.logged(1, `open "/files/a" ${WRITE}`, 'close "/files/a" bytes read 0 written 6');
   await place.comesTo(['a 6'], ['a 6 uploaded']);
 });
 

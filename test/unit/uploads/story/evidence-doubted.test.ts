@@ -27,8 +27,8 @@ for (const commits of [1, 3]) {
     await using place = await recordingPlace(answers);
     place.write('a', 'first');
     place.write('b', 'other');
-    place.told(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 5');
-    place.told(1, `open "/files/b" ${OPEN}`, 'close "/files/b" bytes read 0 written 5');
+    place.logged(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 5');
+    place.logged(1, `open "/files/b" ${OPEN}`, 'close "/files/b" bytes read 0 written 5');
     await place.comesTo(['a 5', 'b 5'], ['a 5 uploaded', 'b 5 uploaded']);
     assert.equal(answers.left(), 0);
   });
@@ -37,19 +37,19 @@ for (const commits of [1, 3]) {
 test('one that is overwritten while it is in doubt was uploaded twice', async () => {
   await using place = await recordingPlace(unheard(1));
   place.write('a', 'first');
-  place.told(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 5');
+  place.logged(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 5');
   await place.comes(['a 5'], ['a 5 uploaded']);
   place.write('a', 'another');
-  place.told(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 7');
+  place.logged(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 7');
   await place.comesTo(['a 5', 'a 7'], ['a 7 uploaded']);
 });
 
 test('one that is removed while it is in doubt is announced once', async () => {
   await using place = await recordingPlace(unheard(1));
   place.write('a', 'first');
-  place.told(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 5');
+  place.logged(1, `open "/files/a" ${OPEN}`, 'close "/files/a" bytes read 0 written 5');
   await place.comes(['a 5'], ['a 5 uploaded']);
   rmSync(join(place.files, 'a'));
-  place.told(1, 'remove name "/files/a"');
+  place.logged(1, 'remove name "/files/a"');
   await place.comesTo(['a 5'], []);
 });

@@ -7,11 +7,11 @@ import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 test('a folder takes the name of a cut upload that is removed, and another one at once: no row stays', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
   await at.comesTo([], ['a 5 partial']);
   rmSync(join(at.files, 'a'));
   mkdirSync(join(at.files, 'b'));
-  at.told(2, 'remove name "a"', 'mkdir name "a" mode 0777', 'rename old "a" new "b"');
+  at.logged(2, 'remove name "a"', 'mkdir name "a" mode 0777', 'rename old "a" new "b"');
   await at.comesTo([], []);
 });
 
@@ -19,9 +19,9 @@ test('a folder is renamed many times before a look: the rows below it follow', a
   await using at = await recordingPlace();
   mkdirSync(join(at.files, 'd0'));
   at.write('d0/a', 'xxxxx');
-  at.told(1, `open "d0/a" ${WRITE}`, 'close "d0/a" bytes read 0 written 5');
+  at.logged(1, `open "d0/a" ${WRITE}`, 'close "d0/a" bytes read 0 written 5');
   await at.comesTo(['d0/a 5'], ['d0/a 5 uploaded']);
-  for (let i = 0; i < 20; i++) at.told(1, `rename old "d${i}" new "d${i + 1}"`);
+  for (let i = 0; i < 20; i++) at.logged(1, `rename old "d${i}" new "d${i + 1}"`);
   renameSync(join(at.files, 'd0'), join(at.files, 'd20'));
   await at.comesTo(['d0/a 5'], ['d20/a 5 uploaded']);
 });

@@ -12,7 +12,7 @@ test('a file that is pointed at during the commit of a look, which it was change
     },
   });
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   news = () => {
     at.write('a', 'x'.repeat(9));
     at.touch('a');
@@ -24,7 +24,7 @@ test('a file that is pointed at during the commit of a look, which it was change
 test('berth stops while the file of an upload is being synced: it is recorded before that', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.parting.close();
   assert.deepEqual([await at.announced(), await at.rows()], [['a 5'], ['a 5 uploaded']]);
 });

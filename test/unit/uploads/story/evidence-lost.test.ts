@@ -10,7 +10,7 @@ import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 test('the line of a close was lost: nobody holds the file by the kernel’s word, so it is found', async () => {
   await using at = await recordingPlace({ isHeld: () => false });
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`);
+  at.logged(1, `open "a" ${WRITE}`);
   at.touch('a');
   await at.settles(['a 5'], ['a 5 uploaded']);
 });
@@ -18,7 +18,7 @@ test('the line of a close was lost: nobody holds the file by the kernel’s word
 test('the line of a close was lost, and a process holds the file open: it is left alone', async () => {
   await using at = await recordingPlace({ isHeld: () => true });
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`);
+  at.logged(1, `open "a" ${WRITE}`);
   at.touch('a');
   await at.stays([], []);
 });
@@ -42,7 +42,7 @@ test('a folder takes the name of one that was renamed: no row is lost', async ()
     ['e/a', 7],
   ] as const) {
     at.write(path, 'x'.repeat(size));
-    at.told(1, `open "${path}" ${WRITE}`, `close "${path}" bytes read 0 written ${size}`);
+    at.logged(1, `open "${path}" ${WRITE}`, `close "${path}" bytes read 0 written ${size}`);
   }
   await at.comesTo(['d/a 5', 'e/a 7'], ['d/a 5 uploaded', 'e/a 7 uploaded']);
   at.touch('e');
@@ -51,7 +51,7 @@ test('a folder takes the name of one that was renamed: no row is lost', async ()
     ['e', 'd'],
   ] as const) {
     renameSync(join(at.files, from), join(at.files, to));
-    at.told(1, `rename old "${from}" new "${to}"`);
+    at.logged(1, `rename old "${from}" new "${to}"`);
   }
   at.touch('d/g/a');
   await at.settles(['d/a 5', 'e/a 7'], ['d/a 7 uploaded', 'd/g/a 5 uploaded']);
@@ -61,10 +61,10 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   await using at = await recordingPlace();
   mkdirSync(join(at.files, 'd', 'g'), { recursive: true });
   at.write('d/a', 'xxxxx');
-  at.told(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
+  at.logged(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
   await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
   truncateSync(join(at.files, 'd', 'a'), 7);
-  at.told(1, 'set "d/a" size 7', 'rename old "d/g" new "d"', 'sent status Failure');
+  at.logged(1, 'set "d/a" size 7', 'rename old "d/g" new "d"', 'sent status Failure');
   await at.settles(['d/a 5'], ['d/a 7 uploaded']);
   at.gone(1);
   await at.parting.drained();
@@ -78,10 +78,10 @@ test('a folder is not renamed onto the one above it: what is known of the files 
 test('a size was set, and nobody looks before that has been forgotten: it is no upload of its own', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.comesTo(['a 5'], ['a 5 uploaded']);
   truncateSync(join(at.files, 'a'), 7);
-  at.told(1, 'set "a" size 7');
+  at.logged(1, 'set "a" size 7');
   await setImmediate();
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3200); // the machine is that slow
   await at.settles(['a 5'], ['a 7 uploaded']);
@@ -90,20 +90,20 @@ test('a size was set, and nobody looks before that has been forgotten: it is no 
 test('a size was set, and the log is heard after that has been forgotten: the row has it all the same', async () => {
   await using at = await recordingPlace({ lag: 3500 });
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.comesTo(['a 5'], ['a 5 uploaded']);
   truncateSync(join(at.files, 'a'), 7);
   renameSync(join(at.files, 'a'), join(at.files, 'b'));
-  at.told(1, 'set "a" size 7', 'rename old "a" new "b"');
+  at.logged(1, 'set "a" size 7', 'rename old "a" new "b"');
   await at.comesTo(['a 5'], ['b 7 uploaded']);
 });
 
 test('sweeps that find the same file without its session again and again do not put it off', async () => {
   await using at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
   at.write('a.part', 'xxxxx');
-  at.told(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
+  at.logged(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
   await at.comesTo([], ['a.part 5 waiting']);
-  at.told(1, 'remove name "a.part"'); // its refusal is not heard
+  at.logged(1, 'remove name "a.part"'); // its refusal is not heard
   at.gone(1);
   const sweep = () => at.touch('a.part');
   const sweeps = setInterval(sweep, 10);
@@ -116,45 +116,45 @@ test('sweeps that find the same file without its session again and again do not 
 
 test('the log is so late that the disk shows the next upload already, under its final name: that one is recorded', async () => {
   await using at = await recordingPlace();
-  at.told(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 3');
+  at.logged(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 3');
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50); // before anybody looks
   at.write('a', 'x'.repeat(20));
   await at.comesTo([], ['a 20 partial']);
   renameSync(join(at.files, 'a'), join(at.files, 'b'));
   at.touch('b');
   await at.parting.drained();
-  at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 20', 'rename old "a" new "b"');
+  at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 20', 'rename old "a" new "b"');
   await at.settles(['a 20'], ['b 20 uploaded']);
 });
 
 test('closed by a handle whose open was not heard, and overwritten before a look: its size is that of what it wrote', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
+  at.logged(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
   at.write('a', 'x'.repeat(20));
-  at.told(1, 'close "a" bytes read 0 written 20');
+  at.logged(1, 'close "a" bytes read 0 written 20');
   await at.comesTo(['a 5', 'a 20'], ['a 20 uploaded']);
 });
 
 test('closed by a handle whose open was not heard, while the next one writes: its size is that of what it wrote', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
+  at.logged(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
   at.write('a', 'x'.repeat(12)); // so far
   await at.comesTo(['a 5'], ['a 5 uploaded']);
   at.write('a', 'x'.repeat(20));
-  at.told(1, 'close "a" bytes read 0 written 20');
+  at.logged(1, 'close "a" bytes read 0 written 20');
   await at.settles(['a 5', 'a 20'], ['a 20 uploaded']);
 });
 
-for (const [told, first] of [
+for (const [firstOpen, first] of [
   ['heard', [`open "a" ${WRITE}`]],
   ['not heard', []],
 ] as const) {
-  test(`overwritten at once, and the second close was lost: it is found, and not taken for the first, whose open was ${told}`, async () => {
+  test(`overwritten at once, and the second close was lost: it is found, and not taken for the first, whose open was ${firstOpen}`, async () => {
     await using at = await recordingPlace();
     at.write('a', 'xxxxx');
-    at.told(1, ...first, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
+    at.logged(1, ...first, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
     at.write('a', 'x'.repeat(20));
     await at.comesTo(['a 5'], ['a 5 uploaded']);
     at.touch('a');
@@ -165,18 +165,18 @@ for (const [told, first] of [
 test('an upload that a handle goes on with whose open was not heard: its size is that of the file', async () => {
   await using at = await recordingPlace();
   at.write('a', 'x'.repeat(12));
-  at.told(1, 'close "a" bytes read 0 written 5');
+  at.logged(1, 'close "a" bytes read 0 written 5');
   await at.settles(['a 12'], ['a 12 uploaded']);
 });
 
-test('the kernel tells of a handle, and then the log of its open, which was late: it is one, and ends with its close', async () => {
+test('the kernel shows a handle, and then the log its open, which was late: it is one, and ends with its close', async () => {
   await using at = await recordingPlace({ isHeld: () => true });
   at.write('a', 'xxxxx');
   const inode = statSync(join(at.files, 'a')).ino;
   at.parting.recorder
     .storyOf(at.jail)
     .begin({ by: { pid: 1, address: '' }, openedAt: undefined, born: undefined }, [{ path: 'a', inode }]);
-  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.settles(['a 5'], ['a 5 uploaded']);
 });
 
@@ -185,19 +185,19 @@ test('a folder is renamed while a file in it whose size was set is overwritten: 
   await using at = await recordingPlace({ isHeld: () => isHeld });
   mkdirSync(join(at.files, 'd'));
   at.write('d/a', 'xxxxx');
-  at.told(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
+  at.logged(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
   await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
   truncateSync(join(at.files, 'd/a'), 7);
   // The kernel does the second before the first.
-  at.told(1, 'set "d/a" size 7');
-  at.told(2, 'rename old "d" new "e"');
+  at.logged(1, 'set "d/a" size 7');
+  at.logged(2, 'rename old "d" new "e"');
   renameSync(join(at.files, 'd'), join(at.files, 'e'));
-  at.told(1, `open "d/a" ${WRITE}`);
+  at.logged(1, `open "d/a" ${WRITE}`);
   isHeld = true;
   at.write('e/a', 'x'.repeat(12));
   at.touch('e/a');
   await wait(1000);
   isHeld = false;
-  at.told(1, 'forced close "d/a" bytes read 0 written 12');
+  at.logged(1, 'forced close "d/a" bytes read 0 written 12');
   await at.settles(['d/a 5'], ['e/a 12 partial']);
 });

@@ -22,7 +22,7 @@ async function put(at: Awaited<ReturnType<typeof recordingPlace>>, path: string,
 for (const isRecorded of [false, true]) {
   test(`an upload is announced, and not the file that the API has put in its place, ${isRecorded ? 'which is' : 'neither of which is'} recorded`, async () => {
     await using at = await recordingPlace();
-    at.told(1);
+    at.logged(1);
     at.write('a', 'xxxxx');
     const said = systemClock().now();
     await put(at, 'a', 'xxxxxxx');

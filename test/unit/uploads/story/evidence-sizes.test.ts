@@ -8,25 +8,25 @@ import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 async function appended() {
   const at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.comesTo(['a 5'], ['a 5 uploaded']);
-  at.told(1, 'open "a" flags WRITE,APPEND mode 0644');
+  at.logged(1, 'open "a" flags WRITE,APPEND mode 0644');
   at.write('a', 'x'.repeat(12));
   return at;
 }
 
 test('appended to and closed, and overwritten before a look: the size of each is its own', async () => {
   await using at = await appended();
-  at.told(1, 'close "a" bytes read 0 written 7', `open "a" ${WRITE}`);
+  at.logged(1, 'close "a" bytes read 0 written 7', `open "a" ${WRITE}`);
   at.write('a', 'x'.repeat(20));
-  at.told(1, 'close "a" bytes read 0 written 20');
+  at.logged(1, 'close "a" bytes read 0 written 20');
   await at.comesTo(['a 5', 'a 12', 'a 20'], ['a 20 uploaded']);
 });
 
 test('appended to, closed and removed before a look: announced with the size that it had', async () => {
   await using at = await appended();
-  at.told(1, 'close "a" bytes read 0 written 7');
+  at.logged(1, 'close "a" bytes read 0 written 7');
   rmSync(join(at.files, 'a'));
-  at.told(1, 'remove name "a"');
+  at.logged(1, 'remove name "a"');
   await at.comesTo(['a 5', 'a 12'], []);
 });

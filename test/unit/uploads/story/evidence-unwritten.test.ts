@@ -5,29 +5,29 @@ import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 const APPEND = 'flags WRITE,APPEND,CREATE mode 0644';
 
 for (const isRecorded of [true, false]) {
-  test(`of an upload that is ${isRecorded ? 'recorded' : 'yet to be looked at'}: it is not announced again`, async () => {
+  test(`a handle that wrote nothing opens an upload that is ${isRecorded ? 'recorded' : 'yet to be looked at'}: it is not announced again`, async () => {
     await using at = await recordingPlace();
     at.write('a', 'xxxxx');
-    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
     if (isRecorded) await at.comesTo(['a 5'], ['a 5 uploaded']);
-    at.told(1, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
+    at.logged(1, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
     await at.comesTo(['a 5'], ['a 5 uploaded']);
   });
 }
 
-test('of a file that it has made: an empty upload', async () => {
+test('a handle that wrote nothing made the file: an empty upload', async () => {
   await using at = await recordingPlace();
   at.write('a', '');
-  at.told(1, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
+  at.logged(1, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
   await at.comesTo(['a 0'], ['a 0 uploaded']);
 });
 
-test('of an upload that was cut off when all had been written: it is complete', async () => {
+test('a handle that wrote nothing closes an upload that was cut off when all had been written: it is complete', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
-  at.told(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
+  at.logged(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
   await at.comesTo([], ['a 5 partial']);
-  at.told(2, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
+  at.logged(2, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
   await at.comesTo(['a 5'], ['a 5 uploaded']);
 });
 
@@ -35,11 +35,11 @@ for (const isLast of [true, false]) {
   test(`beside one that writes the file and is closed ${isLast ? 'after' : 'before'} it: one upload`, async () => {
     await using at = await recordingPlace();
     at.write('a', 'xxxxx');
-    at.told(1, `open "a" ${WRITE}`);
-    at.told(2, `open "a" ${APPEND}`);
-    if (isLast) at.told(2, 'close "a" bytes read 0 written 0');
-    at.told(1, 'close "a" bytes read 0 written 5');
-    if (!isLast) at.told(2, 'close "a" bytes read 0 written 0');
+    at.logged(1, `open "a" ${WRITE}`);
+    at.logged(2, `open "a" ${APPEND}`);
+    if (isLast) at.logged(2, 'close "a" bytes read 0 written 0');
+    at.logged(1, 'close "a" bytes read 0 written 5');
+    if (!isLast) at.logged(2, 'close "a" bytes read 0 written 0');
     await at.comesTo(['a 5'], ['a 5 uploaded']);
   });
 }

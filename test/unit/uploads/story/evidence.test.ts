@@ -30,7 +30,7 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "/files/a" ${WRITE}`, 'close "/files/a" bytes read 0 written 5');
+    at.logged(1, `open "/files/a" ${WRITE}`, 'close "/files/a" bytes read 0 written 5');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -41,7 +41,7 @@ story(
   {},
   (at) => {
     write(at, 'a', '');
-    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 0');
+    at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 0');
   },
   ['a 0'],
   ['a 0 uploaded'],
@@ -52,7 +52,7 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, 'open "a" flags READ mode 0666', 'close "a" bytes read 5 written 0');
+    at.logged(1, 'open "a" flags READ mode 0666', 'close "a" bytes read 5 written 0');
   },
   [],
   [],
@@ -63,7 +63,7 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
+    at.logged(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
   },
   [],
   ['a 5 partial'],
@@ -75,8 +75,8 @@ for (const isLast of [false, true]) {
     {},
     (at) => {
       write(at, 'a');
-      at.told(1, `open "a" ${WRITE}`, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
-      if (isLast) at.told(1, 'close "a" bytes read 0 written 5');
+      at.logged(1, `open "a" ${WRITE}`, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+      if (isLast) at.logged(1, 'close "a" bytes read 0 written 5');
     },
     isLast ? ['a 5'] : [],
     isLast ? ['a 5 uploaded'] : [],
@@ -87,9 +87,9 @@ for (const isLast of [false, true]) {
     {},
     (at) => {
       write(at, 'a');
-      at.told(1, `open "a" ${WRITE}`);
-      at.told(2, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 5');
-      if (isLast) at.told(1, 'forced close "a" bytes read 0 written 9');
+      at.logged(1, `open "a" ${WRITE}`);
+      at.logged(2, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 5');
+      if (isLast) at.logged(1, 'forced close "a" bytes read 0 written 9');
     },
     isLast ? ['a 5'] : [],
     isLast ? ['a 5 uploaded'] : [],
@@ -102,8 +102,8 @@ for (const isLast of [false, true]) {
     {},
     (at) => {
       write(at, 'a');
-      at.told(1, `open "a" ${WRITE}`);
-      at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+      at.logged(1, `open "a" ${WRITE}`);
+      at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
       if (isLast) at.gone(1);
     },
     isLast ? ['a 5'] : [],
@@ -116,8 +116,8 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    for (const pid of DEAD) at.told(pid, `open "a" ${WRITE}`);
-    for (const pid of DEAD) at.told(pid, 'close "a" bytes read 0 written 5');
+    for (const pid of DEAD) at.logged(pid, `open "a" ${WRITE}`);
+    for (const pid of DEAD) at.logged(pid, 'close "a" bytes read 0 written 5');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -129,7 +129,7 @@ story(
   (at) => {
     write(at, 'a');
     const closes = ['close "a" bytes read 0 written 5', 'close "a" bytes read 0 written 0'];
-    at.told(1, `open "a" ${WRITE}`, `open "a" ${APPEND}`, ...closes);
+    at.logged(1, `open "a" ${WRITE}`, `open "a" ${APPEND}`, ...closes);
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -141,8 +141,8 @@ story(
   (at) => {
     mkdirSync(join(at.files, 'e'));
     write(at, 'e/b');
-    at.told(1, `open "d/a" ${WRITE}`, 'rename old "d/a" new "d/b"', 'rename old "d" new "e"');
-    at.told(1, 'close "d/a" bytes read 0 written 5');
+    at.logged(1, `open "d/a" ${WRITE}`, 'rename old "d/a" new "d/b"', 'rename old "d" new "e"');
+    at.logged(1, 'close "d/a" bytes read 0 written 5');
   },
   ['e/b 5'],
   ['e/b 5 uploaded'],
@@ -154,7 +154,7 @@ story(
   (at) => {
     write(at, 'a');
     const refused = ['error: process_write: write "a": No space left on device', 'sent status Failure'];
-    at.told(1, `open "a" ${WRITE}`, ...refused, 'close "a" bytes read 0 written 2');
+    at.logged(1, `open "a" ${WRITE}`, ...refused, 'close "a" bytes read 0 written 2');
   },
   [],
   ['a 5 partial'],
@@ -165,7 +165,7 @@ story(
   {},
   (at) => {
     const refused = ['error: process_write: write "a": No space left on device', 'sent status Failure'];
-    at.told(1, `open "a" ${WRITE}`, ...refused, 'close "a" bytes read 0 written 0', 'remove name "a"');
+    at.logged(1, `open "a" ${WRITE}`, ...refused, 'close "a" bytes read 0 written 0', 'remove name "a"');
   },
   [],
   [],
@@ -176,8 +176,8 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`, 'sent status Failure', 'sent status Failure');
-    at.told(1, 'close "a" bytes read 0 written 5');
+    at.logged(1, `open "a" ${WRITE}`, 'sent status Failure', 'sent status Failure');
+    at.logged(1, 'close "a" bytes read 0 written 5');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -188,8 +188,8 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`, 'rename old "b" new "c"', 'sent status Failure');
-    at.told(1, 'close "a" bytes read 0 written 5');
+    at.logged(1, `open "a" ${WRITE}`, 'rename old "b" new "c"', 'sent status Failure');
+    at.logged(1, 'close "a" bytes read 0 written 5');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -200,8 +200,8 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`, 'rename old "a" new "b"', 'sent status Failure');
-    at.told(1, 'close "a" bytes read 0 written 5');
+    at.logged(1, `open "a" ${WRITE}`, 'rename old "a" new "b"', 'sent status Failure');
+    at.logged(1, 'close "a" bytes read 0 written 5');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -212,9 +212,9 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`);
+    at.logged(1, `open "a" ${WRITE}`);
     renameSync(join(at.files, 'a'), join(at.files, 'b'));
-    at.told(1, 'rename old "a" new "b"', 'sent status Failure', 'close "a" bytes read 0 written 5');
+    at.logged(1, 'rename old "a" new "b"', 'sent status Failure', 'close "a" bytes read 0 written 5');
   },
   ['b 5'],
   ['b 5 uploaded'],
@@ -224,9 +224,9 @@ story(
   'an open that failed does not count as a handle',
   { isHeld: () => false },
   (at) => {
-    at.told(1, `open "a" ${WRITE}`, 'sent status Permission denied');
+    at.logged(1, `open "a" ${WRITE}`, 'sent status Permission denied');
     write(at, 'a');
-    at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -237,7 +237,7 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`);
+    at.logged(1, `open "a" ${WRITE}`);
     at.gone(1);
   },
   [],
@@ -249,8 +249,8 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
-    at.told(1, 'remove name "/dev/log"', 'remove name "../dev/log"', 'remove name "/files"');
+    at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.logged(1, 'remove name "/dev/log"', 'remove name "../dev/log"', 'remove name "/files"');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -261,9 +261,9 @@ story(
   {},
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
     rmSync(join(at.files, 'a'));
-    at.told(1, 'rename old "a" new "b"', 'remove name "b"');
+    at.logged(1, 'rename old "a" new "b"', 'remove name "b"');
   },
   ['a 5'],
   [],
@@ -274,8 +274,8 @@ story(
   { isTemporary: (path) => path.endsWith('.part') },
   (at) => {
     write(at, 'a');
-    at.told(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
-    at.told(1, 'set "a.part" modtime 20200101-00:00:00', 'rename old "a.part" new "a"');
+    at.logged(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
+    at.logged(1, 'set "a.part" modtime 20200101-00:00:00', 'rename old "a.part" new "a"');
   },
   ['a 5'],
   ['a 5 uploaded'],
@@ -286,9 +286,9 @@ story(
   {},
   (at) => {
     write(at, 'b', 'xxxxx');
-    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
-    at.told(2, `open "b" ${WRITE}`, 'close "b" bytes read 0 written 7');
-    at.told(1, 'rename old "a" new "b"');
+    at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.logged(2, `open "b" ${WRITE}`, 'close "b" bytes read 0 written 7');
+    at.logged(1, 'rename old "a" new "b"');
   },
   ['a 5', 'b 7'],
   ['b 5 uploaded'],

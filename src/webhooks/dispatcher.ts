@@ -1,16 +1,13 @@
 /**
  * The dispatcher: claims due deliveries from the outbox and sends them, until it is closed.
  *
- * Each of its commits, including one that enqueues webhooks (`transact`), does all the work that is due at that moment:
- * it records attempts that have ended, and claims deliveries for free slots. So a webhook for a receiver that is not
- * busy costs no commit beyond the one that records its upload. Rounds do the remaining work: retries, expired leases,
- * and deliveries that waited for a slot. The commit that makes a delivery due reports it to `destinations.ts`, so the
- * outbox is searched only at the start. Waits are measured by the monotonic clock: when the wall clock is set, the
- * times in the outbox are moved with it.
+ * It works in rounds, one at a time. Each commits all the work that is due at that moment: it records attempts that have
+ * ended, makes retries and expired leases due, and claims deliveries for free slots. What makes a delivery due reports it
+ * to `destinations.ts` after its commit, so the outbox is searched only at the start. Waits are measured by the monotonic
+ * clock: when the wall clock is set, the times in the outbox are moved with it.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely, Transaction } from 'kysely';
-import PQueue from 'p-queue';
 import { type Clock, type Micros, stepMeter } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
@@ -61,15 +58,7 @@ export interface Enqueued<T> {
   readonly destinations: readonly string[];
 }
 
-/**
- * Does the due work in a transaction. `enqueued` are the destinations of webhooks that the transaction has enqueued.
- */
-type Settle = (tx: Kysely<Tables>, enqueued: readonly string[]) => Promise<void>;
-
-/**
- * Runs a transaction that may enqueue webhooks. Those with a free slot are claimed in the same transaction and sent at
- * once.
- */
+/** Runs a transaction that may enqueue webhooks. After its commit, those with a free slot are claimed and sent at once. */
 export type Transact = <T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>) => Promise<T>;
 
 export class Dispatcher {
@@ -79,8 +68,6 @@ export class Dispatcher {
   /** Whether other machines claim from the same outbox. If so, its times are by the database's clock. */
   readonly #isShared: boolean;
   readonly #clockStep: () => Micros;
-  /** Runs one transaction at a time, with its effects. */
-  readonly #serial = new PQueue({ concurrency: 1 });
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #isClosing = false;
@@ -106,16 +93,12 @@ export class Dispatcher {
     this.#running = this.#run();
   }
 
-  readonly transact: Transact = (work) =>
-    this.#serial.add(() =>
-      this.#commit(false, (settle) =>
-        this.#options.database.db.transaction().execute(async (tx) => {
-          const { value, destinations } = await work(tx);
-          await settle(tx, destinations);
-          return value;
-        }),
-      ),
-    );
+  readonly transact: Transact = async (work) => {
+    const { value, destinations } = await this.#options.database.db.transaction().execute(work);
+    this.#tellDue(destinations);
+    if (!this.#isClosing) this.#sleeper.wakeIn(this.#destinations.readyIn());
+    return value;
+  };
 
   /** Searches the outbox now, because a delivery was enqueued outside of `transact`. */
   wake(): void {
@@ -139,7 +122,7 @@ export class Dispatcher {
     await Promise.resolve(); // until the constructor has returned
     while (!this.#isDone()) {
       try {
-        const idleFor = await this.#serial.add(() => this.#round());
+        const idleFor = await this.#round();
         if (idleFor > 0) await this.#sleeper.sleep(idleFor);
         else await setImmediate();
       } catch (error) {
@@ -168,10 +151,7 @@ export class Dispatcher {
     const readyIn = this.#isClosing ? Infinity : this.#destinations.readyIn();
     const isRecordable = this.#unrecorded.size > 0 || this.#areGathered();
     if (isRecordable || readyIn === 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
-      const isOneStatement = this.#isShared && !this.#isFirst;
-      await this.#commit(isRipe, (settle) =>
-        isOneStatement ? settle(database.db, []) : database.db.transaction().execute((tx) => settle(tx, [])),
-      );
+      await this.#commit(isRipe);
       if (isRipe) this.#ripenedAt = performance.now();
       return 0;
     }
@@ -199,30 +179,30 @@ export class Dispatcher {
     if (found.length === LISTED) this.#searchAfter ??= found.at(-1);
   }
 
-  /** Commits the work of `run` and, through `settle`, all other work that is due. */
-  async #commit<T>(isRipe: boolean, run: (settle: Settle) => Promise<T>): Promise<T> {
+  /** Commits all work that is due. */
+  async #commit(isRipe: boolean): Promise<void> {
+    const { database, clock } = this.#options;
     let turns: readonly Turn[] = [];
     let recorded: readonly Ended[] = [];
-    let taken: Taken = { claimed: [], moves: [], misplaced: [] };
-    try {
-      const value = await run(async (tx, enqueued) => {
-        this.#collect();
-        recorded = [...this.#unrecorded];
-        this.#tellDue(enqueued);
-        await this.#followClock(tx);
-        taken = await doRound(tx, {
-          finished: recorded,
-          isRipe,
-          now: this.#options.clock.now(),
-          due: (destinations) => this.#tellDue(destinations),
-          turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
-        });
+    const work = async (tx: Kysely<Tables>): Promise<Taken> => {
+      this.#collect();
+      recorded = [...this.#unrecorded];
+      await this.#followClock(tx);
+      return doRound(tx, {
+        finished: recorded,
+        isRipe,
+        now: clock.now(),
+        due: (destinations) => this.#tellDue(destinations),
+        turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
       });
+    };
+    const isOneStatement = this.#isShared && !this.#isFirst;
+    try {
+      const taken = await (isOneStatement ? work(database.db) : database.db.transaction().execute(work));
       for (const ended of recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
       this.#begin(turns, taken);
-      return value;
     } catch (error) {
       for (const { destination, count } of turns) this.#destinations.give(destination, count);
       throw error;

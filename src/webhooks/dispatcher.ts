@@ -16,8 +16,16 @@ import { errorMessage } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { Destinations } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
-import { type Claimed, LEASE, LISTED, queuedDestinations, type Turn } from './queue.ts';
-import { doRound, type Ended, type Taken } from './rounds.ts';
+import {
+  type Claimed,
+  doRound,
+  type Ended,
+  LEASE,
+  LISTED,
+  queuedDestinations,
+  type Taken,
+  type Turn,
+} from './queue.ts';
 import { type Answer, noAnswer, type Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
 import { clamp, nextTimed, shift } from './timed.ts';
@@ -181,24 +189,20 @@ export class Dispatcher {
 
   /** Commits all work that is due. */
   async #commit(isRipe: boolean): Promise<void> {
-    const { database, clock } = this.#options;
     let turns: readonly Turn[] = [];
     let recorded: readonly Ended[] = [];
-    const work = async (tx: Kysely<Tables>): Promise<Taken> => {
-      this.#collect();
-      recorded = [...this.#unrecorded];
-      await this.#followClock(tx);
-      return doRound(tx, {
-        finished: recorded,
-        isRipe,
-        now: clock.now(),
-        due: (destinations) => this.#tellDue(destinations),
-        turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
-      });
-    };
-    const isOneStatement = this.#isShared && !this.#isFirst;
     try {
-      const taken = await (isOneStatement ? work(database.db) : database.db.transaction().execute(work));
+      const taken = await this.#options.database.db.transaction().execute(async (tx) => {
+        this.#collect();
+        recorded = [...this.#unrecorded];
+        return doRound(tx, {
+          finished: recorded,
+          isRipe,
+          now: await this.#present(tx),
+          due: (destinations) => this.#tellDue(destinations),
+          turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
+        });
+      });
       for (const ended of recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
@@ -209,15 +213,14 @@ export class Dispatcher {
     }
   }
 
-  #begin(turns: readonly Turn[], { claimed, moves, misplaced }: Taken): void {
-    const begun = Map.groupBy([...claimed, ...misplaced], ({ destination }) => destination);
+  #begin(turns: readonly Turn[], { claimed, moves }: Taken): void {
+    const begun = Map.groupBy(claimed, ({ destination }) => destination);
     for (const turn of turns) this.#destinations.began(turn, begun.get(turn.destination)?.length ?? 0);
     for (const { from, to, count } of moves) {
       // The next turn finds the deliveries behind those that were moved.
       this.#destinations.due(from, Infinity);
       this.#destinations.due(to, count);
     }
-    for (const ended of misplaced) this.#end(ended);
     this.#underWay += claimed.length;
     for (const delivery of claimed) void this.#attempt(delivery);
     this.#sleeper.wakeIn(this.#destinations.readyIn());
@@ -227,12 +230,14 @@ export class Dispatcher {
     for (const destination of destinations) this.#destinations.due(destination, 1);
   }
 
-  /** Moves the times in the outbox with the wall clock, so that waits keep their length. */
-  async #followClock(tx: Kysely<Tables>): Promise<void> {
+  /** The present time, after the times in the outbox have been moved with the wall clock, so that waits keep their length. */
+  async #present(tx: Kysely<Tables>): Promise<Micros> {
     this.#jump += this.#clockStep();
     const { clock, retryDelays } = this.#options;
     if (this.#jump !== 0) await shift(tx, this.#jump);
-    if (this.#isFirst) await clamp(tx, await presentTime(tx, clock), longestWait(retryDelays) + LEASE);
+    const now = await presentTime(tx, clock);
+    if (this.#isFirst) await clamp(tx, now, longestWait(retryDelays) + LEASE);
+    return now;
   }
 
   async #attempt(delivery: Claimed): Promise<void> {

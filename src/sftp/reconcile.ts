@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { HostedDirectory } from '../directories/host.ts';
 import { errorMessage } from '../base/errors.ts';
+import { pagesById } from '../db/pages.ts';
 import type { Log } from '../base/log.ts';
 import { areCredentialsRight, removeCredentials, usersWithCredentials, writeCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';
@@ -133,8 +134,7 @@ async function eachRow(
 ): Promise<number> {
   let failed = 0;
   let began = performance.now();
-  for (let after: string | undefined = ''; after !== undefined && !signal.aborted;) {
-    const batch: HostedDirectory[] = await rows(after, BATCH);
+  for await (const batch of pagesById((after) => rows(after, BATCH), signal)) {
     for (const row of batch) {
       try {
         await step(row);
@@ -147,7 +147,6 @@ async function eachRow(
       if (signal.aborted) return failed;
       began = performance.now();
     }
-    after = batch.at(-1)?.id;
   }
   return failed;
 }

@@ -10,6 +10,7 @@ import { LRUCache } from 'lru-cache';
 import PQueue from 'p-queue';
 import type { Background, Loop } from '../../base/background.ts';
 import { yielder } from '../../base/event-loop.ts';
+import { pagesById } from '../../db/pages.ts';
 import type { Log } from '../../base/log.ts';
 import type { Jail, JailQueries } from '../jails.ts';
 import { ScanThread, type ScanThreadOptions } from './scan-thread.ts';
@@ -164,17 +165,14 @@ export class Scanner {
     const pause = yielder();
     const size = isFirst ? FIRST_PAGE : PAGE;
     let work = 0;
-    let after: string | undefined = '';
-    while (after !== undefined && !this.#stop.signal.aborted) {
-      const page: Jail[] = await jails.after(after, size);
+    for await (const page of pagesById((after) => jails.after(after, size), this.#stop.signal)) {
       // Watch the jails before they are scanned, so that no change falls in between.
       for (const jail of page) {
         watcher.add(jail);
         await pause();
       }
-      if (page.length > 0) work += await this.#worked(page);
-      after = page.at(-1)?.id;
-      if (!isFirst && after !== undefined && work >= WORK_MS) {
+      work += await this.#worked(page);
+      if (!isFirst && work >= WORK_MS) {
         await this.#pause(this.#pauseAfter(work));
         work = 0;
       }

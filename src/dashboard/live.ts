@@ -75,7 +75,8 @@ export function createLive({ database, clock, changes, closing, log }: LiveOptio
     if (isOver(user) || outgoing.destroyed || closing.aborted) return c.body(null, 204);
     const gone = new AbortController();
     const ended = AbortSignal.any([gone.signal, closing]);
-    let [isDue, wake] = [true, (): void => undefined];
+    let isDue = true;
+    let wake = (): void => undefined;
     const changed = (): void => {
       isDue = true;
       wake();

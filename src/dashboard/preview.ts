@@ -41,7 +41,9 @@ export function rowsIn(text: string, most: number): string[][] {
   const [head = ''] = text.split('\n', 1);
   const separator = [',', ';', '\t', '|'].toSorted((a, b) => head.split(b).length - head.split(a).length)[0] ?? ',';
   const rows: string[][] = [];
-  let [row, field, isQuoted] = [[] as string[], '', false];
+  let row: string[] = [];
+  let field = '';
+  let isQuoted = false;
   const endField = (): void => {
     row.push(field);
     field = '';

@@ -50,7 +50,8 @@ const HIDDEN_WEIGHT = 8;
 
 /** Cuts a text to about `most` characters, so that a page stays small whatever they are. */
 export function clipped(text: string, most: number): string {
-  let [end, weight] = [0, 0];
+  let end = 0;
+  let weight = 0;
   for (const character of text) {
     weight += character.search(HIDDEN) === 0 ? HIDDEN_WEIGHT : 1;
     if (weight > most) return `${text.slice(0, end)}…`;

@@ -89,7 +89,8 @@ export async function accountDeliveries(
   { after, limit }: { after: Place | undefined; limit: number },
 ): Promise<AccountDeliveriesPage> {
   const found: Row[] = [];
-  let [looked, next] = [0, undefined as Place | undefined];
+  let looked = 0;
+  let next: Place | undefined;
   let last: Row | undefined;
   for await (const { row, isShown } of rowsOf(reads, filter, {
     after,
@@ -141,7 +142,8 @@ export interface Count {
 
 export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Count> {
   if (filter.text !== undefined) {
-    let [count, looked] = [0, 0];
+    let count = 0;
+    let looked = 0;
     for await (const { isShown } of rowsOf(reads, filter, { lot: LOT })) {
       if (looked === LOOKED_THROUGH) return { count, isExact: false };
       looked += 1;

@@ -46,7 +46,8 @@ export async function searchPage(
 ): Promise<Page<ListedEntry>> {
   const wanted = folded(text);
   const found: Buffer[] = [];
-  let [at, left] = [from, LOOKED_THROUGH];
+  let at = from;
+  let left = LOOKED_THROUGH;
   for (let hasMore = true; hasMore && left > 0 && found.length <= limit; left -= LOT) {
     const lot = await paths.all(reads, { directory, from: at, limit: LOT });
     found.push(...lot.map(({ path }) => path).filter((path) => folded(displayName(path)).includes(wanted)));

@@ -46,7 +46,8 @@ export function invoke(environment: Environment, clock: Clock): Invocation {
     });
     return (text) => void (gone.has(stream) || stream.write(text));
   };
-  const [stdout, stderr] = [writer(process.stdout), writer(process.stderr)];
+  const stdout = writer(process.stdout);
+  const stderr = writer(process.stderr);
   return {
     environment,
     config: () => readConfig(environment),

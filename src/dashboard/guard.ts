@@ -101,7 +101,8 @@ export interface SessionGuard {
 /** Finds out whose session a request carries, if any, and counts it. */
 export function findSession({ database, clock, userLimit, addressLimit }: SessionGuard): Handler {
   return async (c, next) => {
-    const [token, visit] = [sessionToken(c), c.get('visit')];
+    const token = sessionToken(c);
+    const visit = c.get('visit');
     // A page that follows what happens keeps no session alive.
     const seen = c.req.header('accept') === 'text/event-stream' ? undefined : visit;
     const first = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);

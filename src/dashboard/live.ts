@@ -20,7 +20,8 @@ import { sessionToken } from './session-cookie.ts';
 /** How many streams at once a user, who has some tabs, an account, and all may have. */
 const [OF_USER, OF_ACCOUNT, IN_ALL] = [6, 30, 200];
 /** Between two looks at the session while nothing happens, and at least between two parts, in ms. */
-const [BEAT_MS, PAUSE_MS] = [10_000, 1000];
+const BEAT_MS = 10_000;
+const PAUSE_MS = 1000;
 
 export interface LiveOptions {
   readonly database: Database;

@@ -4,7 +4,8 @@ import type { PageContext } from './environment.ts';
 import { sessionToken } from './session-cookie.ts';
 
 const CIPHER = 'aes-256-gcm';
-const [IV, TAG] = [12, 16];
+const IV = 12;
+const TAG = 16;
 
 /** Encrypted by the session's token. `purpose`: what was sealed for one is opened for no other. */
 export function sealed(c: PageContext, purpose: string, text: string): string {

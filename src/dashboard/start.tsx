@@ -56,7 +56,8 @@ import { createStored } from './queries/overview.ts';
 /** Requests of one user a minute. */
 const USER_LIMIT = 600;
 /** Attempts to sign in a minute: of one network, and of one user. */
-const [NETWORK_ATTEMPTS, USER_ATTEMPTS] = [20, 10];
+const NETWORK_ATTEMPTS = 20;
+const USER_ATTEMPTS = 10;
 
 export interface DashboardOptions {
   readonly rules: CreateOptions;

@@ -27,7 +27,8 @@ export function explained(error: unknown, place: string): OperatorError {
     const said = textOf(error instanceof DatabaseUnavailable ? error.cause : error);
     return new OperatorError(`the database ${where} cannot be reached: ${said}`, { cause: error });
   }
-  const [code, said] = [errorCode(error) ?? '', textOf(error)];
+  const code = errorCode(error) ?? '';
+  const said = textOf(error);
   const remedy = REMEDIES[code] ?? (isOfTls(code, said) ? 'see sslmode and sslrootcert in the URL' : undefined);
   const line = /client password must be/.test(said) ? 'the server asks for a password, and the URL has none' : said;
   const problem = remedy === undefined ? line : `${line} (${remedy})`;

@@ -15,7 +15,8 @@ const { rawJSON, isRawJSON } = JSON as typeof JSON & {
  */
 const DEEPEST = 1000;
 
-const [QUOTE, BACKSLASH] = [0x22, 0x5c] as const;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
 const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
 const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
 

@@ -96,7 +96,8 @@ interface Difference {
 function differences(before: Partial<DirectoriesTable>, after: Partial<DirectoriesTable>): Record<string, Difference> {
   const found: Record<string, Difference> = {};
   for (const column of Object.keys(after) as Column[]) {
-    const [from, to] = [before[column] ?? null, after[column] ?? null];
+    const from = before[column] ?? null;
+    const to = after[column] ?? null;
     if (from === to || (from === null && GIVEN.has(column))) continue;
     if (SHOWN.has(column)) found[column] = { from: shown(column, from), to: shown(column, to) };
     else if (column === 'webhook_url') found[column] = { from: origin(from), to: origin(to) };

@@ -57,7 +57,8 @@ export function placeOf(apiKey: string, idempotencyKey: string, request: readonl
       return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
     },
     open(sealed) {
-      const [nonce, rest] = [sealed.subarray(0, NONCE_BYTES), sealed.subarray(NONCE_BYTES)];
+      const nonce = sealed.subarray(0, NONCE_BYTES);
+      const rest = sealed.subarray(NONCE_BYTES);
       const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
       decipher.setAAD(context).setAuthTag(rest.subarray(0, TAG_BYTES));
       return decipher.update(rest.subarray(TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');

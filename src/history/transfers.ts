@@ -81,7 +81,8 @@ export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Tr
 function sumsByDay<T extends object>(rows: readonly Transfer[], of: (row: Transfer) => T) {
   const days = new Map<string, T & { day: Micros; uploads: number; bytes: number }>();
   for (const row of rows) {
-    const [day, whose] = [row.at - (row.at % DAY), of(row)];
+    const day = row.at - (row.at % DAY);
+    const whose = of(row);
     const key = JSON.stringify([day, whose]);
     const sums = days.get(key) ?? { ...whose, day, uploads: 0, bytes: 0 };
     const isUpload = row.event === 'uploaded';

@@ -133,7 +133,8 @@ async function makeSelfSigned(cert: string, key: string, names: readonly string[
   mkdirSync(dirname(cert), { recursive: true, mode: 0o755 });
   const work = mkdtempSync(join(dirname(cert), '.new-'));
   try {
-    const [newCert, newKey] = [join(work, 'cert.pem'), join(work, 'key.pem')];
+    const newCert = join(work, 'cert.pem');
+    const newKey = join(work, 'key.pem');
     // openssl makes a new key file 0600 (openssl-req(1), -keyout).
     await promisify(execFile)('openssl', [
       'req',

@@ -135,7 +135,8 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
   return function repeatable(endpoint: Endpoint): Endpoint {
     return async (c, principal) => {
       const { incoming } = c.env;
-      const [key, apiKey] = [incoming.headers['idempotency-key'], apiKeyOf(incoming)];
+      const key = incoming.headers['idempotency-key'];
+      const apiKey = apiKeyOf(incoming);
       if (key === undefined || apiKey === undefined) return endpoint(c, principal, keepNothing);
       const request = [c.req.method, incoming.url ?? '', await readBody(incoming)];
       const place = placeOf(apiKey, checkedKey(String(key)), request);

@@ -23,7 +23,8 @@ const GRACE_MS = 1000;
 
 export function byOperator(reads: Kysely<Tables>): Identify {
   const identify = async ({ incoming: { headers }, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> => {
-    const [account, login] = [String(headers[ACCOUNT] ?? ''), String(headers[OPERATOR] ?? '')];
+    const account = String(headers[ACCOUNT] ?? '');
+    const login = String(headers[OPERATOR] ?? '');
     const found = await reads
       .selectFrom('accounts')
       .select('id')

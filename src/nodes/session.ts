@@ -107,7 +107,8 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
 
   /** Tells when the database is not the one of before: what was committed last may be lost. */
   async function compareHistory(db: Kysely<Tables>): Promise<void> {
-    const [file, is] = [join(stateDir, 'database-history'), await historyOf(db)];
+    const file = join(stateDir, 'database-history');
+    const is = await historyOf(db);
     const was = isThere(file) ? readFileSync(file, 'utf8') : is;
     if (was !== is) log.error({ was, is }, NEW_HISTORY);
     replaceFile(file, is, 0o600);

@@ -21,7 +21,8 @@ const LINE = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})Z ([\w-]+)\[(\d+)\]: (.*
 const HOOK = 'berth-sshd';
 
 function sshdLogFile(folder: string): SshdLog {
-  const [previous, current] = [join(folder, 'previous'), join(folder, 'current')];
+  const previous = join(folder, 'previous');
+  const current = join(folder, 'current');
 
   async function* written(since: Micros): AsyncGenerator<LogLine> {
     for (const file of [previous, current]) for await (const text of linesOf(file)) yield* linesIn([text], since);

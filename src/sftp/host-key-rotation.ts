@@ -88,7 +88,8 @@ export async function cancelRotation(folder: string): Promise<void> {
 async function repair(folder: string): Promise<void> {
   for (const type of KEY_TYPES) {
     const file = nextFile(folder, type);
-    const [hasKey, hasPublic] = [isWhole(file), isWhole(`${file}.pub`)];
+    const hasKey = isWhole(file);
+    const hasPublic = isWhole(`${file}.pub`);
     if (hasKey && !hasPublic && (await belongTogether(file, `${keyFile(folder, type)}.pub`)))
       moveKey(file, keyFile(folder, type));
     else if (!hasKey || !hasPublic) remove(folder, type);

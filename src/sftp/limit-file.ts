@@ -57,7 +57,8 @@ function ofLength(digits: number, first: number, last: number, base: number): st
   const patterns: string[] = [];
   let whole = '';
   for (let digit = Math.floor(first / unit); digit * unit <= last; digit += 1) {
-    const [low, high] = [Math.max(first - digit * unit, 0), Math.min(last - digit * unit, unit - 1)];
+    const low = Math.max(first - digit * unit, 0);
+    const high = Math.min(last - digit * unit, unit - 1);
     if (low === 0 && high === unit - 1) whole += digit.toString(base);
     else patterns.push(...ofLength(digits - 1, low, high, base).map((rest) => digit.toString(base) + rest));
   }

@@ -79,7 +79,8 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
 
 /** Client authentication by header, which every provider accepts by default (RFC 6749, section 2.3.1). */
 function authentication(secret: string): openid.ClientAuth {
-  const [basic, post] = [openid.ClientSecretBasic(secret), openid.ClientSecretPost(secret)];
+  const basic = openid.ClientSecretBasic(secret);
+  const post = openid.ClientSecretPost(secret);
   return (server, ...rest) => {
     const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
     return (methods.includes('client_secret_basic') ? basic : post)(server, ...rest);

@@ -10,7 +10,8 @@ import { createHashingQueue, type Origin } from './hashing-queue.ts';
 
 /** One of OWASP's equally strong settings (Password Storage Cheat Sheet): 64 MiB and half a second of a slow core. */
 const COST: Cost = { ln: 16, r: 8, p: 2 };
-const [SALT, KEY] = [16, 32];
+const SALT = 16;
+const KEY = 32;
 
 interface Cost {
   /** The binary logarithm of N. */

@@ -74,7 +74,8 @@ export function createSignIn({ database, clock, passwords, networkOf, limits }: 
     visit: Visit,
   ): Promise<Entered | Choice | undefined> => {
     const email = foldedEmail(given);
-    const [network, site] = [networkOf.network(visit.address), networkOf.site(visit.address)];
+    const network = networkOf.network(visit.address);
+    const site = networkOf.site(visit.address);
     limits.byAddress.take(visit.address);
     limits.byUser.take(`${email} ${site}`);
     const users = email === undefined ? [] : await usersOfEmail(reads, email);

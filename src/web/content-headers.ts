@@ -36,7 +36,8 @@ export function isNoneMatch({ 'if-none-match': tags = '' }: IncomingHttpHeaders,
 
 /** What `If-Match` and `If-None-Match` ask of a change (RFC 9110, section 13.1); undefined when they ask nothing. */
 export function requestedPrecondition(headers: IncomingHttpHeaders): Precondition | undefined {
-  const [match, noneMatch] = [headers['if-match'], headers['if-none-match']];
+  const match = headers['if-match'];
+  const noneMatch = headers['if-none-match'];
   if (match === undefined && noneMatch === undefined) return undefined;
   const isAmong = (tags: string, tag: string): boolean =>
     tags.split(',').some((each) => each.trim() === '*' || each.trim() === `"${tag}"`);

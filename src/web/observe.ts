@@ -102,6 +102,7 @@ function writeLine(log: Log, { method, route, status, ms }: AnsweredRequest, { i
   const isRead = (method === 'GET' || method === 'HEAD') && status < 400;
   const level = status >= 500 ? 'error' : principal && !isRead ? 'info' : 'debug';
   if (!log.isLevelEnabled(level)) return;
-  const [account, key_id] = [principal?.accountId, principal?.keyId];
+  const account = principal?.accountId;
+  const key_id = principal?.keyId;
   log[level]({ request_id: id, method, route, status, ms: Math.round(ms * 1000) / 1000, account, key_id }, 'request');
 }

@@ -11,7 +11,8 @@ import { Bytes, clipped, Name, Text } from './text.tsx';
 import { Badge, CopyButton, Facts, Time } from './values.tsx';
 
 /** How many characters of a body and a response are shown, roughly; EXCERPT in a list. */
-const [BODY, EXCERPT] = [4096, 1024];
+const BODY = 4096;
+const EXCERPT = 1024;
 export const LISTED = 100;
 
 const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;

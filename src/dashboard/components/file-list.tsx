@@ -13,7 +13,8 @@ import { clipped, Name, plainText, Text } from './text.tsx';
 import { Badge, Size, Time } from './values.tsx';
 
 /** Characters that are shown: a name is never longer. */
-const [NAME, PATH] = [255, 400];
+const NAME = 255;
+const PATH = 400;
 
 const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
   waiting: 'temporary name',

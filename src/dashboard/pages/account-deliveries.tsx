@@ -96,7 +96,8 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     };
     const tabs = Object.entries(links).map(([name, state]) => [names[name] ?? name, addressOf(query, { state })]);
     const current = names[capitalized(asked.filter.state ?? 'all')];
-    const [before, after] = [placeIn(c.req.query('after')), c.req.query('after')];
+    const after = c.req.query('after');
+    const before = placeIn(after);
     const { deliveries, next } = await pageOf(asked.filter, before);
     // A search by name reads too much to be repeated all the time.
     const events = asked.filter.text === undefined ? `${PATH}/events${new URL(c.req.url).search}` : undefined;

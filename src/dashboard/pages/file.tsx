@@ -29,7 +29,8 @@ const MOST_SELECTED = 100;
 /** Files that one account sends at once: each holds a descriptor. */
 const AT_ONCE = 16;
 /** Rows and characters of a cell in a preview. */
-const [MOST_ROWS, MOST_CELL] = [100, 200];
+const MOST_ROWS = 100;
+const MOST_CELL = 200;
 /** Bytes by which a kind of file is known. */
 const FIRST_BYTES = 16;
 

@@ -99,7 +99,8 @@ interface NumbersProps {
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
 
 const Numbers: FC<NumbersProps> = ({ days, stored, held, refusals, span, isHealthy }) => {
-  const [uploads, bytes] = [days.map((day) => day.uploads), days.map((day) => day.bytes)];
+  const uploads = days.map((day) => day.uploads);
+  const bytes = days.map((day) => day.bytes);
   const shown = days.map(({ day }) => day);
   // The day is not over: its bar is what is there now.
   const storage = [...held.slice(0, -1), stored.bytes];

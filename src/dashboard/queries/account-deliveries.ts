@@ -37,7 +37,8 @@ export interface AccountDeliveriesPage {
 }
 
 /** Rows that are read at once, and for one page, when each name is looked at. */
-const [LOT, LOOKED_THROUGH] = [500, 20_000];
+const LOT = 500;
+const LOOKED_THROUGH = 20_000;
 /** Rows that are counted without a look at them. */
 const COUNTED = 100_000;
 

@@ -84,7 +84,8 @@ export async function directoryPage(
   if (isBackward && some.length < PAGE) return directoryPage(reads, accountId, { search, order, isReversed });
   const rows = some.slice(0, PAGE);
   if (isBackward) rows.reverse();
-  const [first, last] = [rows.at(0), rows.at(-1)];
+  const first = rows.at(0);
+  const last = rows.at(-1);
   const isMore = some.length > PAGE;
   return {
     rows,

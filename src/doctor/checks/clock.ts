@@ -39,7 +39,8 @@ async function moved(database: string, now: Micros): Promise<(Finding | false)[]
   const behind = `the clock was set back: the newest change to a directory is of ${formatMicros(newest ?? now)}`;
   if ((await look.schema()).missing.length > 0) return [isBehind && warn(behind, REMEDY)];
   const { lead } = await look.db.selectFrom('clock').select('lead').executeTakeFirstOrThrow();
-  const [days, what] = [(Math.abs(lead) / DAY).toFixed(1), lead > 0 ? 'is ahead' : 'was set back'];
+  const days = (Math.abs(lead) / DAY).toFixed(1);
+  const what = lead > 0 ? 'is ahead' : 'was set back';
   const text = `the clock ${what} by ${days} days: while it is in doubt, no file or history is removed for its age`;
   return [
     isBehind && warn(behind, REMEDY),

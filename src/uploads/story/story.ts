@@ -305,7 +305,8 @@ export class Story {
         session.last = undefined;
         break;
       case 'rename': {
-        const [from, to] = [filePath(event.from), filePath(event.to)];
+        const from = filePath(event.from);
+        const to = filePath(event.to);
         session.last = 'other';
         // A rename of a path to itself does nothing, and the kernel refuses one to a path below itself.
         if (from !== undefined && to !== undefined && to !== from && !isBelow(to, from)) {

@@ -113,12 +113,18 @@ export function compiledRows<P extends object, R = unknown>(
   });
 }
 
-/** Runs one query for each of many parameters, with up to 32 of them in a statement. */
+/**
+ * Runs one query for each of many parameters, with up to 32 of them in a statement. In `build`, `rows` is what all of them
+ * return together.
+ */
 export function compiledEach<P extends object>() {
-  return <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Expression<R>) =>
-    inPieces<P, R>((rows, db) => {
-      const each = rows.map((row) => sql`select * from ${build(db, row)} as one`);
-      return { compile: () => sql<R>`${sql.join(each, sql` union all `)}`.compile(db) };
+  return <E, R>(
+    each: (db: Kysely<Tables>, parameter: Parameter<P>) => Expression<E>,
+    build: (rows: RawBuilder<E>, db: Kysely<Tables>) => Compilable<R>,
+  ) =>
+    inPieces<P, R>((parameters, db) => {
+      const queries = parameters.map((parameter) => sql`select * from ${each(db, parameter)} as one`);
+      return build(sql<E>`(${sql.join(queries, sql` union all `)})`, db);
     });
 }
 

@@ -126,39 +126,40 @@ function ofReceiver(own: string, account: string): RawBuilder<string | null> {
   return sql`case when of.webhook_url is null then ${sql.ref(`account.${account}`)} else ${sql.ref(`of.${own}`)} end`;
 }
 
-const nextDue = compiledEach<Turn>()((db, p) =>
-  db
-    .selectFrom('deliveries as d')
-    .leftJoin('directories as of', 'of.id', 'd.directory_id')
-    .select([
-      'd.id',
-      'd.directory_id',
-      'd.account_id',
-      'd.upload_id',
-      'd.destination',
-      'd.body',
-      'd.inserted_at',
-      'd.attempts',
-      'd.url',
-    ])
-    .leftJoin('account_webhooks as account', (join) =>
-      join.onRef('account.account_id', '=', 'of.account_id').on('of.uses_account_webhook', '=', sql.lit(1)),
-    )
-    .select(({ fn }) => fn.coalesce('of.webhook_url', 'account.url').as('webhook_url'))
-    .select(
-      (
-        [
-          ['webhook_secret', 'secret'],
-          ['next_webhook_secret', 'next_secret'],
-        ] as const
-      ).map(([own, account]) => ofReceiver(own, account).as(own)),
-    )
-    .where('d.state', '=', sql.lit('queued'))
-    .where('d.destination', '=', p('destination'))
-    .orderBy('d.due_at')
-    .limit(p('count'))
-    .forNoKeyUpdate('d')
-    .skipLocked(),
+const nextDue = compiledEach<Turn>()(
+  (db, p) =>
+    db
+      .selectFrom('deliveries')
+      .select([
+        'id',
+        'directory_id',
+        'account_id',
+        'upload_id',
+        'destination',
+        'body',
+        'inserted_at',
+        'attempts',
+        'url',
+      ])
+      .where('state', '=', sql.lit('queued'))
+      .where('destination', '=', p('destination'))
+      .orderBy('due_at')
+      .limit(p('count'))
+      .forNoKeyUpdate()
+      .skipLocked(),
+  (rows, db) =>
+    db
+      .selectFrom(rows.as('d'))
+      .selectAll('d')
+      .leftJoin('directories as of', 'of.id', 'd.directory_id')
+      .leftJoin('account_webhooks as account', (join) =>
+        join.onRef('account.account_id', '=', 'of.account_id').on('of.uses_account_webhook', '=', sql.lit(1)),
+      )
+      .select(({ fn }) => fn.coalesce('of.webhook_url', 'account.url').as('webhook_url'))
+      .select([
+        ofReceiver('webhook_secret', 'secret').as('webhook_secret'),
+        ofReceiver('next_webhook_secret', 'next_secret').as('next_webhook_secret'),
+      ]),
 );
 const take = compiledRows<Lease & { leaseEnd: Micros; url: string }>(
   ['id', 'attempts', 'leaseEnd', 'url'],

@@ -40,8 +40,6 @@ interface Destination {
   busy: number;
   /** An upper bound of the deliveries that are due. */
   due: number;
-  /** How many of them have become due since its last turn was taken, which may not have found them. */
-  dueSinceTurn: number;
 }
 
 export class Destinations {
@@ -68,7 +66,6 @@ export class Destinations {
   due(name: string, count: number): void {
     const destination = this.#get(name);
     destination.due += count;
-    destination.dueSinceTurn += count;
     this.#place(destination);
   }
 
@@ -84,7 +81,6 @@ export class Destinations {
         const count = Math.min(destination.due, most, eachOf(standing) - destination.busy);
         if (standing === 'suspect') this.#countInGroup();
         left -= count;
-        destination.dueSinceTurn = 0;
         this.#lines[standing].delete(destination);
         this.#move(destination, count);
         turns.push({ destination: destination.name, count });
@@ -94,12 +90,12 @@ export class Destinations {
   }
 
   /**
-   * Reports how many attempts a turn has begun. Fewer than the turn allowed mean that nothing more was due at the
+   * Reports how many attempts a turn has begun. Fewer than the turn allowed mean that nothing more is due at the
    * destination.
    */
   began({ destination: name, count }: Turn, begun: number): void {
     const destination = this.#get(name);
-    destination.due = begun < count ? destination.dueSinceTurn : destination.due - begun;
+    destination.due = begun < count ? 0 : destination.due - begun;
     this.give(name, count - begun);
   }
 
@@ -159,7 +155,7 @@ export class Destinations {
   #get(name: string): Destination {
     let destination = this.#known.get(name);
     if (!destination) {
-      destination = { name, standing: 'new', busy: 0, due: 0, dueSinceTurn: 0 };
+      destination = { name, standing: 'new', busy: 0, due: 0 };
       this.#known.set(name, destination);
     }
     return destination;

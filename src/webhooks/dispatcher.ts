@@ -1,13 +1,16 @@
 /**
  * The dispatcher: claims due deliveries from the outbox and sends them, until it is closed.
  *
- * It works in rounds, one at a time. Each commits all the work that is due at that moment: it records attempts that have
- * ended, makes retries and expired leases due, and claims deliveries for free slots. What makes a delivery due reports it
- * to `destinations.ts` after its commit, so the outbox is searched only at the start. Waits are measured by the monotonic
- * clock: when the wall clock is set, the times in the outbox are moved with it.
+ * Each of its commits, including one that enqueues webhooks (`transact`), does all the work that is due at that moment:
+ * it records attempts that have ended, and claims deliveries for free slots. So a webhook for a receiver that is not
+ * busy costs no commit beyond the one that records its upload. Rounds do the remaining work: retries, expired leases,
+ * and deliveries that waited for a slot. The commit that makes a delivery due reports it to `destinations.ts`, so the
+ * outbox is searched only at the start. Waits are measured by the monotonic clock: when the wall clock is set, the
+ * times in the outbox are moved with it.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely, Transaction } from 'kysely';
+import PQueue from 'p-queue';
 import { type Clock, type Micros, stepMeter } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
@@ -66,8 +69,15 @@ export interface Enqueued<T> {
   readonly destinations: readonly string[];
 }
 
-/** Runs a transaction that may enqueue webhooks. After its commit, those with a free slot are claimed and sent at once. */
-export type Transact = <T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>) => Promise<T>;
+type Work<T> = (tx: Transaction<Tables>) => Promise<Enqueued<T>>;
+
+/**
+ * Runs a transaction that may enqueue webhooks. Those with a free slot are claimed in the same transaction and sent at
+ * once.
+ */
+export type Transact = <T>(work: Work<T>) => Promise<T>;
+
+const nothing: Work<void> = async () => ({ value: undefined, destinations: [] });
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -76,6 +86,8 @@ export class Dispatcher {
   /** Whether other machines claim from the same outbox. If so, its times are by the database's clock. */
   readonly #isShared: boolean;
   readonly #clockStep: () => Micros;
+  /** Runs one transaction at a time, with its effects. */
+  readonly #serial = new PQueue({ concurrency: 1 });
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #isClosing = false;
@@ -101,12 +113,7 @@ export class Dispatcher {
     this.#running = this.#run();
   }
 
-  readonly transact: Transact = async (work) => {
-    const { value, destinations } = await this.#options.database.db.transaction().execute(work);
-    this.#tellDue(destinations);
-    if (!this.#isClosing) this.#sleeper.wakeIn(this.#destinations.readyIn());
-    return value;
-  };
+  readonly transact: Transact = (work) => this.#serial.add(() => this.#commit(work));
 
   /** Searches the outbox now, because a delivery was enqueued outside of `transact`. */
   wake(): void {
@@ -130,7 +137,7 @@ export class Dispatcher {
     await Promise.resolve(); // until the constructor has returned
     while (!this.#isDone()) {
       try {
-        const idleFor = await this.#round();
+        const idleFor = await this.#serial.add(() => this.#round());
         if (idleFor > 0) await this.#sleeper.sleep(idleFor);
         else await setImmediate();
       } catch (error) {
@@ -159,7 +166,7 @@ export class Dispatcher {
     const readyIn = this.#isClosing ? Infinity : this.#destinations.readyIn();
     const isRecordable = this.#unrecorded.size > 0 || this.#areGathered();
     if (isRecordable || readyIn === 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
-      await this.#commit(isRipe);
+      await this.#commit(nothing, isRipe);
       if (isRipe) this.#ripenedAt = performance.now();
       return 0;
     }
@@ -187,26 +194,30 @@ export class Dispatcher {
     if (found.length === LISTED) this.#searchAfter ??= found.at(-1);
   }
 
-  /** Commits all work that is due. */
-  async #commit(isRipe: boolean): Promise<void> {
+  /** Commits `work` and all other work that is due. */
+  async #commit<T>(work: Work<T>, isRipe = false): Promise<T> {
     let turns: readonly Turn[] = [];
     let recorded: readonly Ended[] = [];
     try {
-      const taken = await this.#options.database.db.transaction().execute(async (tx) => {
+      const committed = await this.#options.database.db.transaction().execute(async (tx) => {
+        const { value, destinations } = await work(tx);
+        this.#tellDue(destinations);
         this.#collect();
         recorded = [...this.#unrecorded];
-        return doRound(tx, {
+        const taken = await doRound(tx, {
           finished: recorded,
           isRipe,
           now: await this.#present(tx),
-          due: (destinations) => this.#tellDue(destinations),
+          due: (ripe) => this.#tellDue(ripe),
           turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
         });
+        return { value, taken };
       });
       for (const ended of recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
-      this.#begin(turns, taken);
+      this.#begin(turns, committed.taken);
+      return committed.value;
     } catch (error) {
       for (const { destination, count } of turns) this.#destinations.give(destination, count);
       throw error;

@@ -211,13 +211,13 @@ export class Rounds {
 
   /** The oldest file that is due. A file that is recorded but was never found on the disk waits for the look that finds it. */
   async #dueFileOf(directory: string): Promise<FilesTable | undefined> {
-    for (let [at, id] = [-1, '']; ;) {
-      const rows = await filesAfter.all(this.#options.reads, { directory, at, id, limit: PAGE });
+    for (let place = { at: -1, id: '' }; ;) {
+      const rows = await filesAfter.all(this.#options.reads, { directory, ...place, limit: PAGE });
       const now = performance.now();
       const found = rows.find((row) => row.mtime !== UNSEEN && (this.#retries.get(row.id)?.due ?? 0) <= now);
       const last = rows.at(-1);
       if (found || rows.length < PAGE || !last) return found;
-      ({ uploaded_at: at, id } = last);
+      place = { at: last.uploaded_at, id: last.id };
     }
   }
 

@@ -2,7 +2,15 @@
  * Queries that run often: they are built and compiled at their first use, and then run with other parameters. Kysely
  * takes longer to build such a query than SQLite takes to answer it.
  */
-import { type Compilable, type CompiledQuery, type Insertable, type Kysely, type RawBuilder, sql } from 'kysely';
+import {
+  type Compilable,
+  type CompiledQuery,
+  type Expression,
+  type Insertable,
+  type Kysely,
+  type RawBuilder,
+  sql,
+} from 'kysely';
 import { isPostgres } from './dialect.ts';
 import type { Tables } from './schema.ts';
 
@@ -51,18 +59,44 @@ export function compiled<P extends object = object>() {
 }
 
 /**
- * How many rows one statement takes. Each statement costs some 20 µs besides its rows, and a round trip with
- * PostgreSQL.
+ * How many rows one statement takes. Each statement costs some 20 µs besides its rows. PostgreSQL takes any number up to
+ * the first, since a round trip costs more than the longer text.
  */
-const PIECES = [32, 8, 1];
+const PIECES = [32, 8, 1] as const;
+
+/** Runs a statement for many rows at once. Returns what it returns for all of them. */
+function inPieces<P extends object, R>(build: (rows: readonly Parameter<P>[], db: Kysely<Tables>) => Compilable<R>) {
+  const known = new Map<number, ReturnType<typeof compiledOnce<R>>>();
+  const ofSize = (size: number) => {
+    const rows = Array.from(
+      { length: size },
+      (_, at): Parameter<P> =>
+        (name) =>
+          new Slot(name, at) as never,
+    );
+    const run = known.get(size) ?? compiledOnce((db) => build(rows, db));
+    known.set(size, run);
+    return run;
+  };
+  return async (db: Kysely<Tables>, rows: readonly P[]): Promise<R[]> => {
+    const found: R[] = [];
+    for (let done = 0, size = 1; done < rows.length; done += size) {
+      const left = rows.length - done;
+      size = isPostgres(db) ? Math.min(left, PIECES[0]) : (PIECES.find((piece) => piece <= left) ?? 1);
+      const from = done;
+      found.push(...(await ofSize(size)(db, ({ name, at }) => rows[from + at]?.[name as keyof P] ?? null)));
+    }
+    return found;
+  };
+}
 
 /**
  * Runs a statement for many rows at once. In `build`, `rows` is the list after `values`. Missing fields are null.
  * @param types the types of columns that PostgreSQL cannot infer from the statement.
  */
-export function compiledRows<P extends object>(
+export function compiledRows<P extends object, R = unknown>(
   columns: readonly (keyof P & string)[],
-  build: (rows: RawBuilder<unknown>) => RawBuilder<unknown>,
+  build: (rows: RawBuilder<unknown>, db: Kysely<Tables>) => Compilable<R> | RawBuilder<R>,
   types: Partial<Record<keyof P & string, 'text' | 'bigint' | 'bytea'>> = {},
 ): (db: Kysely<Tables>, rows: readonly P[]) => Promise<void> {
   const pieces = PIECES.map((size) => {
@@ -80,14 +114,21 @@ export function compiledRows<P extends object>(
     });
     return { size, run };
   });
-  return async (db, rows) => {
-    let done = 0;
-    for (const { size, run } of pieces) {
-      for (; rows.length - done >= size; done += size) {
-        await run(db, ({ name, at }) => rows[done + at]?.[name as keyof P] ?? null);
-      }
-    }
-  };
+}
+
+/**
+ * Runs one query for each of many parameters, with up to 32 of them in a statement. In `build`, `rows` is what all of them
+ * return together.
+ */
+export function compiledEach<P extends object>() {
+  return <E, R>(
+    each: (db: Kysely<Tables>, parameter: Parameter<P>) => Expression<E>,
+    build: (rows: RawBuilder<E>, db: Kysely<Tables>) => Compilable<R>,
+  ) =>
+    inPieces<P, R>((parameters, db) => {
+      const queries = parameters.map((parameter) => sql`select * from ${each(db, parameter)} as one`);
+      return build(sql<E>`(${sql.join(queries, sql` union all `)})`, db);
+    });
 }
 
 /**
@@ -96,7 +137,7 @@ export function compiledRows<P extends object>(
 export function compiledInsert<T extends keyof Tables, C extends keyof Insertable<Tables[T]> & string>(
   table: T,
   columns: readonly C[],
-): (db: Kysely<Tables>, rows: readonly Partial<Pick<Insertable<Tables[T]>, C>>[]) => Promise<void> {
+): (db: Kysely<Tables>, rows: readonly Partial<Pick<Insertable<Tables[T]>, C>>[]) => Promise<unknown> {
   const names = sql.join(columns.map((column) => sql.ref(column)));
   return compiledRows(columns, (rows) => sql`insert into ${sql.table(table)} (${names}) values ${rows}`);
 }

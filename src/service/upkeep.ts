@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { Background, Task } from '../base/background.ts';
 import type { Clock } from '../base/clock.ts';
+import { pagesById } from '../db/pages.ts';
 import { finishDeletions } from '../directories/delete-accounts.ts';
 import { type DirectoryHost, type HostedDirectory, hostedAfter } from '../directories/host.ts';
 import type { Homes } from '../directories/homes.ts';
@@ -155,9 +156,5 @@ function diskWatch(options: UpkeepOptions): Task {
 }
 
 async function eachDirectory({ rows, signal }: ReconcileOptions, step: (row: HostedDirectory) => void): Promise<void> {
-  for (let after: string | undefined = ''; after !== undefined && !signal.aborted;) {
-    const page: HostedDirectory[] = await rows(after, PAGE);
-    page.forEach(step);
-    after = page.at(-1)?.id;
-  }
+  for await (const page of pagesById((after) => rows(after, PAGE), signal)) page.forEach(step);
 }

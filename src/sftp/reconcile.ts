@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { HostedDirectory } from '../directories/host.ts';
 import { errorMessage } from '../base/errors.ts';
+import { pagesById } from '../db/pages.ts';
 import type { Log } from '../base/log.ts';
 import { areCredentialsRight, removeCredentials, usersWithCredentials, writeCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';
@@ -144,7 +145,6 @@ async function eachRow(
       if (signal.aborted) return failed;
       began = performance.now();
     }
-    after = batch.at(-1)?.id;
   }
   return failed;
 }

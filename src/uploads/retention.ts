@@ -13,6 +13,7 @@ import { lstatBeneath, unlinkBeneath } from '../base/beneath.ts';
 import { type Clock, DAY, type Micros } from '../base/clock.ts';
 import { type ClockLead, DOUBTFUL } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
+import { pagesById } from '../db/pages.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 import { yielder } from '../base/event-loop.ts';
 import type { Log } from '../base/log.ts';
@@ -54,18 +55,15 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
   const { reads } = options.database;
   const { now, lead } = await options.clockLead();
   let failure: Error | undefined;
-  let after: string | undefined = '';
-  while (after !== undefined && !signal.aborted) {
-    const page = await reads
-      .selectFrom('directories')
-      .select(['id', 'sftp_username', 'retention_days'])
-      .where('node', '=', options.node)
-      .where('deleted_at', 'is', null)
-      .where('retention_days', '>', 0)
-      .where('id', '>', after)
-      .orderBy('id')
-      .limit(PAGE)
-      .execute();
+  const retaining = reads
+    .selectFrom('directories')
+    .select(['id', 'sftp_username', 'retention_days'])
+    .where('node', '=', options.node)
+    .where('deleted_at', 'is', null)
+    .where('retention_days', '>', 0)
+    .orderBy('id')
+    .limit(PAGE);
+  for await (const page of pagesById((after) => retaining.where('id', '>', after).execute(), signal)) {
     for (const directory of page) {
       try {
         if (Math.abs(lead) <= DOUBTFUL) await takeBack(options.database, directory.id, now + Math.max(0, lead));
@@ -74,7 +72,6 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
         failure = new Error(`retention failed in directory ${directory.id}`, { cause: error });
       }
     }
-    after = page.at(-1)?.id;
   }
   if (failure) throw failure;
 }

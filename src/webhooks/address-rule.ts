@@ -38,7 +38,8 @@ const KNOWN_MS = 1000;
  * @throws {OperatorError} as `addressRule` does.
  */
 export function connectRule(allow: readonly string[]): (address: string) => boolean {
-  const [mayReach, isOpened] = [addressRule(allow), openedRule(allow)];
+  const mayReach = addressRule(allow);
+  const isOpened = openedRule(allow);
   let own = new Set<string>();
   let until = 0;
   return (text) => {

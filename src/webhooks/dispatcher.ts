@@ -19,8 +19,16 @@ import { errorMessage } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { Destinations } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
-import { type Claimed, LEASE, LISTED, queuedDestinations, type Turn } from './queue.ts';
-import { doRound, type Ended, type Taken } from './rounds.ts';
+import {
+  type Claimed,
+  doRound,
+  type Ended,
+  LEASE,
+  LISTED,
+  queuedDestinations,
+  type Taken,
+  type Turn,
+} from './queue.ts';
 import { type Answer, noAnswer, type Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
 import { clamp, nextTimed, shift } from './timed.ts';
@@ -61,16 +69,15 @@ export interface Enqueued<T> {
   readonly destinations: readonly string[];
 }
 
-/**
- * Does the due work in a transaction. `enqueued` are the destinations of webhooks that the transaction has enqueued.
- */
-type Settle = (tx: Kysely<Tables>, enqueued: readonly string[]) => Promise<void>;
+type Work<T> = (tx: Transaction<Tables>) => Promise<Enqueued<T>>;
 
 /**
  * Runs a transaction that may enqueue webhooks. Those with a free slot are claimed in the same transaction and sent at
  * once.
  */
-export type Transact = <T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>) => Promise<T>;
+export type Transact = <T>(work: Work<T>) => Promise<T>;
+
+const nothing: Work<void> = async () => ({ value: undefined, destinations: [] });
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -106,16 +113,7 @@ export class Dispatcher {
     this.#running = this.#run();
   }
 
-  readonly transact: Transact = (work) =>
-    this.#serial.add(() =>
-      this.#commit(false, (settle) =>
-        this.#options.database.db.transaction().execute(async (tx) => {
-          const { value, destinations } = await work(tx);
-          await settle(tx, destinations);
-          return value;
-        }),
-      ),
-    );
+  readonly transact: Transact = (work) => this.#serial.add(() => this.#commit(work));
 
   /** Searches the outbox now, because a delivery was enqueued outside of `transact`. */
   wake(): void {
@@ -168,10 +166,7 @@ export class Dispatcher {
     const readyIn = this.#isClosing ? Infinity : this.#destinations.readyIn();
     const isRecordable = this.#unrecorded.size > 0 || this.#areGathered();
     if (isRecordable || readyIn === 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
-      const isOneStatement = this.#isShared && !this.#isFirst;
-      await this.#commit(isRipe, (settle) =>
-        isOneStatement ? settle(database.db, []) : database.db.transaction().execute((tx) => settle(tx, [])),
-      );
+      await this.#commit(nothing, isRipe);
       if (isRipe) this.#ripenedAt = performance.now();
       return 0;
     }
@@ -199,45 +194,44 @@ export class Dispatcher {
     if (found.length === LISTED) this.#searchAfter ??= found.at(-1);
   }
 
-  /** Commits the work of `run` and, through `settle`, all other work that is due. */
-  async #commit<T>(isRipe: boolean, run: (settle: Settle) => Promise<T>): Promise<T> {
+  /** Commits `work` and all other work that is due. */
+  async #commit<T>(work: Work<T>, isRipe = false): Promise<T> {
     let turns: readonly Turn[] = [];
     let recorded: readonly Ended[] = [];
-    let taken: Taken = { claimed: [], moves: [], misplaced: [] };
     try {
-      const value = await run(async (tx, enqueued) => {
+      const committed = await this.#options.database.db.transaction().execute(async (tx) => {
+        const { value, destinations } = await work(tx);
+        this.#tellDue(destinations);
         this.#collect();
         recorded = [...this.#unrecorded];
-        this.#tellDue(enqueued);
-        await this.#followClock(tx);
-        taken = await doRound(tx, {
+        const taken = await doRound(tx, {
           finished: recorded,
           isRipe,
-          now: this.#options.clock.now(),
-          due: (destinations) => this.#tellDue(destinations),
+          now: await this.#present(tx),
+          due: (ripe) => this.#tellDue(ripe),
           turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
         });
+        return { value, taken };
       });
       for (const ended of recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
-      this.#begin(turns, taken);
-      return value;
+      this.#begin(turns, committed.taken);
+      return committed.value;
     } catch (error) {
       for (const { destination, count } of turns) this.#destinations.give(destination, count);
       throw error;
     }
   }
 
-  #begin(turns: readonly Turn[], { claimed, moves, misplaced }: Taken): void {
-    const begun = Map.groupBy([...claimed, ...misplaced], ({ destination }) => destination);
+  #begin(turns: readonly Turn[], { claimed, moves }: Taken): void {
+    const begun = Map.groupBy(claimed, ({ destination }) => destination);
     for (const turn of turns) this.#destinations.began(turn, begun.get(turn.destination)?.length ?? 0);
     for (const { from, to, count } of moves) {
       // The next turn finds the deliveries behind those that were moved.
       this.#destinations.due(from, Infinity);
       this.#destinations.due(to, count);
     }
-    for (const ended of misplaced) this.#end(ended);
     this.#underWay += claimed.length;
     for (const delivery of claimed) void this.#attempt(delivery);
     this.#sleeper.wakeIn(this.#destinations.readyIn());
@@ -247,12 +241,14 @@ export class Dispatcher {
     for (const destination of destinations) this.#destinations.due(destination, 1);
   }
 
-  /** Moves the times in the outbox with the wall clock, so that waits keep their length. */
-  async #followClock(tx: Kysely<Tables>): Promise<void> {
+  /** The present time, after the times in the outbox have been moved with the wall clock, so that waits keep their length. */
+  async #present(tx: Kysely<Tables>): Promise<Micros> {
     this.#jump += this.#clockStep();
     const { clock, retryDelays } = this.#options;
     if (this.#jump !== 0) await shift(tx, this.#jump);
-    if (this.#isFirst) await clamp(tx, await presentTime(tx, clock), longestWait(retryDelays) + LEASE);
+    const now = await presentTime(tx, clock);
+    if (this.#isFirst) await clamp(tx, now, longestWait(retryDelays) + LEASE);
+    return now;
   }
 
   async #attempt(delivery: Claimed): Promise<void> {

@@ -13,12 +13,14 @@
  * Each claim reads the URL and the secrets from the directory, or from its account if the directory has no URL of its
  * own. A delivery whose directory has another destination by now is not claimed but moved to that destination.
  *
- * On a database that several machines share, each machine claims from the whole queue, in one statement (`rounds.ts`).
+ * Several machines may share the database. Each claims from the whole queue and skips rows that another has locked. A
+ * round waits for another machine only at its beginning (`hold`), where it locks rows in the order of their ids. So rounds
+ * cannot deadlock.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Micros, SECOND } from '../base/clock.ts';
-import { compiled, compiledInsert, compiledRows } from '../db/compiled.ts';
-import type { DeliveriesTable, DeliveryState, Tables } from '../db/schema.ts';
+import { compiled, compiledEach, compiledInsert, compiledRows } from '../db/compiled.ts';
+import type { DeliveriesTable, Tables } from '../db/schema.ts';
 import { destinationOf } from './outbox.ts';
 
 /** How many attempts a delivery gets in all (specification, "Limits"). */
@@ -81,20 +83,40 @@ export interface Move {
 /** The receiver's answer. */
 interface AttemptResult {
   readonly status: number | null;
-  /** From the start of the attempt to the response's head, or to the failure, in µs. */
-  readonly latency: Micros;
+  /** From the start of the attempt to the response's head, or to the failure, in µs. Null when its process died. */
+  readonly latency: Micros | null;
   readonly error: string | null;
   readonly response: Buffer | null;
 }
 
 export interface Finished extends Lease, AttemptResult {
+  readonly latency: Micros;
   readonly ok: boolean;
   /** The wait before the next attempt, in µs; undefined for no further attempt. 0 hands the delivery back at once. */
   readonly retryIn: Micros | undefined;
   /** The receiver was not asked: the attempt does not count. */
   readonly isSpared?: boolean;
-  /** The destination to move the delivery to; it stays when left out. */
-  readonly movedTo?: string;
+}
+
+export interface Ended extends Finished {
+  readonly destination: string;
+}
+
+/** The work for one commit. */
+export interface Round {
+  readonly finished: readonly Ended[];
+  /** Whether retries or expired leases may have become due. */
+  readonly isRipe: boolean;
+  readonly now: Micros;
+  /** Called with the destination of each delivery that has become due. */
+  due(destinations: readonly string[]): void;
+  /** The turns to claim for. */
+  turns(): readonly Turn[];
+}
+
+export interface Taken {
+  readonly claimed: readonly Claimed[];
+  readonly moves: readonly Move[];
 }
 
 type Outcome = Pick<Finished, 'ok' | 'retryIn'>;
@@ -104,37 +126,40 @@ function ofReceiver(own: string, account: string): RawBuilder<string | null> {
   return sql`case when of.webhook_url is null then ${sql.ref(`account.${account}`)} else ${sql.ref(`of.${own}`)} end`;
 }
 
-const due = compiled<Turn>()((db, p) =>
-  db
-    .selectFrom('deliveries as d')
-    .leftJoin('directories as of', 'of.id', 'd.directory_id')
-    .select([
-      'd.id',
-      'd.directory_id',
-      'd.account_id',
-      'd.upload_id',
-      'd.destination',
-      'd.body',
-      'd.inserted_at',
-      'd.attempts',
-      'd.url',
-    ])
-    .leftJoin('account_webhooks as account', (join) =>
-      join.onRef('account.account_id', '=', 'of.account_id').on('of.uses_account_webhook', '=', sql.lit(1)),
-    )
-    .select(({ fn }) => fn.coalesce('of.webhook_url', 'account.url').as('webhook_url'))
-    .select(
-      (
-        [
-          ['webhook_secret', 'secret'],
-          ['next_webhook_secret', 'next_secret'],
-        ] as const
-      ).map(([own, account]) => ofReceiver(own, account).as(own)),
-    )
-    .where('d.state', '=', sql.lit('queued'))
-    .where('d.destination', '=', p('destination'))
-    .orderBy('d.due_at')
-    .limit(p('count')),
+const nextDue = compiledEach<Turn>()(
+  (db, p) =>
+    db
+      .selectFrom('deliveries')
+      .select([
+        'id',
+        'directory_id',
+        'account_id',
+        'upload_id',
+        'destination',
+        'body',
+        'inserted_at',
+        'attempts',
+        'url',
+      ])
+      .where('state', '=', sql.lit('queued'))
+      .where('destination', '=', p('destination'))
+      .orderBy('due_at')
+      .limit(p('count'))
+      .forNoKeyUpdate()
+      .skipLocked(),
+  (rows, db) =>
+    db
+      .selectFrom(rows.as('d'))
+      .selectAll('d')
+      .leftJoin('directories as of', 'of.id', 'd.directory_id')
+      .leftJoin('account_webhooks as account', (join) =>
+        join.onRef('account.account_id', '=', 'of.account_id').on('of.uses_account_webhook', '=', sql.lit(1)),
+      )
+      .select(({ fn }) => fn.coalesce('of.webhook_url', 'account.url').as('webhook_url'))
+      .select([
+        ofReceiver('webhook_secret', 'secret').as('webhook_secret'),
+        ofReceiver('next_webhook_secret', 'next_secret').as('next_webhook_secret'),
+      ]),
 );
 const take = compiledRows<Lease & { leaseEnd: Micros; url: string }>(
   ['id', 'attempts', 'leaseEnd', 'url'],
@@ -156,13 +181,26 @@ const move = compiled<{ directory: string; from: string; to: string }>()((db, p)
         .where('destination', '=', p('from'))
         .where('directory_id', '=', p('directory'))
         .orderBy('due_at')
-        .limit(MOVED),
+        .limit(MOVED)
+        .forNoKeyUpdate()
+        .skipLocked(),
     )
     .returning('id'),
 );
 const begin = compiledInsert('attempts', ['delivery_id', 'number', 'started_at']);
-/** Whether the lease of an ended attempt still holds. */
-const IS_HELD = sql`deliveries.id = ended.id and deliveries.state = 'running' and deliveries.attempts = ended.attempts`;
+/** Locks deliveries whose attempts have ended. */
+const hold = compiledRows<Pick<Lease, 'id'>, Lease>(
+  ['id'],
+  (rows, db) =>
+    db
+      .selectFrom('deliveries')
+      .select(['id', 'attempts'])
+      .where('state', '=', sql.lit('running'))
+      .where('id', 'in', sql<string>`(values ${rows})`)
+      .orderBy('id')
+      .forNoKeyUpdate(),
+  { id: 'text' },
+);
 const note = compiledRows<Lease & AttemptResult & { now: Micros }>(
   ['id', 'attempts', 'now', 'status', 'latency', 'error', 'response'],
   (rows) => sql`
@@ -170,8 +208,7 @@ const note = compiledRows<Lease & AttemptResult & { now: Micros }>(
     update attempts set
       finished_at = ended.now, status = ended.status, latency_us = ended.latency, error = ended.error,
       response = ended.response
-    from ended join deliveries on ${IS_HELD}
-    where attempts.delivery_id = ended.id and attempts.number = ended.attempts`,
+    from ended where attempts.delivery_id = ended.id and attempts.number = ended.attempts`,
   {
     id: 'text',
     attempts: 'bigint',
@@ -184,20 +221,17 @@ const note = compiledRows<Lease & AttemptResult & { now: Micros }>(
 );
 const forget = compiledRows<Lease>(
   ['id', 'attempts'],
-  (rows) => sql`
-    with ended(id, attempts) as (values ${rows})
-    delete from attempts where (delivery_id, number) in
-      (select ended.id, ended.attempts from ended join deliveries on ${IS_HELD})`,
+  (rows) => sql`delete from attempts where (delivery_id, number) in (values ${rows})`,
   { id: 'text', attempts: 'bigint' },
 );
-const conclude = compiledRows<Lease & Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'> & { counted: number }>(
-  ['id', 'attempts', 'counted', 'state', 'due_at', 'finished_at'],
+const conclude = compiledRows<Lease & Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'>>(
+  ['id', 'attempts', 'state', 'due_at', 'finished_at'],
   (rows) => sql`
-    with ended(id, attempts, counted, state, due_at, finished_at) as (values ${rows})
+    with ended(id, attempts, state, due_at, finished_at) as (values ${rows})
     update deliveries set
-      state = ended.state, attempts = ended.counted, due_at = ended.due_at, finished_at = ended.finished_at
-    from ended where ${IS_HELD}`,
-  { id: 'text', attempts: 'bigint', counted: 'bigint', state: 'text', due_at: 'bigint', finished_at: 'bigint' },
+      state = ended.state, attempts = ended.attempts, due_at = ended.due_at, finished_at = ended.finished_at
+    from ended where deliveries.id = ended.id`,
+  { id: 'text', attempts: 'bigint', state: 'text', due_at: 'bigint', finished_at: 'bigint' },
 );
 /** Jumps through the index from one destination to the next: its cost does not grow with the queues. */
 const queuedAfter = compiled<{ after: string; limit: number }>()((db, p) => ({
@@ -211,41 +245,41 @@ const queuedAfter = compiled<{ after: string; limit: number }>()((db, p) => ({
       )
       select destination from queued where destination is not null limit ${p('limit')}`.compile(db),
 }));
+
+/** Records ended attempts, makes deliveries due, and claims new ones. */
+export async function doRound(tx: Kysely<Tables>, { finished, isRipe, now, due, turns }: Round): Promise<Taken> {
+  await finish(tx, finished, now);
+  const handedBack = finished.filter(({ retryIn }) => retryIn === 0).map(({ destination }) => destination);
+  due([...(isRipe ? await ripen(tx, now) : []), ...handedBack]);
+  return claim(tx, turns(), now);
+}
+
 /**
  * Claims the deliveries of each destination that have been due longest. Moves those whose directory has another
  * destination by now.
  */
-export async function claim(
-  tx: Kysely<Tables>,
-  turns: readonly Turn[],
-  now: Micros,
-): Promise<{ claimed: Claimed[]; moves: Move[] }> {
+export async function claim(tx: Kysely<Tables>, turns: readonly Turn[], now: Micros): Promise<Taken> {
   const claimed: Claimed[] = [];
   const taken: (Lease & { leaseEnd: Micros; url: string })[] = [];
-  const moves: Move[] = [];
-  for (const turn of turns) {
-    const moved = new Set<string>();
-    for (const { url, ...row } of await due.all(tx, turn)) {
-      const { id, directory_id: directory, webhook_url: current } = row;
-      if (moved.has(directory)) continue;
-      const to = current === null || current === url ? row.destination : destinationOf(row.account_id, current);
-      if (to !== row.destination) {
-        const from = row.destination;
-        moves.push({ from, to, count: (await move.all(tx, { directory, from, to })).length });
-        moved.add(directory);
-        continue;
-      }
-      const attempts = row.attempts + 1;
-      taken.push({ id, attempts, leaseEnd: now + LEASE, url: current ?? url });
-      claimed.push({ ...row, attempts });
+  const moves = new Map<string, Move>();
+  for (const { url, ...row } of await nextDue(tx, turns)) {
+    const { id, directory_id: directory, webhook_url: current, destination: from } = row;
+    const to = current === null || current === url ? from : destinationOf(row.account_id, current);
+    if (to !== from) {
+      const name = `${directory} ${from}`;
+      if (!moves.has(name)) moves.set(name, { from, to, count: (await move.all(tx, { directory, from, to })).length });
+      continue;
     }
+    const attempts = row.attempts + 1;
+    taken.push({ id, attempts, leaseEnd: now + LEASE, url: current ?? url });
+    claimed.push({ ...row, attempts });
   }
   await take(tx, taken);
   await begin(
     tx,
     claimed.map(({ id, attempts }) => ({ delivery_id: id, number: attempts, started_at: now })),
   );
-  return { claimed, moves };
+  return { claimed, moves: [...moves.values()] };
 }
 
 /**
@@ -253,7 +287,13 @@ export async function claim(
  * the directory.
  */
 export async function finish(tx: Kysely<Tables>, finished: readonly Finished[], now: Micros): Promise<void> {
-  const { spared = [], counted = [] } = Object.groupBy(finished, ({ isSpared }) => (isSpared ? 'spared' : 'counted'));
+  const running = await hold(
+    tx,
+    finished.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+  );
+  const leases = new Map(running.map(({ id, attempts }) => [id, attempts]));
+  const held = finished.filter(({ id, attempts }) => leases.get(id) === attempts);
+  const { spared = [], counted = [] } = Object.groupBy(held, ({ isSpared }) => (isSpared ? 'spared' : 'counted'));
   await note(
     tx,
     counted.map((attempt) => ({ ...attempt, now })),
@@ -261,23 +301,20 @@ export async function finish(tx: Kysely<Tables>, finished: readonly Finished[], 
   await forget(tx, spared);
   await conclude(
     tx,
-    finished.map((attempt) => {
+    held.map((attempt) => {
       const { id, attempts, isSpared = false } = attempt;
-      return { id, attempts, counted: isSpared ? attempts - 1 : attempts, ...columnsAfter(attempt, now) };
+      return { id, attempts: isSpared ? attempts - 1 : attempts, ...columnsAfter(attempt, now) };
     }),
   );
 }
 
-/** @returns the delivery's next state, and in how many µs it is due again; null when it is finished. */
-export function stateAfter({ ok, retryIn }: Outcome): { state: DeliveryState; wait: Micros | null } {
-  if (ok) return { state: 'delivered', wait: null };
-  if (retryIn === undefined) return { state: 'failed', wait: null };
-  return { state: retryIn > 0 ? 'waiting' : 'queued', wait: retryIn };
-}
-
-function columnsAfter(outcome: Outcome, now: Micros) {
-  const { state, wait } = stateAfter(outcome);
-  return wait === null ? { state, due_at: null, finished_at: now } : { state, due_at: now + wait, finished_at: null };
+function columnsAfter(
+  { ok, retryIn }: Outcome,
+  now: Micros,
+): Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'> {
+  if (ok) return { state: 'delivered', due_at: null, finished_at: now };
+  if (retryIn === undefined) return { state: 'failed', due_at: null, finished_at: now };
+  return { state: retryIn > 0 ? 'waiting' : 'queued', due_at: now + retryIn, finished_at: null };
 }
 
 /**
@@ -293,20 +330,21 @@ export async function ripen(tx: Kysely<Tables>, now: Micros): Promise<string[]> 
     .where('due_at', '<=', now)
     .orderBy('due_at')
     .limit(RIPEN)
+    .forNoKeyUpdate()
+    .skipLocked()
     .execute();
-  for (const { id, state, attempts } of ripe) {
-    const died = state === 'running';
-    if (died) {
-      await tx
-        .updateTable('attempts')
-        .set({ finished_at: now, error: DIED })
-        .where('delivery_id', '=', id)
-        .where('number', '=', attempts)
-        .execute();
-    }
-    const next = columnsAfter({ ok: false, retryIn: died && attempts >= MAX_ATTEMPTS ? undefined : 0 }, now);
-    await tx.updateTable('deliveries').set(next).where('id', '=', id).execute();
-  }
+  const died = ripe.filter(({ state }) => state === 'running');
+  await note(
+    tx,
+    died.map(({ id, attempts }) => ({ id, attempts, now, status: null, latency: null, error: DIED, response: null })),
+  );
+  await conclude(
+    tx,
+    ripe.map(({ id, state, attempts }) => {
+      const isOver = state === 'running' && attempts >= MAX_ATTEMPTS;
+      return { id, attempts, ...columnsAfter({ ok: false, retryIn: isOver ? undefined : 0 }, now) };
+    }),
+  );
   return ripe.map(({ destination }) => destination);
 }
 

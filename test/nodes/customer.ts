@@ -29,7 +29,8 @@ export function customer(directory: Created, who: string, places: readonly Place
   const complete: string[] = [];
   const cut: string[] = [];
   const over = new AbortController();
-  let [longest, lastAt] = [0, performance.now()];
+  let longest = 0;
+  let lastAt = performance.now();
   async function upload(connection: Connection): Promise<void> {
     const session = await sftpSession(connection);
     while (!over.signal.aborted) {

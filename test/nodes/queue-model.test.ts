@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
+import { presentTime } from '../../src/db/shared.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { deliveryFor, destinationOf, enqueueNow } from '../../src/webhooks/outbox.ts';
-import { type Claimed, LEASE } from '../../src/webhooks/queue.ts';
-import { doRound, type Ended } from '../../src/webhooks/rounds.ts';
+import { type Claimed, doRound, type Ended, LEASE } from '../../src/webhooks/queue.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { twoWriters, type TwoWriters } from './two-writers.ts';
 
@@ -56,7 +56,7 @@ class World {
   }
 
   async round(which: 0 | 1, receivers: readonly number[], count: number, isRipe = false): Promise<void> {
-    const { database } = which === 0 ? this.nodes.one : this.nodes.other;
+    const { database, clock } = which === 0 ? this.nodes.one : this.nodes.other;
     const finished = this.ended[which];
     this.ended[which] = [];
     const turns = () =>
@@ -64,14 +64,11 @@ class World {
         destination: destinationOf(this.directories[each]?.account_id ?? '', URLS[each] ?? ''),
         count,
       }));
-    const { claimed, misplaced } = await doRound(database.db, {
-      finished,
-      isRipe,
-      now: 0,
-      due: () => undefined,
-      turns,
+    const { claimed } = await database.db.transaction().execute(async (tx) => {
+      const now = await presentTime(tx, clock);
+      return doRound(tx, { finished, isRipe, now, due: () => undefined, turns });
     });
-    for (const lease of [...claimed, ...misplaced]) {
+    for (const lease of claimed) {
       const name = `${lease.id} ${lease.attempts}`;
       // An attempt that was spared does not count, so its number comes again.
       assert.ok(!this.attempts.has(name), `${name} was claimed twice`);
@@ -81,8 +78,6 @@ class World {
       assert.ok(!this.held.flat().some((other) => other.id === each.id && !other.isLost), `${each.id} is held already`);
       this.held[which].push({ ...each, isLost: false });
     }
-    for (const each of misplaced) this.attempts.delete(`${each.id} ${each.attempts}`);
-    this.ended[which].push(...misplaced);
   }
 
   finish(which: 0 | 1, outcome: Outcome, count: number): void {

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createBackground } from '../../src/base/background.ts';
+import { presentTime } from '../../src/db/shared.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { createLog } from '../../src/base/log.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { Dispatcher } from '../../src/webhooks/dispatcher.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import type { RetryDelays } from '../../src/webhooks/outcome.ts';
-import { LEASE } from '../../src/webhooks/queue.ts';
-import { doRound } from '../../src/webhooks/rounds.ts';
+import { claim, LEASE } from '../../src/webhooks/queue.ts';
 import { replayFailed } from '../../src/webhooks/replay.ts';
 import { startReplayQueue } from '../../src/webhooks/replay-queue.ts';
 import { createSender } from '../../src/webhooks/send.ts';
@@ -138,9 +138,12 @@ test(
     await put(nodes.one, [event]);
     const [row] = await open(nodes);
     assert.ok(row);
-    const turns = () => [{ destination: row.destination, count: 5 }];
-    const round = { finished: [], isRipe: false, now: 0, due: () => undefined, turns };
-    assert.equal((await doRound(nodes.one.database.db, round)).claimed.length, 1);
+    const { claimed } = await nodes.one.database.db
+      .transaction()
+      .execute(async (tx) =>
+        claim(tx, [{ destination: row.destination, count: 5 }], await presentTime(tx, nodes.one.clock)),
+      );
+    assert.equal(claimed.length, 1);
     // Its clock is five minutes ahead, which says nothing.
     at.dispatch(nodes.other);
     await new Promise((resolve) => setTimeout(resolve, 2500));

@@ -167,7 +167,8 @@ interface NodeOptions {
 }
 
 function clusterNode({ name, machine, by, environment, config, key }: NodeOptions): ClusterNode & AsyncDisposable {
-  let [serve, sshd]: [ServeProcess?, Sshd?] = [];
+  let serve: ServeProcess | undefined;
+  let sshd: Sshd | undefined;
   const send: Send = async (...request) => {
     using client = clientOf(config, key);
     return await client.send(...request);

@@ -98,21 +98,18 @@ export function compiledRows<P extends object, R = unknown>(
   columns: readonly (keyof P & string)[],
   build: (rows: RawBuilder<unknown>, db: Kysely<Tables>) => Compilable<R> | RawBuilder<R>,
   types: Partial<Record<keyof P & string, 'text' | 'bigint' | 'bytea'>> = {},
-): (db: Kysely<Tables>, rows: readonly P[]) => Promise<void> {
-  const pieces = PIECES.map((size) => {
-    const run = compiledOnce((db) => {
-      const slotOf = (column: keyof P & string, at: number): RawBuilder<unknown> => {
-        const slot = sql`${new Slot(column, at)}`;
-        const type = types[column];
-        return type && isPostgres(db) ? sql`${slot}::${sql.raw(type)}` : slot;
-      };
-      const rows = Array.from(
-        { length: size },
-        (_, at) => sql`(${sql.join(columns.map((column) => slotOf(column, at)))})`,
-      );
-      return { compile: () => build(sql.join(rows)).compile(db) };
-    });
-    return { size, run };
+): (db: Kysely<Tables>, rows: readonly P[]) => Promise<R[]> {
+  return inPieces<P, R>((rows, db) => {
+    const valueIn = (slotOf: Parameter<P>, column: keyof P & string): RawBuilder<unknown> => {
+      const slot = sql`${slotOf(column)}`;
+      const type = types[column];
+      return type && isPostgres(db) ? sql`${slot}::${sql.raw(type)}` : slot;
+    };
+    const built = build(
+      sql.join(rows.map((row) => sql`(${sql.join(columns.map((column) => valueIn(row, column)))})`)),
+      db,
+    );
+    return { compile: () => built.compile(db) };
   });
 }
 

@@ -131,8 +131,7 @@ async function eachRow(
 ): Promise<number> {
   let failed = 0;
   let began = performance.now();
-  for (let after: string | undefined = ''; after !== undefined && !signal.aborted;) {
-    const batch: HostedDirectory[] = await rows(after, BATCH_ROWS);
+  for await (const batch of pagesById((after) => rows(after, BATCH_ROWS), signal)) {
     for (const row of batch) {
       try {
         await step(row);

@@ -10,7 +10,6 @@ import { LRUCache } from 'lru-cache';
 import PQueue from 'p-queue';
 import type { Background, Loop } from '../../base/background.ts';
 import { yielder } from '../../base/event-loop.ts';
-import { pagesById } from '../../db/pages.ts';
 import type { Log } from '../../base/log.ts';
 import type { Database } from '../../db/database.ts';
 import { type FilePath, jailFiles } from '../file-path.ts';

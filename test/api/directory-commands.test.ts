@@ -194,7 +194,7 @@ test('berth directory', async (t) => {
     assert.equal(await refused`directory webhook secret ${name} --activate`, sentence);
     const atTerminal = (answer: string) =>
       spawnSync('script', ['-qec', `${process.execPath} ${MAIN} directory delete ${name}`, '/dev/null'], {
-        env: { ...process.env, ...nodeEnvironment, ...place.environment },
+        env: { ...nodeEnvironment, ...process.env, ...place.environment },
         input: answer,
         encoding: 'utf8',
       });

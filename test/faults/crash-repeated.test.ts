@@ -14,6 +14,7 @@ import type { DirectoriesTable } from '../../src/db/schema.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
+import { rounds } from '../support/long.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { scratch } from '../support/scratch.ts';
 import { hostOf } from '../support/sftp-user.ts';
@@ -21,6 +22,7 @@ import type { Answered, Request } from './repeating-child.ts';
 
 const CHILD = fileURLToPath(new URL('./repeating-child.ts', import.meta.url));
 const MOST_STEPS = 60;
+const SEEDS = rounds(1, 10);
 
 interface Life {
   readonly answers: readonly Answered[];
@@ -96,7 +98,7 @@ test('a create, cut off after any step and repeated, makes one directory, with t
 });
 
 test('any sequence of requests and deaths: what was seen is seen again, and each key did one thing', async () => {
-  for (const seed of [11, 12]) {
+  for (let seed = 11; seed < 11 + SEEDS; seed += 1) {
     using berth = await repeating();
     let state = seed;
     const below = (limit: number): number => {

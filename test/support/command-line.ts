@@ -21,7 +21,7 @@ export function startCommand(
   args: readonly string[],
 ): ChildProcessByStdio<null, Readable, Readable> {
   return spawn(process.execPath, [MAIN, ...args], {
-    env: { ...process.env, ...nodeEnvironment, ...environment },
+    env: { ...nodeEnvironment, ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }

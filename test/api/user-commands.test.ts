@@ -71,7 +71,10 @@ test('people get a table, and the link with what it is for; the address is that 
   const account = await accountIn(place);
   const create = ['user', 'create', 'ann@example.com', '--account', account, '--role', 'admin'];
   const { stdout, stderr } = await berth(place, ...create);
-  assert.match(stdout, /^https:\/\/files\.example\.com\/dashboard\/link\/[\w-]{43}\nann@example\.com can set a password/);
+  assert.match(
+    stdout,
+    /^https:\/\/files\.example\.com\/dashboard\/link\/[\w-]{43}\nann@example\.com can set a password/,
+  );
   assert.equal(stderr, '');
   const list = (await berth(place, 'user', 'list')).stdout;
   assert.match(

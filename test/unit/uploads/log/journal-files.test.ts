@@ -61,8 +61,8 @@ test('a compaction while a file with a name beyond ASCII is open loses no positi
   using at = journalPlace();
   const files = at.open();
   const first = files.append('acme', [record(1)]) ?? 0;
-  const handles = [{ name: 'r\u00c3\u00bcck \u00e6\u0097\u00a5.csv' }];
-  files.compact('acme', first, { state: [{ by: { pid: 9, address: '' }, ...{ handles } }] });
+  const session = { by: { pid: 9, address: '' }, handles: [{ name: 'r\u00c3\u00bcck \u00e6\u0097\u00a5.csv' }] };
+  files.compact('acme', first, { state: [session] });
   const end = files.append('acme', [record(2)]) ?? 0;
   assert.deepEqual(timesOf(at.read('acme')), [2]);
   assert.equal(readBase(at.read('acme')).length, at.read('acme').indexOf('\n') + 1);

@@ -60,7 +60,7 @@ test('damaged records, keys and limits and missing jails are made again; what is
   assert.deepEqual(readdirSync(outside), []);
   assert.deepEqual(found.strangers, ['foreign']);
   assert.equal(readFileSync(join(paths.jails, 'foreign', 'theirs'), 'utf8'), 'data');
-  assert.deepEqual([lines.filter((line) => line.includes('could not be')).length, lines.length], [1, 2]);
+  assert.deepEqual([lines.filter((line) => line.includes('could not repair')).length, lines.length], [1, 2]);
   const { repaired, failed } = await run();
   assert.deepEqual([repaired, failed], [0, 1]);
 });

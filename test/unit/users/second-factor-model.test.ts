@@ -140,7 +140,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
   const change = async () => {
     const [token] = model.live;
     const session = token === undefined ? undefined : await sessionOf(options, token, VISIT);
-    return { token, by: { actor, ...(session && { goesOn: session.sessionId }) } };
+    return { token, by: { actor, ...(session && { keptSession: session.sessionId }) } };
   };
 
   for (const one of steps) {

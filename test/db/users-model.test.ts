@@ -138,7 +138,7 @@ class World {
     const kept = goesOn ? person.sessions[0] : undefined;
     const asking = kept && (await this.#session(kept.token));
     const actor = operator(this.#account);
-    const change = asking ? { actor, goesOn: asking.sessionId } : { actor };
+    const change = asking ? { actor, keptSession: asking.sessionId } : { actor };
     const setting = setPassword(this.#place, { id: person.id, email }, password, change);
     if (password === 'short') return assert.rejects(setting, ValidationError);
     await setting;

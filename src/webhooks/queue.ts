@@ -24,7 +24,7 @@ import type { DeliveriesTable, Tables } from '../db/schema.ts';
 import { destinationOf } from './outbox.ts';
 
 /** How many attempts a delivery gets in all (specification, "Limits"). */
-export const MAX_ATTEMPTS = 4;
+const MAX_ATTEMPTS = 4;
 
 /** How long an attempt may run before its process counts as dead. An attempt times out after at most 6 s. */
 export const LEASE: Micros = 20 * SECOND;
@@ -32,7 +32,7 @@ export const LEASE: Micros = 20 * SECOND;
 /**
  * How many deliveries become due in one transaction. Further ones follow in the next, so that nothing else waits long.
  */
-export const RIPEN = 100;
+const RIPEN = 100;
 
 /** How many deliveries move to another destination in one transaction. */
 const MOVED = 100;
@@ -41,7 +41,7 @@ const MOVED = 100;
 export const LISTED = 256;
 
 /** The error of an attempt whose lease has ended. */
-export const DIED = 'berth stopped during this attempt';
+const DIED = 'berth stopped during this attempt';
 
 /** `state in ('running', 'waiting')`, as the index on `due_at` has it. */
 export const TIMED = sql<boolean>`state in ('running', 'waiting')`;

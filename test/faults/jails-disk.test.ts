@@ -140,7 +140,7 @@ test('a disk that goes while berth runs: no file counts as removed, no jail is m
   assert.equal(created.status, 503);
   const [finding] = await checkFolders(berth.config, systemClock());
   assert.equal(finding?.verdict, 'fail');
-  assert.match(finding.text, /not the disk/);
+  assert.match(finding.text, /not on the disk/);
   // sshd has the disk still, in a namespace of its own. What is not where the log has it makes berth scan the directory.
   await session.put('during.csv', 'during');
   await wait(8000);

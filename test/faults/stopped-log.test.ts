@@ -30,7 +30,7 @@ test('messages that arrive around a stop of some seconds are all heard', async (
     await say(socket, 'session opened for local user acme from [192.0.2.7]');
     sent += 1;
     const flood = async (): Promise<void> => {
-      while (!over.signal.aborted) await say(socket, `open "${(sent += 1)}"`);
+      while (!over.signal.aborted) await say(socket, `remove name "${(sent += 1)}"`);
     };
     const floods = Array.from({ length: 16 }, flood);
     for (let stop = 0; stop < STOPS; stop += 1) {

@@ -117,7 +117,10 @@ for (const [name, lose] of [
           const { status, lines } = berth(place, ...words);
           assert.equal(status, 1);
           assert.equal(lines.length, 1, lines.join('\n'));
-          assert.match(lines[0] ?? '', /is missing or empty, but .*userdb holds SFTP users.*restore the database or a backup/);
+          assert.match(
+            lines[0] ?? '',
+            /is missing or empty, but .*userdb holds SFTP users.*restore the database or a backup/,
+          );
         }
         assert.ok(host.isApplied(user));
       }

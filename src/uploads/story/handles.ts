@@ -183,7 +183,10 @@ export class Handles {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure') session.doubtedUpTo = this.#opened;
     if (!opened) return;
-    if (!session.isAnswer(status) && opened.inode !== undefined && opened.file?.isHeld(opened.inode)) return;
+    const { file, inode } = opened;
+    // The kernel knows whether the file is open, but not through which of several handles.
+    const isOpen = file?.writers.size === 1 && inode !== undefined && file.isHeld(inode);
+    if (isOpen && !session.isAnswer(status)) return;
     session.forget(opened);
     this.release(opened, undefined, 0);
   }

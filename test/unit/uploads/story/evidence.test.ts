@@ -233,6 +233,18 @@ story(
 );
 
 story(
+  'an exclusive open of a file that the session writes already fails: the close is that of the first handle',
+  { isHeld: () => true },
+  (at) => {
+    write(at, 'a');
+    at.logged(1, `open "a" ${WRITE}`, `open "a" ${WRITE.replace('TRUNCATE', 'EXCL')}`, 'sent status Failure');
+    at.logged(1, 'close "a" bytes read 0 written 5');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
   'a process that dies without a line leaves its files cut off',
   {},
   (at) => {

@@ -18,7 +18,7 @@ export interface UserOptions {
   readonly clock: Clock;
 }
 
-/** Who changes a user. Only users of the actor's account can be changed. */
+/** The actor of a change. It can only change users of its own account. */
 export interface UserChange {
   readonly actor: Actor;
   /** Set by the command line: the account may be left without an enabled admin. */

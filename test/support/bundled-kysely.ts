@@ -15,7 +15,7 @@ export async function bundleKysely(): Promise<void> {
     outdir: FOLDER,
     outExtension: { '.js': '.mjs' },
     bundle: true,
-    // What both export is the same object, as in the package.
+    // Both export the same object, as in the package.
     splitting: true,
     format: 'esm',
     platform: 'node',

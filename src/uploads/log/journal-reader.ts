@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../../base/event-loop.ts';
 import type { Jail } from '../jails.ts';
-import { type JournalRecord, type Known, type Position, BASE_START, readBase, readRecord } from './journal-record.ts';
+import { type JournalRecord, type Known, type Position, hasBase, readBase, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
@@ -281,7 +281,7 @@ export class JournalReader implements JournalFollower {
     for (let size = CHUNK; ; size *= 4) {
       const start = this.#read(user, 0, size);
       const isWhole = start.includes(0x0a) || start.length < size;
-      if (isWhole || !start.subarray(0, BASE_START.length).equals(BASE_START)) return readBase(start);
+      if (isWhole || !hasBase(start)) return readBase(start);
     }
   }
 

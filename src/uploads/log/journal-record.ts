@@ -56,13 +56,17 @@ export interface Base extends Known {
 /** A position counts the bytes of all records since the user's first line, also of those that a compaction removed. */
 export type Position = number;
 
-/** How the line of a base starts. */
-export const BASE_START = Buffer.from('{"base":');
+const BASE_START = Buffer.from('{"base":');
+
+/** Whether a file, or its first bytes, begins with a base. */
+export function hasBase(file: Buffer): boolean {
+  return file.subarray(0, BASE_START.length).equals(BASE_START);
+}
 
 /** The base of a file, and the length of its line in bytes; 0 without a base. */
 export function readBase(file: Buffer): Base & { readonly length: number } {
   const none = { base: 0, length: 0 };
-  if (!file.subarray(0, BASE_START.length).equals(BASE_START)) return none;
+  if (!hasBase(file)) return none;
   const end = file.indexOf(0x0a) + 1;
   const found = parsed(file.toString('utf8', 0, end)) as Base | undefined;
   return found ? { ...found, length: end } : none;

@@ -183,10 +183,7 @@ export class Handles {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure') session.doubtedUpTo = this.#opened;
     if (!opened) return;
-    const { file, inode } = opened;
-    // The kernel knows whether the file is open, but not through which of several handles.
-    const isOpen = file?.writers.size === 1 && inode !== undefined && file.isHeld(inode);
-    if (isOpen && !session.isAnswer(status)) return;
+    if (!session.isAnswer(status) && isHeldAlone(opened)) return;
     session.forget(opened);
     this.release(opened, undefined, 0);
   }
@@ -206,6 +203,11 @@ export class Handles {
       if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
     }
   }
+}
+
+/** Whether the kernel reports the handle's file as open. It cannot tell several handles of one file apart. */
+function isHeldAlone({ file, inode }: Handle): boolean {
+  return file?.writers.size === 1 && inode !== undefined && file.isHeld(inode);
 }
 
 /** How a handle ends when its process dies. */

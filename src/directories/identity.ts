@@ -1,6 +1,6 @@
 /**
  * Derives a new directory's slug and SFTP username from its name, and generates its password and webhook secret. The
- * specification leaves slug and username open; docs/design.md defines them. They never change for a directory.
+ * specification leaves slug and username open; docs/limits.md defines them. They never change for a directory.
  */
 import { randomBytes } from 'node:crypto';
 import slugify from '@sindresorhus/slugify';

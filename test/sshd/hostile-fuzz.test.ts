@@ -93,10 +93,12 @@ test('random names, in random order, all at once', async () => {
       used.push(target);
       const isVague = !isTold(known, target) || vague.has(shown(known));
       if (isVague) vague.add(shown(known)).add(shown(target));
+      const renamed = (names: ReadonlySet<string>): string[] => namesAfter(names, shown(known), shown(target));
+      for (const moved of renamed(vague)) vague.add(moved);
       for (const upload of uploads.values()) {
-        if (!upload.names.has(shown(known))) continue;
-        upload.names.add(shown(target));
-        upload.isVague ||= isVague;
+        const names = renamed(upload.names);
+        for (const moved of names) upload.names.add(moved);
+        upload.isVague ||= isVague && names.length > 0;
       }
     }
   }
@@ -134,6 +136,13 @@ test('random names, in random order, all at once', async () => {
 function isTold(...names: readonly string[]): boolean {
   const length = names.reduce((sum, each) => sum + 4 * each.length, 60); // `\ooo` for a byte, and the wording
   return length < 500 && (names.length === 1 || !names.some((each) => each.includes('" new "')));
+}
+
+/** The names that a rename gives to a file with any of these names, by itself or with a folder above it. */
+function namesAfter(names: ReadonlySet<string>, from: string, to: string): string[] {
+  return [...names]
+    .filter((path) => path === from || path.startsWith(`${from}/`))
+    .map((path) => to + path.slice(from.length));
 }
 
 /** The path below `files/` that a name means. */

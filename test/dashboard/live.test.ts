@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { openDatabase } from '../../src/db/open.ts';
 import { createFileChanges } from '../../src/uploads/file-changes.ts';
@@ -101,77 +101,79 @@ test('a file that comes, is renamed or goes is sent to those who look at its dir
   assert.equal(others.lists(), 1, 'nothing is sent of another directory');
 });
 
-test('the deliveries, the activity and the sessions of an open page change with an upload and a login', async () => {
-  await using berth = await shared();
-  const directory = await berth.directory({ name: 'Acme' });
-  using user = await signedIn(place(berth), berth.accountId);
-  const of = `/dashboard/directories/${directory.id}`;
-  const pages = [`${of}/webhook/deliveries`, `${of}/activity`, '/dashboard/deliveries'];
-  await using streams = new AsyncDisposableStack();
-  const open: Stream[] = [];
-  for (const path of [...pages, '/dashboard/sessions']) {
-    const address = /data-live="([^"]+)"/.exec((await user.get(path)).text)?.[1] ?? '';
-    assert.equal(address.split('?')[0], `${path}/events`);
-    const stream = await follow(berth, user, address);
-    streams.defer(() => stream[Symbol.dispose]());
-    open.push(stream);
-  }
-  await until('each is listed once', () => open.every(({ lists }) => lists() === 1));
-  assert.ok(open.every(({ text }) => !text().includes('report.csv')));
-  const sessions = open.pop();
-  await put(berth.place.dir, directory, 'report.csv');
-  await until('the upload is on each', () => open.every(({ text }) => text().includes('report.csv')));
-  await using connection = await berth.connect(directory);
-  await connection.sftp();
-  await until('the session is listed', () => sessions?.text().includes('name="session"') ?? false);
-});
+void describe('waits for a beat', { concurrency: true }, () => {
+  test('the deliveries, the activity and the sessions of an open page change with an upload and a login', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory({ name: 'Acme' });
+    using user = await signedIn(place(berth), berth.accountId);
+    const of = `/dashboard/directories/${directory.id}`;
+    const pages = [`${of}/webhook/deliveries`, `${of}/activity`, '/dashboard/deliveries'];
+    await using streams = new AsyncDisposableStack();
+    const open: Stream[] = [];
+    for (const path of [...pages, '/dashboard/sessions']) {
+      const address = /data-live="([^"]+)"/.exec((await user.get(path)).text)?.[1] ?? '';
+      assert.equal(address.split('?')[0], `${path}/events`);
+      const stream = await follow(berth, user, address);
+      streams.defer(() => stream[Symbol.dispose]());
+      open.push(stream);
+    }
+    await until('each is listed once', () => open.every(({ lists }) => lists() === 1));
+    assert.ok(open.every(({ text }) => !text().includes('report.csv')));
+    const sessions = open.pop();
+    await put(berth.place.dir, directory, 'report.csv');
+    await until('the upload is on each', () => open.every(({ text }) => text().includes('report.csv')));
+    await using connection = await berth.connect(directory);
+    await connection.sftp();
+    await until('the session is listed', () => sessions?.text().includes('name="session"') ?? false);
+  });
 
-test('a stream ends with its session, at the next change or beat, and does not keep the session alive', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
-  const directory = await berth.directory();
-  using leaving = await signedIn(place(berth), berth.accountId);
-  using quiet = await signedIn(place(berth), berth.accountId);
-  const database = await openDatabase(berth.config.database);
-  const longAgo = Date.now() * 1000 - 3 * 3_600_000_000;
-  await database.db.updateTable('user_sessions').set({ seen_at: longAgo }).execute();
-  using first = await follow(berth, leaving, `${filesOf(directory)}/events`);
-  using second = await follow(berth, quiet, `${filesOf(directory)}/events`);
-  await until('both have begun', () => first.lists() === 1 && second.lists() === 1);
-  const seen = await database.db.selectFrom('user_sessions').select('seen_at').execute();
-  assert.deepEqual(seen, [{ seen_at: longAgo }, { seen_at: longAgo }]);
+  test('a stream ends with its session, at the next change or beat, and does not keep the session alive', async () => {
+    using files = scratch({ BERTH_DASHBOARD: 'on' });
+    await using berth = await startBerth(files);
+    const directory = await berth.directory();
+    using leaving = await signedIn(place(berth), berth.accountId);
+    using quiet = await signedIn(place(berth), berth.accountId);
+    const database = await openDatabase(berth.config.database);
+    const longAgo = Date.now() * 1000 - 3 * 3_600_000_000;
+    await database.db.updateTable('user_sessions').set({ seen_at: longAgo }).execute();
+    using first = await follow(berth, leaving, `${filesOf(directory)}/events`);
+    using second = await follow(berth, quiet, `${filesOf(directory)}/events`);
+    await until('both have begun', () => first.lists() === 1 && second.lists() === 1);
+    const seen = await database.db.selectFrom('user_sessions').select('seen_at').execute();
+    assert.deepEqual(seen, [{ seen_at: longAgo }, { seen_at: longAgo }]);
 
-  assert.equal((await leaving.post('/dashboard/sign-out')).status, 303);
-  await put(files.dir, directory, 'secret');
-  await until('it comes where one is signed in', () => second.text().includes('secret'));
-  await first.ended;
-  assert.match(first.text(), /event: end\ndata: \n\n$/);
-  assert.doesNotMatch(first.text(), /secret/);
-  assert.equal((await follow(berth, leaving, `${filesOf(directory)}/events`)).status, 303);
+    assert.equal((await leaving.post('/dashboard/sign-out')).status, 303);
+    await put(files.dir, directory, 'secret');
+    await until('it comes where one is signed in', () => second.text().includes('secret'));
+    await first.ended;
+    assert.match(first.text(), /event: end\ndata: \n\n$/);
+    assert.doesNotMatch(first.text(), /secret/);
+    assert.equal((await follow(berth, leaving, `${filesOf(directory)}/events`)).status, 303);
 
-  await database.db.deleteFrom('user_sessions').execute();
-  await database.close();
-  await within(15_000, 'the end without a change', second.ended);
-  assert.match(second.text(), /event: end\n/);
-});
+    await database.db.deleteFrom('user_sessions').execute();
+    await database.close();
+    await within(15_000, 'the end without a change', second.ended);
+    assert.match(second.text(), /event: end\n/);
+  });
 
-test('a stream ends with its directory; another account has none', async () => {
-  await using berth = await shared();
-  const directory = await berth.directory();
-  const database = await openDatabase(berth.config.database);
-  await database.db
-    .insertInto('accounts')
-    .values({ id: 'other', name: 'Other', plan: 'business', inserted_at: 1 })
-    .execute();
-  await database.close();
-  using stranger = await signedIn(place(berth), 'other');
-  using refused = await follow(berth, stranger, `${filesOf(directory)}/events`);
-  assert.equal(refused.status, 404);
-  using user = await signedIn(place(berth), berth.accountId);
-  using stream = await follow(berth, user, `${filesOf(directory)}/events`);
-  await until('it has begun', () => stream.lists() === 1);
-  assert.equal((await berth.send('DELETE', `/directories/${directory.id}`)).status, 204);
-  await within(15_000, 'the end', stream.ended);
+  test('a stream ends with its directory; another account has none', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    const database = await openDatabase(berth.config.database);
+    await database.db
+      .insertInto('accounts')
+      .values({ id: 'other', name: 'Other', plan: 'business', inserted_at: 1 })
+      .execute();
+    await database.close();
+    using stranger = await signedIn(place(berth), 'other');
+    using refused = await follow(berth, stranger, `${filesOf(directory)}/events`);
+    assert.equal(refused.status, 404);
+    using user = await signedIn(place(berth), berth.accountId);
+    using stream = await follow(berth, user, `${filesOf(directory)}/events`);
+    await until('it has begun', () => stream.lists() === 1);
+    assert.equal((await berth.send('DELETE', `/directories/${directory.id}`)).status, 204);
+    await within(15_000, 'the end', stream.ended);
+  });
 });
 
 test('six at once for a user and no more, until one has gone; others have their own', async () => {

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Database, openDatabase } from '../../src/db/open.ts';
@@ -82,100 +82,106 @@ function namesOf(user: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${user}-${index}`);
 }
 
-test(
-  'more uploads than memory holds, of files that are gone at once: each is announced once, and nobody waits long',
-  sqliteOnly,
-  async () => {
-    await using place = await spoolPlace(2);
-    const { config, database, users } = place;
-    const [busy = '', quiet = ''] = users;
-    const uploads = await startSpooling(config, database);
-    try {
+void describe('kept while the database is away', { concurrency: true }, () => {
+  test(
+    'more uploads than memory holds, of files that are gone at once: each is announced once, and nobody waits long',
+    sqliteOnly,
+    async () => {
+      await using place = await spoolPlace(2);
+      const { config, database, users } = place;
+      const [busy = '', quiet = ''] = users;
+      const uploads = await startSpooling(config, database);
+      try {
+        place.leave();
+        await say(config, busy, PID, passingUploads(busy, 8000));
+        await say(config, quiet, PID + 1, passingUploads(quiet, 10));
+        await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
+        place.comeBack();
+        await until('all is announced', async () => (await announced(database)).length >= 8010, 200);
+        await until('the spool is empty', () => place.spooled() === '', 150);
+        const names = await announced(database);
+        assert.deepEqual(names.toSorted(), [...namesOf(busy, 8000), ...namesOf(quiet, 10)].toSorted());
+        const last = names.findLastIndex((name) => name.startsWith(quiet));
+        assert.ok(last < 2000, `the last of the quiet one is announced after ${last} others`);
+      } finally {
+        await uploads.close();
+      }
+    },
+  );
+
+  test(
+    'killed again and again while it announces what was kept: each upload is announced once',
+    sqliteOnly,
+    async () => {
+      await using place = await spoolPlace(1);
+      const { config, database, users } = place;
+      const [user = ''] = users;
+      const first = await place.child();
       place.leave();
-      await say(config, busy, PID, passingUploads(busy, 8000));
-      await say(config, quiet, PID + 1, passingUploads(quiet, 10));
+      await say(config, user, PID, passingUploads(user, 1000));
+      await until('some of it is in the spool', () => place.spooled().includes('session closed'));
+      await first.kill();
+      let child = await place.child();
+      await say(config, user, PID, passingUploads(user, 1000, 1000));
       await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
       place.comeBack();
-      await until('all is announced', async () => (await announced(database)).length >= 8010, 200);
+      for (const count of [1, 300, 700, 1200]) {
+        await until(`${count} are announced`, async () => (await announced(database)).length >= count);
+        await child.kill();
+        child = await place.child();
+      }
       await until('the spool is empty', () => place.spooled() === '', 150);
-      const names = await announced(database);
-      assert.deepEqual(names.toSorted(), [...namesOf(busy, 8000), ...namesOf(quiet, 10)].toSorted());
-      const last = names.findLastIndex((name) => name.startsWith(quiet));
-      assert.ok(last < 2000, `the last of the quiet one is announced after ${last} others`);
-    } finally {
-      await uploads.close();
-    }
-  },
-);
+      assert.deepEqual((await announced(database)).toSorted(), namesOf(user, 2000).toSorted());
+    },
+  );
 
-test('killed again and again while it announces what was kept: each upload is announced once', sqliteOnly, async () => {
-  await using place = await spoolPlace(1);
-  const { config, database, users } = place;
-  const [user = ''] = users;
-  const first = await place.child();
-  place.leave();
-  await say(config, user, PID, passingUploads(user, 1000));
-  await until('some of it is in the spool', () => place.spooled().includes('session closed'));
-  await first.kill();
-  let child = await place.child();
-  await say(config, user, PID, passingUploads(user, 1000, 1000));
-  await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
-  place.comeBack();
-  for (const count of [1, 300, 700, 1200]) {
-    await until(`${count} are announced`, async () => (await announced(database)).length >= count);
-    await child.kill();
-    child = await place.child();
+  /** Uploads of one directory whose journal is on a small disk. */
+  async function smallSpoolPlace() {
+    await using parts = new AsyncDisposableStack();
+    const place = parts.use(await spoolPlace(1));
+    const disk = parts.use(smallDisk(place.spool, 'size=256k'));
+    parts.adopt(await startSpooling(place.config, place.database), (uploads) => uploads.close());
+    const [user = ''] = place.users;
+    const owned = parts.move();
+    return { ...place, disk, user, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   }
-  await until('the spool is empty', () => place.spooled() === '', 150);
-  assert.deepEqual((await announced(database)).toSorted(), namesOf(user, 2000).toSorted());
-});
 
-/** Uploads of one directory whose journal is on a small disk. */
-async function smallSpoolPlace() {
-  await using parts = new AsyncDisposableStack();
-  const place = parts.use(await spoolPlace(1));
-  const disk = parts.use(smallDisk(place.spool, 'size=256k'));
-  parts.adopt(await startSpooling(place.config, place.database), (uploads) => uploads.close());
-  const [user = ''] = place.users;
-  const owned = parts.move();
-  return { ...place, disk, user, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-test('a disk that has no room for the spool: memory keeps some of it', sqliteOnly, async () => {
-  await using place = await smallSpoolPlace();
-  const { config, database, disk, user } = place;
-  place.leave();
-  const texts = passingUploads(user, 1000);
-  await say(config, user, PID, texts.slice(0, 61));
-  await until('some of it is in the spool', () => place.spooled().includes(`remove name \\"${user}-19`));
-  disk.fill();
-  await say(config, user, PID, texts.slice(61));
-  disk.free();
-  place.comeBack();
-  await until('all is announced', async () => (await announced(database)).length >= 1000);
-  await until('the spool is empty', () => place.spooled() === '', 150);
-  assert.deepEqual((await announced(database)).toSorted(), namesOf(user, 1000).toSorted());
-});
-
-test(
-  'a disk that has no room to compact the journal: it is read on, and each upload is announced once',
-  sqliteOnly,
-  async () => {
+  test('a disk that has no room for the spool: memory keeps some of it', sqliteOnly, async () => {
     await using place = await smallSpoolPlace();
     const { config, database, disk, user } = place;
     place.leave();
-    const texts = passingUploads(user, 101);
-    // The session goes on, so the journal's new beginning has to say so.
-    await say(config, user, process.pid, texts.slice(0, -4));
-    await until('it is in the journal', () => place.spooled().includes(`remove name \\"${user}-99`));
+    const texts = passingUploads(user, 1000);
+    await say(config, user, PID, texts.slice(0, 61));
+    await until('some of it is in the spool', () => place.spooled().includes(`remove name \\"${user}-19`));
     disk.fill();
-    place.comeBack();
-    await until('all is announced', async () => (await announced(database)).length >= 100);
-    await wait(3000); // it is compacted after a second
-    assert.ok(place.spooled().includes(`${user}-99`), 'there is no room to compact it');
+    await say(config, user, PID, texts.slice(61));
     disk.free();
-    await say(config, user, process.pid, texts.slice(-4));
-    await until('the journal is empty', () => place.spooled() === '');
-    assert.deepEqual((await announced(database)).toSorted(), namesOf(user, 101).toSorted());
-  },
-);
+    place.comeBack();
+    await until('all is announced', async () => (await announced(database)).length >= 1000);
+    await until('the spool is empty', () => place.spooled() === '', 150);
+    assert.deepEqual((await announced(database)).toSorted(), namesOf(user, 1000).toSorted());
+  });
+
+  test(
+    'a disk that has no room to compact the journal: it is read on, and each upload is announced once',
+    sqliteOnly,
+    async () => {
+      await using place = await smallSpoolPlace();
+      const { config, database, disk, user } = place;
+      place.leave();
+      const texts = passingUploads(user, 101);
+      // The session goes on, so the journal's new beginning has to say so.
+      await say(config, user, process.pid, texts.slice(0, -4));
+      await until('it is in the journal', () => place.spooled().includes(`remove name \\"${user}-99`));
+      disk.fill();
+      place.comeBack();
+      await until('all is announced', async () => (await announced(database)).length >= 100);
+      await wait(3000); // it is compacted after a second
+      assert.ok(place.spooled().includes(`${user}-99`), 'there is no room to compact it');
+      disk.free();
+      await say(config, user, process.pid, texts.slice(-4));
+      await until('the journal is empty', () => place.spooled() === '');
+      assert.deepEqual((await announced(database)).toSorted(), namesOf(user, 101).toSorted());
+    },
+  );
+});

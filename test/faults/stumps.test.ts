@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { issueKey, webhookOf } from '../support/berth.ts';
@@ -103,105 +103,107 @@ const ENDS: Record<string, (place: Place) => Promise<void>> = {
   },
 };
 
-for (const [name, end] of Object.entries(ENDS)) {
-  test(`${name}: a stump is no upload, until it is resumed and closed`, async () => {
+void describe('stumps', { concurrency: 3 }, () => {
+  for (const [name, end] of Object.entries(ENDS)) {
+    test(`${name}: a stump is no upload, until it is resumed and closed`, async () => {
+      await using place = await stumpPlace();
+      const session = await place.session();
+      await session.put('whole', 'whole');
+      const handle = await session.open('stump', 'w');
+      await session.write(handle, STUMP);
+      await until('one is announced', () => place.announced().length === 1);
+      await end(place);
+      await place.start();
+      await until('what is there is counted', async () => (await place.storage()) === STUMP.length + 5);
+      await wait(LONG);
+      assert.deepEqual(place.announced(), ['whole 5']);
+      assert.deepEqual(await place.listed(), ['whole 5']);
+      const next = await place.session();
+      const resumed = await next.open('stump', 'a');
+      await next.write(resumed, 'y');
+      await next.close(resumed);
+      await until('it is announced', () => place.announced().includes(`stump ${STUMP.length + 1}`));
+      assert.deepEqual(await place.listed(), [`stump ${STUMP.length + 1}`, 'whole 5']);
+    });
+  }
+
+  test('at a shutdown the sessions end first and are heard, and the next boot doubts nothing', async () => {
     await using place = await stumpPlace();
     const session = await place.session();
-    await session.put('whole', 'whole');
     const handle = await session.open('stump', 'w');
     await session.write(handle, STUMP);
-    await until('one is announced', () => place.announced().length === 1);
-    await end(place);
+    place.endSessions();
+    await until('its end is heard', async () => (await place.storage()) === STUMP.length);
+    await place.stop('SIGTERM');
+    // By an administrator, while everything is down.
+    writeFileSync(join(place.files, 'copied'), 'copied');
+    place.nextBoot();
     await place.start();
-    await until('what is there is counted', async () => (await place.storage()) === STUMP.length + 5);
-    await wait(LONG);
-    assert.deepEqual(place.announced(), ['whole 5']);
-    assert.deepEqual(await place.listed(), ['whole 5']);
-    const next = await place.session();
-    const resumed = await next.open('stump', 'a');
-    await next.write(resumed, 'y');
-    await next.close(resumed);
-    await until('it is announced', () => place.announced().includes(`stump ${STUMP.length + 1}`));
-    assert.deepEqual(await place.listed(), [`stump ${STUMP.length + 1}`, 'whole 5']);
+    await until('it is announced', () => place.announced().length > 0);
+    assert.deepEqual(place.announced(), ['copied 6']);
+    assert.deepEqual(await place.listed(), ['copied 6']);
   });
-}
 
-test('at a shutdown the sessions end first and are heard, and the next boot doubts nothing', async () => {
-  await using place = await stumpPlace();
-  const session = await place.session();
-  const handle = await session.open('stump', 'w');
-  await session.write(handle, STUMP);
-  place.endSessions();
-  await until('its end is heard', async () => (await place.storage()) === STUMP.length);
-  await place.stop('SIGTERM');
-  // By an administrator, while everything is down.
-  writeFileSync(join(place.files, 'copied'), 'copied');
-  place.nextBoot();
-  await place.start();
-  await until('it is announced', () => place.announced().length > 0);
-  assert.deepEqual(place.announced(), ['copied 6']);
-  assert.deepEqual(await place.listed(), ['copied 6']);
-});
+  test('after a power cut what the journal does not prove is no upload, and what it does is announced', async () => {
+    await using place = await stumpPlace();
+    const session = await place.session();
+    await session.put('recorded', 'recorded');
+    await until('one is announced', () => place.announced().length === 1);
+    await place.stop('SIGKILL');
+    // They wait in the sockets' backlog only: serve dies with them.
+    const short = join(place.files, 'short');
+    await session.put('unheard', 'unheard');
+    writeFileSync(short, '');
+    await place.killSessions();
+    place.nextBoot();
+    await place.start();
+    await until('what is there is counted', async () => (await place.storage()) === 15);
+    await wait(LONG);
+    assert.deepEqual(place.announced(), ['recorded 8']);
+    assert.deepEqual(await place.listed(), ['recorded 8']);
+    // Written while berth runs, it is found as ever.
+    writeFileSync(join(place.files, 'copied'), 'copied');
+    await until('it is announced', () => place.announced().includes('copied 6'));
+  });
 
-test('after a power cut what the journal does not prove is no upload, and what it does is announced', async () => {
-  await using place = await stumpPlace();
-  const session = await place.session();
-  await session.put('recorded', 'recorded');
-  await until('one is announced', () => place.announced().length === 1);
-  await place.stop('SIGKILL');
-  // They wait in the sockets' backlog only: serve dies with them.
-  const short = join(place.files, 'short');
-  await session.put('unheard', 'unheard');
-  writeFileSync(short, '');
-  await place.killSessions();
-  place.nextBoot();
-  await place.start();
-  await until('what is there is counted', async () => (await place.storage()) === 15);
-  await wait(LONG);
-  assert.deepEqual(place.announced(), ['recorded 8']);
-  assert.deepEqual(await place.listed(), ['recorded 8']);
-  // Written while berth runs, it is found as ever.
-  writeFileSync(join(place.files, 'copied'), 'copied');
-  await until('it is announced', () => place.announced().includes('copied 6'));
-});
-
-test('after a power cut a complete close does not count, since a file may have its size and be zeros', async () => {
-  await using place = await stumpPlace();
-  await place.stop('SIGKILL');
-  await place.killSessions();
-  const at = Date.now() * 1000;
-  const close = (name: string, written: number): string[] => [
-    `open "${name}" flags WRITE,CREATE,TRUNCATE mode 0644`,
-    `close "${name}" bytes read 0 written ${written}`,
-  ];
-  const texts = [
-    `session opened for local user ${place.username} from [192.0.2.7]`,
-    ...['zeros', 'cut', 'gone', 'empty'].flatMap((name) => close(name, name === 'empty' ? 0 : 8)),
-    'open "held" flags WRITE,CREATE,TRUNCATE mode 0644',
-  ];
-  const records = texts.map((text, index) => ({ at: at + index, pid: NO_PROCESS, text, address: '192.0.2.7' }));
-  writeFileSync(place.journal, records.map((record) => `${JSON.stringify(record)}\n`).join(''));
-  for (const [name, size] of [
-    ['zeros', 8],
-    ['cut', 3],
-    ['empty', 0],
-    ['held', 5],
-  ] as const) {
-    writeFileSync(join(place.files, name), '\0'.repeat(size));
-  }
-  place.nextBoot();
-  await place.start();
-  await until('what is there is counted', async () => (await place.storage()) === 16);
-  await wait(LONG);
-  assert.deepEqual(place.announced(), ['empty 0']);
-  assert.deepEqual(await place.listed(), ['empty 0']);
-  const { stdout, stderr } = await runCommand(place.environment, 'partial', 'list', '--json');
-  assert.notEqual(stdout, '', stderr);
-  const partial = JSON.parse(stdout) as { filename: string; reason: string }[];
-  const closed = 'closed it, and the machine went down before the file was known to be on the disk';
-  assert.deepEqual(partial.map(({ filename, reason }) => `${filename}: ${reason}`).toSorted(), [
-    `cut: the session from 192.0.2.7 ${closed}`,
-    'held: the session from 192.0.2.7 was cut off while writing it',
-    `zeros: the session from 192.0.2.7 ${closed}`,
-  ]);
+  test('after a power cut a complete close does not count, since a file may have its size and be zeros', async () => {
+    await using place = await stumpPlace();
+    await place.stop('SIGKILL');
+    await place.killSessions();
+    const at = Date.now() * 1000;
+    const close = (name: string, written: number): string[] => [
+      `open "${name}" flags WRITE,CREATE,TRUNCATE mode 0644`,
+      `close "${name}" bytes read 0 written ${written}`,
+    ];
+    const texts = [
+      `session opened for local user ${place.username} from [192.0.2.7]`,
+      ...['zeros', 'cut', 'gone', 'empty'].flatMap((name) => close(name, name === 'empty' ? 0 : 8)),
+      'open "held" flags WRITE,CREATE,TRUNCATE mode 0644',
+    ];
+    const records = texts.map((text, index) => ({ at: at + index, pid: NO_PROCESS, text, address: '192.0.2.7' }));
+    writeFileSync(place.journal, records.map((record) => `${JSON.stringify(record)}\n`).join(''));
+    for (const [name, size] of [
+      ['zeros', 8],
+      ['cut', 3],
+      ['empty', 0],
+      ['held', 5],
+    ] as const) {
+      writeFileSync(join(place.files, name), '\0'.repeat(size));
+    }
+    place.nextBoot();
+    await place.start();
+    await until('what is there is counted', async () => (await place.storage()) === 16);
+    await wait(LONG);
+    assert.deepEqual(place.announced(), ['empty 0']);
+    assert.deepEqual(await place.listed(), ['empty 0']);
+    const { stdout, stderr } = await runCommand(place.environment, 'partial', 'list', '--json');
+    assert.notEqual(stdout, '', stderr);
+    const partial = JSON.parse(stdout) as { filename: string; reason: string }[];
+    const closed = 'closed it, and the machine went down before the file was known to be on the disk';
+    assert.deepEqual(partial.map(({ filename, reason }) => `${filename}: ${reason}`).toSorted(), [
+      `cut: the session from 192.0.2.7 ${closed}`,
+      'held: the session from 192.0.2.7 was cut off while writing it',
+      `zeros: the session from 192.0.2.7 ${closed}`,
+    ]);
+  });
 });

@@ -61,11 +61,11 @@ export async function insertDirectories(
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
     for (const row of rows) {
-      uid += 1;
-      await tx.insertInto('principals').values({ uid, username: row.sftp_username }).execute();
+      const own = (uid += 1); // another insert may run meanwhile
+      await tx.insertInto('principals').values({ uid: own, username: row.sftp_username }).execute();
       await tx
         .insertInto('directories')
-        .values({ ...PLAIN, ...row, uid, updated_at: 1, account_id: accountId })
+        .values({ ...PLAIN, ...row, uid: own, updated_at: 1, account_id: accountId })
         .execute();
     }
   });

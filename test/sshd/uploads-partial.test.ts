@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, existsSync, readdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -77,158 +77,163 @@ async function listed(berth: TestBerth, directory: TestDirectory): Promise<strin
   return (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`);
 }
 
-test('a file that was cut off is listed with its reason, and announced by an operator as an upload of that moment', async () => {
-  using place = scratch();
-  await using at = await partialPlace(place);
-  const { berth, directory } = at;
-  const before = new Date().toISOString();
-  const id = await at.cutOff('report.csv');
-  assert.deepEqual(await listed(berth, directory), []);
-  const [file] = await at.list('--directory', directory.username);
-  assert.deepEqual(
-    [file?.id, file?.filename, file?.size_bytes, file?.username],
-    [id, 'report.csv', 4, directory.username],
-  );
-  assert.equal(file?.reason, 'the session from 127.0.0.1 was cut off while writing it');
-  const explained = await runCommand(place.environment, 'explain', directory.username);
-  assert.match(
-    explained.stdout,
-    new RegExp(`Note: "report.csv" .*partial: the session .* berth partial announce ${id}`),
-  );
+void describe('unfinished files', { concurrency: 3 }, () => {
+  test('a file that was cut off is listed with its reason, and announced by an operator as an upload of that moment', async () => {
+    using place = scratch();
+    await using at = await partialPlace(place);
+    const { berth, directory } = at;
+    const before = new Date().toISOString();
+    const id = await at.cutOff('report.csv');
+    assert.deepEqual(await listed(berth, directory), []);
+    const [file] = await at.list('--directory', directory.username);
+    assert.deepEqual(
+      [file?.id, file?.filename, file?.size_bytes, file?.username],
+      [id, 'report.csv', 4, directory.username],
+    );
+    assert.equal(file?.reason, 'the session from 127.0.0.1 was cut off while writing it');
+    const explained = await runCommand(place.environment, 'explain', directory.username);
+    assert.match(
+      explained.stdout,
+      new RegExp(`Note: "report.csv" .*partial: the session .* berth partial announce ${id}`),
+    );
 
-  const { status, stdout, stderr } = await at.run('announce', id);
-  assert.deepEqual([status, stdout], [0, `Announced report.csv (4 bytes) of ${directory.username}\n`], stderr);
-  const hook = webhookOf(await berth.receiver.next());
-  assert.deepEqual([hook.filename, hook.size_bytes], ['report.csv', 4]);
-  const [upload] = await berth.uploads(directory);
-  assert.deepEqual([upload?.filename, upload?.uploaded_at], ['report.csv', hook.uploaded_at]);
-  assert.ok((upload?.uploaded_at ?? '') > before);
-  assert.equal(await berth.storage(directory), 4);
-  assert.deepEqual(await at.rows(), { uploaded: ['report.csv'], changes: ['announce-partial operator:alice'] });
-  assert.deepEqual(await at.list(), []);
+    const { status, stdout, stderr } = await at.run('announce', id);
+    assert.deepEqual([status, stdout], [0, `Announced report.csv (4 bytes) of ${directory.username}\n`], stderr);
+    const hook = webhookOf(await berth.receiver.next());
+    assert.deepEqual([hook.filename, hook.size_bytes], ['report.csv', 4]);
+    const [upload] = await berth.uploads(directory);
+    assert.deepEqual([upload?.filename, upload?.uploaded_at], ['report.csv', hook.uploaded_at]);
+    assert.ok((upload?.uploaded_at ?? '') > before);
+    assert.equal(await berth.storage(directory), 4);
+    assert.deepEqual(await at.rows(), { uploaded: ['report.csv'], changes: ['announce-partial operator:alice'] });
+    assert.deepEqual(await at.list(), []);
 
-  const again = await at.run('announce', id);
-  assert.equal(again.status, 1);
-  assert.match(again.stderr, /there is no such partial file/);
-  assert.equal(berth.receiver.requests.length, 1);
-});
+    const again = await at.run('announce', id);
+    assert.equal(again.status, 1);
+    assert.match(again.stderr, /there is no such partial file/);
+    assert.equal(berth.receiver.requests.length, 1);
+  });
 
-test('a deleted one has gone from the disk, the list and the sums; one that is refused does not keep the others', async () => {
-  using place = scratch();
-  await using at = await partialPlace(place);
-  const { berth, directory } = at;
-  const ids = [await at.cutOff('one'), await at.cutOff('two')];
-  const asked = await at.run('delete', ...ids);
-  assert.deepEqual([asked.status, (await at.list()).length], [1, 2], 'without --yes nobody can be asked');
-  const { status, stdout, stderr } = await at.run('delete', '--yes', 'unknown', ...ids);
-  assert.equal(status, 1);
-  assert.match(stderr, /^berth: unknown: there is no such partial file/m);
-  assert.equal(stdout.match(/^Deleted /gm)?.length, 2);
-  assert.deepEqual(readdirSync(directory.files), []);
-  assert.equal(await berth.storage(directory), 0);
-  const change = 'remove-file operator:alice';
-  assert.deepEqual(await at.rows(), { uploaded: [], changes: [change, change] });
-  assert.equal(berth.receiver.requests.length, 0);
-});
-
-test('neither is done while a session writes the file; resumed and closed, it is an upload', async () => {
-  using place = scratch();
-  await using at = await partialPlace(place);
-  const { berth, directory } = at;
-  const id = await at.cutOff('report.csv');
-  await using connection = await berth.connect(directory);
-  const session = await sftpSession(connection);
-  const handle = await session.open('report.csv', 'r+');
-  for (const words of [
-    ['announce', id],
-    ['delete', '--yes', id],
-  ]) {
-    const { status, stderr } = await at.run(...words);
+  test('a deleted one has gone from the disk, the list and the sums; one that is refused does not keep the others', async () => {
+    using place = scratch();
+    await using at = await partialPlace(place);
+    const { berth, directory } = at;
+    const ids = [await at.cutOff('one'), await at.cutOff('two')];
+    const asked = await at.run('delete', ...ids);
+    assert.deepEqual([asked.status, (await at.list()).length], [1, 2], 'without --yes nobody can be asked');
+    const { status, stdout, stderr } = await at.run('delete', '--yes', 'unknown', ...ids);
     assert.equal(status, 1);
-    assert.match(stderr, /The file is being written/);
-  }
-  await session.write(handle, ' and whole', 4);
-  await session.close(handle);
-  assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 14);
-  assert.deepEqual([await listed(berth, directory), await at.list()], [['report.csv 14'], []]);
-  const { status } = await at.run('announce', id);
-  assert.equal(status, 1);
-  assert.equal(berth.receiver.requests.length, 1);
-});
+    assert.match(stderr, /^berth: unknown: there is no such partial file/m);
+    assert.equal(stdout.match(/^Deleted /gm)?.length, 2);
+    assert.deepEqual(readdirSync(directory.files), []);
+    assert.equal(await berth.storage(directory), 0);
+    const change = 'remove-file operator:alice';
+    assert.deepEqual(await at.rows(), { uploaded: [], changes: [change, change] });
+    assert.equal(berth.receiver.requests.length, 0);
+  });
 
-test('neither is done to a file that is not the one that was left, nor through a link', async () => {
-  using place = scratch();
-  await using at = await partialPlace(place);
-  const { directory } = at;
-  const secret = join(place.dir, 'secret');
-  writeFileSync(secret, 'half');
-  const id = await at.cutOff('report.csv');
-  const file = join(directory.files, 'report.csv');
-  appendFileSync(file, ' more');
-  const refused = async (words: RegExp): Promise<void> => {
-    for (const command of [
+  test('neither is done while a session writes the file; resumed and closed, it is an upload', async () => {
+    using place = scratch();
+    await using at = await partialPlace(place);
+    const { berth, directory } = at;
+    const id = await at.cutOff('report.csv');
+    await using connection = await berth.connect(directory);
+    const session = await sftpSession(connection);
+    const handle = await session.open('report.csv', 'r+');
+    for (const words of [
       ['announce', id],
       ['delete', '--yes', id],
     ]) {
-      const { status, stderr } = await at.run(...command);
+      const { status, stderr } = await at.run(...words);
       assert.equal(status, 1);
-      assert.match(stderr, words);
+      assert.match(stderr, /The file is being written/);
     }
-  };
-  // On a slow machine the comparison with the disk sees it before the command does.
-  await refused(/The file has changed|there is no such partial file/);
-  unlinkSync(file);
-  symlinkSync(secret, file);
-  await refused(/The file has (changed|gone)|there is no such partial file/);
-  assert.ok(existsSync(secret));
-  unlinkSync(file);
-  // Its row goes in a while, too.
-  await refused(/The file has gone|there is no such partial file/);
-});
+    await session.write(handle, ' and whole', 4);
+    await session.close(handle);
+    assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 14);
+    assert.deepEqual([await listed(berth, directory), await at.list()], [['report.csv 14'], []]);
+    const { status } = await at.run('announce', id);
+    assert.equal(status, 1);
+    assert.equal(berth.receiver.requests.length, 1);
+  });
 
-test('the Files page shows what was not finished, and announces or deletes it after a question', async () => {
-  using place = scratch({ BERTH_DASHBOARD: 'on' });
-  await using at = await partialPlace(place);
-  const { berth, directory } = at;
-  using user = await signedIn(
-    { config: berth.config, port: berth.service().dashboardPort ?? 0 },
-    berth.accountId,
-    'member',
-  );
-  const path = `/dashboard/directories/${directory.id}`;
-  assert.doesNotMatch((await user.get(`${path}/files`)).text, /Not finished/);
-  const [one, two] = [await at.cutOff('<b>one'), await at.cutOff('two')];
-  const { text } = await user.get(`${path}/files`);
-  assert.match(text, /<h2>Not finished<\/h2>.*&lt;b&gt;one.*the session from 127\.0\.0\.1 was cut off/s);
-  assert.match(text, new RegExp(`href="partial/${one}/announce">Announce</a> <a href="partial/${one}/delete">Delete<`));
+  test('neither is done to a file that is not the one that was left, nor through a link', async () => {
+    using place = scratch();
+    await using at = await partialPlace(place);
+    const { directory } = at;
+    const secret = join(place.dir, 'secret');
+    writeFileSync(secret, 'half');
+    const id = await at.cutOff('report.csv');
+    const file = join(directory.files, 'report.csv');
+    appendFileSync(file, ' more');
+    const refused = async (words: RegExp): Promise<void> => {
+      for (const command of [
+        ['announce', id],
+        ['delete', '--yes', id],
+      ]) {
+        const { status, stderr } = await at.run(...command);
+        assert.equal(status, 1);
+        assert.match(stderr, words);
+      }
+    };
+    // On a slow machine the comparison with the disk sees it before the command does.
+    await refused(/The file has changed|there is no such partial file/);
+    unlinkSync(file);
+    symlinkSync(secret, file);
+    await refused(/The file has (changed|gone)|there is no such partial file/);
+    assert.ok(existsSync(secret));
+    unlinkSync(file);
+    // Its row goes in a while, too.
+    await refused(/The file has gone|there is no such partial file/);
+  });
 
-  assert.match((await user.get(`${path}/partial/${one}/announce`)).text, /Announce this file\?.*&lt;b&gt;one/s);
-  const announced = await user.post(`${path}/partial/${one}/announce`, {});
-  assert.equal(announced.status, 303);
-  assert.match((await user.get(String(announced.headers['location']))).text, /The file is an upload now/);
-  assert.equal(webhookOf(await berth.receiver.next()).filename, '<b>one');
-  assert.match((await user.get(`${path}/partial/${two}/delete`)).text, /Delete this file\?.*two/s);
-  assert.equal((await user.post(`${path}/partial/${two}/delete`, {})).status, 303);
-  assert.deepEqual(await listed(berth, directory), ['<b>one 4']);
-  assert.equal((await user.post(`${path}/partial/${two}/announce`, {})).status, 404);
-  assert.equal((await user.get(`${path}/partial/${two}/delete`)).status, 404);
-  assert.doesNotMatch((await user.get(`${path}/files`)).text, /Not finished/);
+  test('the Files page shows what was not finished, and announces or deletes it after a question', async () => {
+    using place = scratch({ BERTH_DASHBOARD: 'on' });
+    await using at = await partialPlace(place);
+    const { berth, directory } = at;
+    using user = await signedIn(
+      { config: berth.config, port: berth.service().dashboardPort ?? 0 },
+      berth.accountId,
+      'member',
+    );
+    const path = `/dashboard/directories/${directory.id}`;
+    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Not finished/);
+    const [one, two] = [await at.cutOff('<b>one'), await at.cutOff('two')];
+    const { text } = await user.get(`${path}/files`);
+    assert.match(text, /<h2>Not finished<\/h2>.*&lt;b&gt;one.*the session from 127\.0\.0\.1 was cut off/s);
+    assert.match(
+      text,
+      new RegExp(`href="partial/${one}/announce">Announce</a> <a href="partial/${one}/delete">Delete<`),
+    );
 
-  using stranger = await signedIn(
-    { config: berth.config, port: berth.service().dashboardPort ?? 0 },
-    berth.accountId,
-    'member',
-  );
-  assert.equal((await stranger.get(`${path.slice(0, -1)}0/partial/${one}/announce`)).status, 404);
-});
+    assert.match((await user.get(`${path}/partial/${one}/announce`)).text, /Announce this file\?.*&lt;b&gt;one/s);
+    const announced = await user.post(`${path}/partial/${one}/announce`, {});
+    assert.equal(announced.status, 303);
+    assert.match((await user.get(String(announced.headers['location']))).text, /The file is an upload now/);
+    assert.equal(webhookOf(await berth.receiver.next()).filename, '<b>one');
+    assert.match((await user.get(`${path}/partial/${two}/delete`)).text, /Delete this file\?.*two/s);
+    assert.equal((await user.post(`${path}/partial/${two}/delete`, {})).status, 303);
+    assert.deepEqual(await listed(berth, directory), ['<b>one 4']);
+    assert.equal((await user.post(`${path}/partial/${two}/announce`, {})).status, 404);
+    assert.equal((await user.get(`${path}/partial/${two}/delete`)).status, 404);
+    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Not finished/);
 
-test('the API of customers has none of it', async () => {
-  using place = scratch();
-  await using at = await partialPlace(place);
-  const { berth, directory } = at;
-  const id = await at.cutOff('report.csv');
-  const path = `/directories/${directory.id}/partial/${id}`;
-  assert.equal((await berth.send('POST', `${path}/announce`)).status, 404);
-  assert.equal((await berth.send('DELETE', path)).status, 404);
-  assert.equal((await at.list()).length, 1);
+    using stranger = await signedIn(
+      { config: berth.config, port: berth.service().dashboardPort ?? 0 },
+      berth.accountId,
+      'member',
+    );
+    assert.equal((await stranger.get(`${path.slice(0, -1)}0/partial/${one}/announce`)).status, 404);
+  });
+
+  test('the API of customers has none of it', async () => {
+    using place = scratch();
+    await using at = await partialPlace(place);
+    const { berth, directory } = at;
+    const id = await at.cutOff('report.csv');
+    const path = `/directories/${directory.id}/partial/${id}`;
+    assert.equal((await berth.send('POST', `${path}/announce`)).status, 404);
+    assert.equal((await berth.send('DELETE', path)).status, 404);
+    assert.equal((await at.list()).length, 1);
+  });
 });

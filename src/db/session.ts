@@ -2,11 +2,11 @@
  * One permanent connection to PostgreSQL. It holds a lock, which the server releases when the connection ends for any
  * reason, and listens to notifications on channels.
  */
-import { Kysely, type RawBuilder, sql } from 'kysely';
+import { Kysely, sql } from 'kysely';
 import { DatabaseUnavailable } from './away.ts';
 import { BerthPostgresDialect, orAway, poolOf } from './postgres.ts';
 import type { Tables } from './schema.ts';
-import { hold, lockKey } from './shared.ts';
+import { hold } from './shared.ts';
 
 /** How long a statement may take. After that the connection counts as broken. */
 const QUERY_TIMEOUT_MS = 3000;
@@ -76,27 +76,10 @@ export async function openDatabaseSession(
   };
 }
 
-/** Whether a session holds that lock. */
-export function isHeld(lock: RawBuilder<string>): RawBuilder<boolean> {
-  return sql<boolean>`exists (select from pg_locks where ${ofLock(lock)})`;
-}
-
-/** Ends the session that holds a lock. Its process may have died without the server's knowledge. */
-export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void> {
-  await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(lock)}`.execute(db);
-}
-
 /** Identifies the database's present history. It changes when a standby takes over or a backup is restored. */
 export async function historyOf(db: Kysely<Tables>): Promise<string> {
   const { rows } = await sql<{ name: string }>`
     select left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || oid as name
     from pg_database where datname = current_database()`.execute(db);
   return rows[0]?.name ?? '';
-}
-
-/** pg_locks shows a key of 64 bits as two halves (PostgreSQL's manual, "pg_locks"). */
-function ofLock(lock: string | RawBuilder<string>): RawBuilder<boolean> {
-  return sql`locktype = 'advisory' and objsubid = 1 and granted
-    and database = (select oid from pg_database where datname = current_database())
-    and (classid::bigint << 32 | objid::bigint) = ${lockKey(lock)}`;
 }

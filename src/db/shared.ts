@@ -56,9 +56,26 @@ export async function release(db: Kysely<Tables>, name: string): Promise<void> {
   if (isShared(db)) await sql`select pg_advisory_unlock(${lockKey(name)})`.execute(db);
 }
 
+/** Whether a session holds that lock. */
+export function isHeld(lock: RawBuilder<string>): RawBuilder<boolean> {
+  return sql<boolean>`exists (select from pg_locks where ${ofLock(lock)})`;
+}
+
+/** Ends the session that holds a lock. Its process may have died without the server's knowledge. */
+export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void> {
+  await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(lock)}`.execute(db);
+}
+
 /** PostgreSQL's number for a lock with that name. */
-export function lockKey(name: string | RawBuilder<string>): RawBuilder<unknown> {
+function lockKey(name: string | RawBuilder<string>): RawBuilder<unknown> {
   return sql`hashtextextended((${name})::text, 0)`;
+}
+
+/** pg_locks shows a key of 64 bits as two halves (PostgreSQL's manual, "pg_locks"). */
+function ofLock(lock: string | RawBuilder<string>): RawBuilder<boolean> {
+  return sql`locktype = 'advisory' and objsubid = 1 and granted
+    and database = (select oid from pg_database where datname = current_database())
+    and (classid::bigint << 32 | objid::bigint) = ${lockKey(lock)}`;
 }
 
 /**

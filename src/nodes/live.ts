@@ -4,8 +4,7 @@
  */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { type Micros, SECOND } from '../base/clock.ts';
-import { isHeld } from '../db/session.ts';
-import { serverTime } from '../db/shared.ts';
+import { isHeld, serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Home } from '../directories/homes.ts';
 import { BerthError } from '../base/errors.ts';

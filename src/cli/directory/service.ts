@@ -1,6 +1,6 @@
 /** Sends a command's requests to the running service: the API, over a socket that only root can open. */
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { errorCode, OperatorError } from '../../base/errors.ts';
 import { ACCOUNT, OPERATOR, operatorLogin, operatorSocket } from '../../base/operator-socket.ts';
@@ -55,6 +55,8 @@ export async function answered<T>(
   { body, socketPath, ...about }: Question,
   read: (incoming: IncomingMessage) => T | Promise<T>,
 ): Promise<T> {
+  // Node's HTTP takes every command 20 ms longer to start.
+  const { request } = await import('node:http');
   const outgoing = request({ ...about, socketPath, agent: false });
   outgoing.end(body === undefined ? undefined : JSON.stringify(body));
   try {

@@ -56,7 +56,8 @@ export function sharedBrowser(): () => Promise<TestBrowser> {
 }
 
 export async function startBrowser(): Promise<TestBrowser> {
-  const args = ['--disable-dev-shm-usage', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
+  // Without --disable-gpu, chromium draws with a GPU in software: a tenth of these tests' processor time.
+  const args = ['--disable-dev-shm-usage', '--disable-gpu', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
   const browser = await chromium.launch({ executablePath: CHROMIUM, args });
   return {
     browser,

@@ -90,7 +90,8 @@ test('a client that logs in between learns the new keys and forgets the old; one
   assert.deepEqual(shown(both.slice(0, 3)), shown(old), 'those in use stay');
   await until('the client has learnt all of them', () => {
     const { status, said } = logIn(place.dir, login, regular);
-    assert.equal(status, 0, said);
+    // sshd closes its port for a moment when it reloads.
+    assert.ok(status === 0 || said.includes('Connection refused'), said);
     return known(regular).length === 6;
   });
   assert.deepEqual(known(regular), shown(both));

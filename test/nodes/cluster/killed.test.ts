@@ -63,6 +63,7 @@ test(
 
     const kept = await keptForOperators(place);
     const lost = missing(place, busy).filter((version) => !kept.has(version));
+    if (lost.length > 0) t.diagnostic(await rowsOf(place));
     assert.deepEqual(lost, [], 'these are lost');
     t.diagnostic(`${missing(place, busy).length} are partial`);
     assert.ok(missing(place, busy).length <= ROUNDS * CLIENTS, 'no more than what was closed at a kill');
@@ -117,6 +118,13 @@ function missing({ receiver }: Cluster, busy: readonly Busy[]): string[] {
 async function keptForOperators({ db }: Cluster): Promise<ReadonlySet<string>> {
   const rows = await db.selectFrom('files').selectAll().where('state', '=', 'partial').execute();
   return new Set(rows.map(({ path, ...row }) => versionOf({ ...row, filename: path.toString() })));
+}
+
+/** The files that are not announced, and the latest history, for the one who has to find out why. */
+async function rowsOf({ db }: Cluster): Promise<string> {
+  const files = await db.selectFrom('files').selectAll().where('state', '!=', 'uploaded').execute();
+  const history = await db.selectFrom('transfers').selectAll().orderBy('id', 'desc').limit(300).execute();
+  return JSON.stringify({ files: files.map((row) => ({ ...row, path: row.path.toString() })), history });
 }
 
 function versionOf({

@@ -81,7 +81,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
   const { id, sftp_username: user } = await api.directory();
   const now = clock.now();
   const ago = now - 600 * SECOND;
-  /** Of an attempt that is not over yet: that takes a minute. */
+  /** The time of an attempt that is not over yet, which takes a minute. */
   const newest = now - 30 * SECOND;
   log.write([
     wrong(user, ago, 100),

@@ -92,7 +92,7 @@ Sqlite.prototype.prepare = function (this: Sqlite.Database, sql: string) {
   return statement;
 } as typeof prepare;
 
-// Loading it takes a fifth of the time that a process lives.
+// Loading pg takes a fifth of the time that such a process lives.
 if (isPostgresUrl(process.env['BERTH_DATABASE_URL'] ?? '')) wrapClient((await import('pg')).default.Client);
 
 function wrapClient({ prototype }: typeof pg.Client): void {

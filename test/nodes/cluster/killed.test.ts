@@ -120,7 +120,7 @@ async function keptForOperators({ db }: Cluster): Promise<ReadonlySet<string>> {
   return new Set(rows.map(({ path, ...row }) => versionOf({ ...row, filename: path.toString() })));
 }
 
-/** The files that are not announced, and the latest history, for the one who has to find out why. */
+/** The files that are not announced, and the latest history, to find out why. */
 async function rowsOf({ db }: Cluster): Promise<string> {
   const files = await db.selectFrom('files').selectAll().where('state', '!=', 'uploaded').execute();
   const history = await db.selectFrom('transfers').selectAll().orderBy('id', 'desc').limit(300).execute();

@@ -1,5 +1,6 @@
 /**
- * this machine. If the port is taken, it only logs that, since berth works without metrics.
+ * Serves `/metrics` to Prometheus, by plain HTTP on a port of its own. If the port is taken, it only logs that, since berth
+ * works without metrics.
  */
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';

@@ -88,7 +88,6 @@ const MAX_DOWNLOADS = 16;
 const MAX_TESTS = 4;
 
 export interface Service {
-  /** The port that the API listens on. */
   /** The port of the API. */
   readonly port: number;
   /** The port of the dashboard, usually the API's; undefined when the dashboard is off. */

@@ -7,8 +7,8 @@ import { createPasswordHashing, type PasswordHashing } from './password-hashing.
 const SHORTEST = 12;
 const LONGEST = 200;
 
-/** Read from `src/`, which an installation has beside the compiled program. The file says where the list comes from. */
-const COMMON = new URL('../../src/users/common-passwords.txt', import.meta.url);
+/** Read from `src/`, which an installation has beside the compiled program. */
+const COMMON = new URL('../../src/users/common-passwords/passwords.txt', import.meta.url);
 
 export interface Passwords extends Pick<PasswordHashing, 'matching'> {
   /**

@@ -1,5 +1,5 @@
 /**
- * The process that `crash-points.test.ts` lets die: one operation, by the real modules on a real database and disk.
+ * The process that `crash-points-*.test.ts` lets die: one operation, by the real modules on a real database and disk.
  *
  *   node crash-child.ts OPERATION STEP PARAMETERS      STEP: die after that many steps; says `finished` when there are fewer
  */

@@ -1,7 +1,7 @@
-/** The snippets of docs/ do what they say, and its table has every setting. */
+/** The snippets of docs/ do what they say, its table has every setting, and every file that a page or a comment names exists. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -74,4 +74,76 @@ function slugOf(words: string): string {
     .toLowerCase()
     .replaceAll(/[^\w -]/g, '')
     .replaceAll(' ', '-');
+}
+
+/** The name of a file, with as much of its path as the text gives. */
+const FILE_NAME = /(?<![\w./@:$}*-])((?:[\w.-]+\/)*[\w-][\w.-]*\.(?:tsx?|mjs|cjs|sh|md))(?![\w*/])/g;
+
+test('every file that a page or a comment names exists', () => {
+  const files = globSync(['*', '{.ci,clients,docs,openssh,packaging,scripts,src,test}/**/*'], {
+    cwd: PROJECT,
+    exclude: ['**/node_modules'],
+  }).filter((file) => statSync(join(PROJECT, file)).isFile());
+  const known = new Set([...source.matchAll(/^ {2}(BERTH_\w+):/gm)].map((match) => match[1]));
+  const listed = new Set(
+    [...read('docs/operations.md').matchAll(/^\| (`BERTH_.*?) \|/gm)].flatMap(
+      (row) => (row[1] ?? '').match(/BERTH_\w+/g) ?? [],
+    ),
+  );
+  assert.deepEqual(listed, known);
+});
+
+test('every link between the pages leads somewhere', () => {
+  for (const page of globSync(
+    ['README.md', '{src,openssh,clients}/README.md', 'clients/typescript/README.md', 'docs/*.md'],
+    { cwd: PROJECT },
+  )) {
+    for (const [, target = ''] of read(page).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
+      const [file = '', heading] = target.split('#');
+      const path = file === '' ? page : normalize(join(dirname(page), file));
+      assert.ok(existsSync(join(PROJECT, path)), `${page}: ${target}`);
+      if (heading === undefined) continue;
+      const headings = [...read(path).matchAll(/^#+ (.*)$/gm)].map(([, words = '']) => slugOf(words));
+      assert.ok(headings.includes(heading), `${page}: ${target}`);
+    }
+  }
+});
+
+/** As a heading's anchor is made of its words. */
+function slugOf(words: string): string {
+  return words
+    .toLowerCase()
+    .replaceAll(/[^\w -]/g, '')
+    .replaceAll(' ', '-');
+}
+
+/** The name of a file, with as much of its path as the text gives. */
+const FILE_NAME = /(?<![\w./@:$}*-])((?:[\w.-]+\/)*[\w-][\w.-]*\.(?:tsx?|mjs|cjs|sh|md))(?![\w*/])/g;
+
+test('every file that a page or a comment names exists', () => {
+  const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+    cwd: PROJECT,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((file) => file !== '' && existsSync(join(PROJECT, file)));
+  const known = new Set(
+    files.flatMap((file) => file.split('/').map((_, index, parts) => parts.slice(index).join('/'))),
+  );
+  const missing = files
+    .filter((file) => /\.(md|tsx?|[mc]?js|sh)$|^(scripts|openssh|packaging|\.ci)\/[^.]*$|^Dockerfile$/.test(file))
+    .flatMap((file) =>
+      [...proseOf(file).matchAll(FILE_NAME)].flatMap(([, name = '']) =>
+        known.has(name.replace(/^[./]+/, '')) ? [] : [`${file} names ${name}`],
+      ),
+    );
+  assert.deepEqual(missing, []);
+});
+
+/** What people read in a file: a page as a whole, a program's comments. */
+function proseOf(file: string): string {
+  const text = read(file);
+  if (file.endsWith('.md')) return text;
+  const comment = /\.(tsx?|[mc]?js)$/.test(file) ? /\/\*[^]*?\*\/|(?<!:)\/\/.*/g : /^\s*#.*/gm;
+  return (text.match(comment) ?? []).join('\n');
 }

@@ -84,49 +84,6 @@ test('every file that a page or a comment names exists', () => {
     cwd: PROJECT,
     exclude: ['**/node_modules'],
   }).filter((file) => statSync(join(PROJECT, file)).isFile());
-  const known = new Set([...source.matchAll(/^ {2}(BERTH_\w+):/gm)].map((match) => match[1]));
-  const listed = new Set(
-    [...read('docs/operations.md').matchAll(/^\| (`BERTH_.*?) \|/gm)].flatMap(
-      (row) => (row[1] ?? '').match(/BERTH_\w+/g) ?? [],
-    ),
-  );
-  assert.deepEqual(listed, known);
-});
-
-test('every link between the pages leads somewhere', () => {
-  for (const page of globSync(
-    ['README.md', '{src,openssh,clients}/README.md', 'clients/typescript/README.md', 'docs/*.md'],
-    { cwd: PROJECT },
-  )) {
-    for (const [, target = ''] of read(page).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
-      const [file = '', heading] = target.split('#');
-      const path = file === '' ? page : normalize(join(dirname(page), file));
-      assert.ok(existsSync(join(PROJECT, path)), `${page}: ${target}`);
-      if (heading === undefined) continue;
-      const headings = [...read(path).matchAll(/^#+ (.*)$/gm)].map(([, words = '']) => slugOf(words));
-      assert.ok(headings.includes(heading), `${page}: ${target}`);
-    }
-  }
-});
-
-/** As a heading's anchor is made of its words. */
-function slugOf(words: string): string {
-  return words
-    .toLowerCase()
-    .replaceAll(/[^\w -]/g, '')
-    .replaceAll(' ', '-');
-}
-
-/** The name of a file, with as much of its path as the text gives. */
-const FILE_NAME = /(?<![\w./@:$}*-])((?:[\w.-]+\/)*[\w-][\w.-]*\.(?:tsx?|mjs|cjs|sh|md))(?![\w*/])/g;
-
-test('every file that a page or a comment names exists', () => {
-  const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
-    cwd: PROJECT,
-    encoding: 'utf8',
-  })
-    .split('\n')
-    .filter((file) => file !== '' && existsSync(join(PROJECT, file)));
   const known = new Set(
     files.flatMap((file) => file.split('/').map((_, index, parts) => parts.slice(index).join('/'))),
   );

@@ -2,10 +2,9 @@
  * Structured logs: JSON for machines, with a priority for the journal; readable lines on a terminal. Callers log ids and names, never
  * secrets. The fields listed below are removed in case one slips in.
  */
-import { createRequire } from 'node:module';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import type Pretty from 'pino-pretty';
 import { PRIORITY } from './journal.ts';
+import { readableLines } from './readable-log.ts';
 
 export type Log = Logger;
 
@@ -22,17 +21,17 @@ function standardError() {
   return stderr.on('error', () => undefined);
 }
 
-/** Standard error for people. Loads pino-pretty only here, since its 40 modules would take every command longer to start. */
-function readable(): DestinationStream {
-  const pretty = createRequire(import.meta.url)('pino-pretty') as typeof Pretty;
-  return pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' });
+/** Standard error when a person reads it. */
+function terminal(): DestinationStream {
+  const stderr = standardError();
+  return { write: (json) => void stderr.write(`${readableLines(json, { withTime: true }).join('\n')}\n`) };
 }
 
 /** A logger that writes to standard error, so that a command's standard output stays its result. */
 export function createLog(level: LogLevel, destination?: DestinationStream): Log {
   const options = { level, base: null, redact: { paths: SECRET_FIELDS.flatMap((f) => [f, `*.${f}`]), remove: true } };
   if (destination) return pino(options, destination);
-  if (process.stderr.isTTY) return pino(options, readable());
+  if (process.stderr.isTTY) return pino(options, terminal());
   return pino(options, standardError());
 }
 

@@ -216,7 +216,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         if (!known?.isLive(session)) continue;
         const writing = sessions.get(pid)?.writing();
         if (!writing) known.end(pid, time.now, 'died');
-        else known.checkHandles(pid, writing.flatMap(heldPath), true);
+        else known.checkHandles(pid, writing.flatMap(heldPath), time.now, true);
       }
       isWoken = true;
     };
@@ -283,7 +283,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
 
   function follow({ pid, text, at, seen }: JournalLine): void {
     const opened = /^session opened .* from \[(.*)\]$/.exec(text);
-    if (opened) recorder.storyOf(jail).begin({ by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined });
+    if (opened)
+      recorder.storyOf(jail).begin({ by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined }, at);
     else recorder.add(jail, { pid, text, at, seen, isFresh: time.now - at < LOG_LAG });
   }
 

@@ -71,7 +71,8 @@ export function recording(options: RecordingOptions) {
     /** sshd says something of a session; its first line opens it. */
     say(jail: Jail, pid: number, ...texts: string[]): void {
       if (!recorder.known(jail.id)?.has(pid)) {
-        recorder.storyOf(jail).begin({ by: { pid, address: '127.0.0.1' }, openedAt: clock.now(), born: undefined });
+        const at = clock.now();
+        recorder.storyOf(jail).begin({ by: { pid, address: '127.0.0.1' }, openedAt: at, born: undefined }, at);
       }
       for (const text of texts) recorder.add(jail, { pid, text, at: clock.now(), isFresh: true });
     },

@@ -62,7 +62,7 @@ export function createFollower(options: FollowerOptions): Follower {
       const event = readEvent(text);
       if (event.kind !== 'session-opened') return undefined;
       live(jail);
-      recorder.storyOf(jail).begin({ by: { pid, address: event.address }, openedAt: at, born });
+      recorder.storyOf(jail).begin({ by: { pid, address: event.address }, openedAt: at, born }, at);
       return undefined;
     }
     if (!has(jail, pid)) return adoptAndTell(jail, record);
@@ -79,7 +79,7 @@ export function createFollower(options: FollowerOptions): Follower {
     await adopt(pid, uidOf(pid));
     // The process has ended since.
     if (!has(jail, pid)) {
-      recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: undefined, born: undefined });
+      recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: undefined, born: undefined }, record.at);
     }
     recorder.add(jail, lineOf(record));
   }
@@ -102,7 +102,7 @@ export function createFollower(options: FollowerOptions): Follower {
     if (!servesSftp(pid)) return;
     live(jail);
     const session = { by: { pid, address: address ?? '' }, openedAt: undefined, born: startTimeOf(pid) };
-    recorder.storyOf(jail).begin(session, writtenBy(pid, jail));
+    recorder.storyOf(jail).begin(session, clock.now(), writtenBy(pid, jail));
   }
 
   function endDead(session: SessionOf): void {
@@ -122,7 +122,10 @@ export function createFollower(options: FollowerOptions): Follower {
     await heard(jail);
     for (const session of before) {
       if (!isAliveStill(session)) endDead(session);
-      else recorder.storyOf(jail).checkHandles(session.by.pid, writtenBy(session.by.pid, jail), options.isGapless());
+      else {
+        const writing = writtenBy(session.by.pid, jail);
+        recorder.storyOf(jail).checkHandles(session.by.pid, writing, clock.now(), options.isGapless());
+      }
     }
     if (!options.isGapless()) compare(jail.id);
   }
@@ -141,7 +144,7 @@ export function createFollower(options: FollowerOptions): Follower {
     lost(jail, until) {
       log.warn({ username: jail.sftp_username }, 'lines of sshd were lost: the disk tells what happened');
       for (const session of sessionsOf(jail)) {
-        if (isAliveStill(session)) recorder.storyOf(jail).begin(session, writtenBy(session.by.pid, jail));
+        if (isAliveStill(session)) recorder.storyOf(jail).begin(session, clock.now(), writtenBy(session.by.pid, jail));
       }
       doubts.add(jail.id, until);
       compare(jail.id);

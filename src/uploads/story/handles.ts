@@ -59,7 +59,7 @@ export class Handles {
     const adopted = session.openBefore().find(({ file }) => file?.path === path);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
     const handle = this.track(session, { ...opening, inode }, this.#files.ensure(path));
-    if (adopted && !session.openBefore().includes(adopted)) this.release(adopted, undefined, at);
+    if (adopted && !session.openBefore().includes(adopted)) this.withdraw(adopted);
     return handle;
   }
 
@@ -114,7 +114,8 @@ export class Handles {
     if (!writer.file) return;
     session.forget(writer);
     const isChanged = event.written > 0 || writer.creates || writer.truncates;
-    this.release(writer, isChanged ? this.#endOf(writer, event, at) : undefined, at);
+    if (isChanged) this.ended(writer, this.#endOf(writer, event, at));
+    else this.gone(writer, at);
   }
 
   /** Tracks a handle whose open was not heard. */
@@ -140,36 +141,46 @@ export class Handles {
     };
   }
 
-  /**
-   * Takes a handle off its file. The last one to go makes a put. `end` is undefined when the handle changed nothing.
-   */
-  release(handle: Handle, end: Ending | undefined, at: Micros): void {
+  /** A handle ended. */
+  ended(handle: Handle, end: Ending): void {
+    const { file } = handle;
+    if (!file) return;
+    const before = file.newestEnd;
+    const { at, by } = end;
+    const newest = before && before.order > end.order ? { ...before, at, by } : end;
+    file.newestEnd = { ...newest, isUnwritten: end.isUnwritten && before?.isUnwritten !== false };
+    this.withdraw(handle);
+  }
+
+  /** A handle ended at that time at the latest, and changed nothing that is known. */
+  gone(handle: Handle, at: Micros): void {
+    const { file } = handle;
+    if (file?.newestEnd) file.newestEnd = { ...file.newestEnd, at };
+    this.withdraw(handle);
+  }
+
+  /** Takes a handle off its file, as if it had never been opened. The last one to go makes a put of what has ended. */
+  withdraw(handle: Handle): void {
     const { file } = handle;
     if (!file) return;
     file.writers.delete(handle);
-    if (end) {
-      const before = file.newestEnd;
-      const newest = before && before.order > end.order ? before : end;
-      file.newestEnd = { ...newest, isUnwritten: end.isUnwritten && before?.isUnwritten !== false };
-    }
     if (file.hasOpenWriters) return;
-    const { newestEnd } = file;
+    const { newestEnd: end } = file;
     file.newestEnd = undefined;
     // Nothing was added to the previous upload, which has yet to be recorded.
-    const hasAddedNothing = newestEnd?.isUnwritten === true && file.puts.at(-1)?.end.isComplete === true;
-    if (!newestEnd || hasAddedNothing) return this.#files.forget(file);
-    const closed = { ...newestEnd, at: end?.at ?? at, by: end?.by ?? newestEnd.by };
+    const hasAddedNothing = end?.isUnwritten === true && file.puts.at(-1)?.end.isComplete === true;
+    if (!end || hasAddedNothing) return this.#files.forget(file);
     const { path } = file;
     if (path === undefined) {
       this.#files.forget(file);
-      return this.#options.homeless(closed);
+      return this.#options.homeless(end);
     }
-    const put: Put = { kind: 'put', path, file, end: closed, isResized: false };
-    file.inode = closed.inode ?? file.inode;
+    const put: Put = { kind: 'put', path, file, end, isResized: false };
+    file.inode = end.inode ?? file.inode;
     file.puts.push(put);
     if (this.#options.isTemporary(path)) {
       const { session } = handle;
-      const closer = closed.by.pid === session.by.pid ? session : this.#options.sessionOf(closed.by.pid);
+      const closer = end.by.pid === session.by.pid ? session : this.#options.sessionOf(end.by.pid);
       if (closer) closer.hasTemporary = true;
     }
     this.#options.happened(put);
@@ -185,7 +196,7 @@ export class Handles {
     if (!opened) return;
     if (!session.isAnswer(status) && isHeldAlone(opened)) return;
     session.forget(opened);
-    this.release(opened, undefined, 0);
+    this.withdraw(opened);
   }
 
   /** A client set a file's times or size. */

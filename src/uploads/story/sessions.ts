@@ -166,7 +166,7 @@ export interface Kernel {
 export class File implements TrackedFile {
   path: FilePath | undefined;
   readonly writers = new Set<Handle>();
-  /** How the newest of the closed handles ended, while others still write. */
+  /** How the newest of the handles that have ended did, while others still write: with the time of the last end. */
   newestEnd: Ending | undefined;
   readonly puts: Put[] = [];
   inode: number | undefined;

@@ -91,12 +91,13 @@ export class Story {
   }
 
   /**
-   * Starts a session. If its beginning was not heard, `writing` lists the files that the kernel says it has open for
-   * writing.
+   * Starts a session.
+   * @param at when that was heard.
+   * @param writing the files that the kernel says it has open for writing, if its beginning was not heard.
    */
-  begin(start: SessionStart, writing: readonly HeldPath[] = []): void {
+  begin(start: SessionStart, at: Micros, writing: readonly HeldPath[] = []): void {
     const { by, openedAt } = start;
-    this.end(by.pid, openedAt ?? 0, openedAt === undefined ? 'unheard' : 'died');
+    this.end(by.pid, at, openedAt === undefined ? 'unheard' : 'died');
     const session = new Session(start);
     this.#sessions.set(by.pid, session);
     for (const file of writing) this.#handles.openUnheard(session, file);
@@ -132,9 +133,10 @@ export class Story {
 
   /**
    * Compares a live session's handles with the files that the kernel says it has open for writing.
+   * @param at the time of the comparison.
    * @param isGapless whether every open has been heard or is still to be read.
    */
-  checkHandles(pid: number, writing: readonly HeldPath[], isGapless: boolean): void {
+  checkHandles(pid: number, writing: readonly HeldPath[], at: Micros, isGapless: boolean): void {
     const session = this.#sessions.get(pid);
     if (!session) return;
     for (const handle of session.all()) {
@@ -142,7 +144,7 @@ export class Story {
       if (path === undefined) continue;
       if (writing.some((file) => file.path === path || file.inode === handle.inode)) continue;
       session.forget(handle);
-      this.#handles.release(handle, undefined, 0);
+      this.#handles.gone(handle, at);
       this.#options.look(path, 0);
     }
     if (isGapless) return;
@@ -227,7 +229,8 @@ export class Story {
       // heard.
       const isDropped = how === 'died';
       const { path } = handle.file;
-      this.#handles.release(handle, isDropped ? droppedAt(session, handle, at) : undefined, at);
+      if (isDropped) this.#handles.ended(handle, droppedAt(session, handle, at));
+      else this.#handles.gone(handle, at);
       if (!isDropped && path !== undefined) look(path, 0);
     }
     session.reads.end().forEach(note);
@@ -286,7 +289,7 @@ export class Story {
   #interpret({ at, pid, event }: ReadLine): void {
     if (event.kind === 'session-closed') return this.end(pid, at, 'said');
     // A session that was taken for dead goes on.
-    if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined });
+    if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined }, at);
     const session = this.#sessions.get(pid);
     if (!session) return;
     session.lastAt = at;

@@ -3,34 +3,9 @@ import assert from 'node:assert/strict';
 import { closeSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { DAY, systemClock } from '../../../src/base/clock.ts';
-import { createLog } from '../../../src/base/log.ts';
 import { filesHeldBy } from '../../../src/uploads/processes.ts';
-import { applyRetention, type RetentionOptions } from '../../../src/uploads/retention.ts';
+import { expireLater } from '../../support/expire-now.ts';
 import { recordingPlace, WRITE } from '../../support/recording-place.ts';
-
-/** Applies retention two days later than now to a directory that keeps files for one day. */
-async function expire(
-  { database, config, parting, files }: Awaited<ReturnType<typeof recordingPlace>>,
-  mustStay: RetentionOptions['mustStay'] = async () => () => false,
-): Promise<void> {
-  await database.db.updateTable('directories').set({ retention_days: 1 }).execute();
-  const clock = { now: () => systemClock().now() + 2 * DAY };
-  await applyRetention(
-    {
-      database,
-      clock,
-      log: createLog('silent'),
-      node: config.node,
-      filesRoot: () => files,
-      recorder: parting.recorder,
-      clockLead: async () => ({ now: clock.now(), lead: 0 }),
-      mustStay,
-      drained: () => parting.drained(),
-    },
-    new AbortController().signal,
-  );
-}
 
 test('a folder has been renamed and the log is yet to be heard: the rows below it stay and follow', async () => {
   await using at = await recordingPlace();
@@ -39,7 +14,7 @@ test('a folder has been renamed and the log is yet to be heard: the rows below i
   at.logged(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
   await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
   renameSync(join(at.files, 'd'), join(at.files, 'e'));
-  await expire(at);
+  await expireLater(at);
   await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
   at.logged(1, 'rename old "d" new "e"');
   await at.comesTo(['d/a 5'], ['e/a 5 uploaded']);
@@ -57,7 +32,7 @@ test('the file of an expired row has gone unseen: the row goes, a while later', 
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.comesTo(['a 5'], ['a 5 uploaded']);
   renameSync(join(at.files, 'a'), join(at.files, '..', 'a'));
-  await expire(at);
+  await expireLater(at);
   await at.settles(['a 5'], []);
 });
 
@@ -69,7 +44,7 @@ test('a file that a client opens while others are removed stays', async () => {
   }
   await at.parting.drained();
   let opened: number | undefined;
-  await expire(at, async () => {
+  await expireLater(at, async () => {
     const held = filesHeldBy(process.pid).map(({ inode }) => inode);
     opened ??= openSync(join(at.files, 'f129'), 'a');
     return (inode) => held.includes(inode);

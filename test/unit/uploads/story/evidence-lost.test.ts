@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, renameSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { systemClock } from '../../../../src/base/clock.ts';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import { until } from '../../../support/poll.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
@@ -175,7 +176,9 @@ test('the kernel shows a handle, and then the log its open, which was late: it i
   const inode = statSync(join(at.files, 'a')).ino;
   at.parting.recorder
     .storyOf(at.jail)
-    .begin({ by: { pid: 1, address: '' }, openedAt: undefined, born: undefined }, [{ path: 'a', inode }]);
+    .begin({ by: { pid: 1, address: '' }, openedAt: undefined, born: undefined }, systemClock().now(), [
+      { path: 'a', inode },
+    ]);
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.settles(['a 5'], ['a 5 uploaded']);
 });

@@ -5,7 +5,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import proxyAddr from 'proxy-addr';
 
 /** The client's IP address as text; empty when the connection is gone. */
 export type ClientAddress = (incoming: IncomingMessage) => string;
@@ -13,13 +12,15 @@ export type ClientAddress = (incoming: IncomingMessage) => string;
 /** @param trusted CIDRs of the proxies, checked by `config.ts`. */
 export function clientAddress(trusted: readonly string[]): ClientAddress {
   const isProxy = within(trusted);
-  // Goes back from the connection to the first address that is not a proxy's. If the proxy sent no address, the client is
-  // the last one before that.
-  return (incoming) =>
-    proxyAddr
-      .all(incoming, isProxy)
-      .flatMap((text) => parse(text)?.toString() ?? [])
-      .at(-1) ?? '';
+  return ({ headers, socket }) => {
+    const written = String(headers['x-forwarded-for'] ?? '').split(',');
+    // Each proxy appends the address that it sees, so the last ones can be trusted as far back as they are proxies'.
+    const path = [socket.remoteAddress, ...written.toReversed().filter((text) => text.trim() !== '')];
+    const end = path.findIndex((address) => !isProxy(address));
+    const trustworthy = end === -1 ? path : path.slice(0, end + 1);
+    // If a proxy wrote no address, the client is the last one before that.
+    return trustworthy.flatMap((text) => parse(text)?.toString() ?? []).at(-1) ?? '';
+  };
 }
 
 /** Whether a request came directly from one of those proxies. */
@@ -56,7 +57,6 @@ export function clientSite(address: string): string {
   return `${groups.join(':')}::/48`;
 }
 
-/** Used instead of proxy-addr's own test, which does not support /0. */
 function within(cidrs: readonly string[]): (address: string | undefined) => boolean {
   const trusted = cidrs.map((cidr) => ipaddr.parseCIDR(cidr));
   return (text) => {

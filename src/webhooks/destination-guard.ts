@@ -37,21 +37,25 @@ function forbiddenName(name: string, detail: string): DestinationError {
   return new DestinationError(`the name ${name} has no address that webhooks may go to`, `${name}: ${detail}`);
 }
 
-export interface GuardedAgents {
+export interface Agents {
   readonly http: Agent;
   readonly https: TlsAgent;
+}
+
+export interface GuardedAgents {
+  /** Keep connections open for later requests. */
+  readonly kept: Agents;
+  /** Open a new connection for each request. */
+  readonly fresh: Agents;
 }
 
 type OnConnection = (error: Error | null, stream: Duplex) => void;
 type Connect = (options: ClientRequestArgs, callback?: OnConnection) => Duplex | null | undefined;
 
-/**
- * How long an idle connection is kept, in ms. Most servers close it later: a request on a connection that is being
- * closed would be a lost attempt.
- */
+/** How long an idle connection is kept, in ms. Most servers close it later, so few requests have to be sent again. */
 const IDLE_MS = 1000;
 /** Attempts at a destination end and begin in groups. `maxFreeSockets` keeps all of their sockets open in between. */
-const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: PROVEN_EACH };
+const KEPT: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: PROVEN_EACH };
 
 /**
  * @param allow CIDRs that are allowed in addition to public addresses.
@@ -65,8 +69,11 @@ export function guardedAgents(
 ): GuardedAgents {
   const allowed = connectRule(allow);
   const lookup = guardedLookup(allowed, resolve);
-  const https = new TlsAgent({ ...OPTIONS, ...(secureContext && { secureContext }) });
-  return { http: guarded(new Agent(OPTIONS), allowed, lookup), https: guarded(https, allowed, lookup) };
+  const agents = (options: AgentOptions): Agents => ({
+    http: guarded(new Agent(options), allowed, lookup),
+    https: guarded(new TlsAgent({ ...options, ...(secureContext && { secureContext }) }), allowed, lookup),
+  });
+  return { kept: agents(KEPT), fresh: agents({ keepAlive: false }) };
 }
 
 /** Adds the check to the only function through which the agent opens connections. */

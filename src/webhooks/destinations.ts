@@ -4,9 +4,10 @@
  *
  * An attempt can hold its slot for 6 s. A destination whose last answer came quickly is *proven* and may use all slots.
  * The others share a part of them, two each, so proven ones find slots however many receivers are dead. A destination
- * that was slow or failed twice in a row, or at its very first attempt, is a *suspect*: all suspects together begin a
- * limited number of attempts a second. Destinations with the same standing take turns, and no standing waits for
- * another.
+ * whose answers were not quick twice in a row, or at its very first attempt, is paced: *slow* if its last answer came
+ * late, *silent* if none came. All paced ones together begin a limited number of attempts a second, slow and silent ones
+ * alternately, so that a slow receiver does not wait behind dead ones. Destinations with the same standing take turns,
+ * and neither proven nor new ones wait for another standing.
  */
 import type { Turn } from './queue.ts';
 
@@ -22,16 +23,20 @@ const UNPROVEN_EACH = 2;
  */
 const BEGIN = 32;
 /**
- * Attempts at suspects begin in groups of ten, five groups a second, so most of them also end in groups. A healthy
- * receiver may have to wait for each of their commits.
+ * Attempts at paced destinations begin in groups of ten, five groups a second, so most of them also end in groups. A
+ * healthy receiver may have to wait for each of their commits.
  */
 const GROUP = 10;
 const GROUP_MS = 200;
 /** How many destinations are remembered. A forgotten one counts as new. */
 const REMEMBERED = 10_000;
 
-type Standing = 'proven' | 'new' | 'suspect';
-const STANDINGS: readonly Standing[] = ['proven', 'new', 'suspect'];
+type Unpaced = 'proven' | 'new';
+type Paced = 'slow' | 'silent';
+type Standing = Unpaced | Paced;
+
+/** How an attempt was answered: within a second, later, or not at all. */
+export type Verdict = 'quick' | Paced;
 
 interface Destination {
   readonly name: string;
@@ -50,12 +55,15 @@ export class Destinations {
   readonly #lines: Readonly<Record<Standing, Set<Destination>>> = {
     proven: new Set(),
     new: new Set(),
-    suspect: new Set(),
+    slow: new Set(),
+    silent: new Set(),
   };
   #total = 0;
   #unproven = 0;
   #groupBegan = Number.NEGATIVE_INFINITY;
   #groupLeft = GROUP;
+  /** The paced standing whose turn was last. */
+  #lastPaced: Paced = 'silent';
 
   /** @param clock a monotonic clock in ms. */
   constructor(clock: () => number) {
@@ -71,22 +79,44 @@ export class Destinations {
 
   /** Takes the next turns and their slots. Call `began` or `give` for each. */
   next(): Turn[] {
+    return [...this.#unpacedTurns('proven'), ...this.#unpacedTurns('new'), ...this.#pacedTurns()];
+  }
+
+  #unpacedTurns(standing: Unpaced): Turn[] {
     const turns: Turn[] = [];
-    for (const standing of STANDINGS) {
-      let left = Math.min(BEGIN, this.#room(standing));
-      for (const destination of this.#lines[standing]) {
-        if (left <= 0) break;
-        // A suspect gets one attempt per turn, or a few suspects would use up a whole group.
-        const most = standing === 'suspect' ? 1 : left;
-        const count = Math.min(destination.due, most, eachOf(standing) - destination.busy);
-        if (standing === 'suspect') this.#countInGroup();
-        left -= count;
-        this.#lines[standing].delete(destination);
-        this.#move(destination, count);
-        turns.push({ destination: destination.name, count });
-      }
+    let left = Math.min(BEGIN, this.#room(standing));
+    for (const destination of this.#lines[standing]) {
+      if (left <= 0) break;
+      const count = Math.min(destination.due, left, eachOf(standing) - destination.busy);
+      left -= count;
+      turns.push(this.#take(destination, count));
     }
     return turns;
+  }
+
+  /** One attempt per turn, or a few destinations would use up a whole group. */
+  #pacedTurns(): Turn[] {
+    const turns: Turn[] = [];
+    for (let left = this.#pacedRoom(); left > 0; left -= 1) {
+      const destination = this.#nextPaced();
+      if (!destination) break;
+      this.#countInGroup();
+      turns.push(this.#take(destination, 1));
+    }
+    return turns;
+  }
+
+  #nextPaced(): Destination | undefined {
+    const other: Paced = this.#lastPaced === 'slow' ? 'silent' : 'slow';
+    if (this.#lines[other].size > 0) this.#lastPaced = other;
+    const [first] = this.#lines[this.#lastPaced];
+    return first;
+  }
+
+  #take(destination: Destination, count: number): Turn {
+    this.#lines[destination.standing].delete(destination);
+    this.#move(destination, count);
+    return { destination: destination.name, count };
   }
 
   /**
@@ -106,12 +136,11 @@ export class Destinations {
     this.#place(destination);
   }
 
-  /** Judges a destination by an attempt: `quick` when its answer came within a second. */
-  judge(name: string, quick: boolean): void {
+  judge(name: string, verdict: Verdict): void {
     const destination = this.#get(name);
     const { standing, busy } = destination;
-    // A healthy receiver may give one bad answer. It must not have to wait among dead ones for that.
-    const judged = quick ? 'proven' : standing === 'proven' ? 'new' : 'suspect';
+    // A healthy receiver may give one bad answer. It must not have to wait among the paced ones for that.
+    const judged = verdict === 'quick' ? 'proven' : standing === 'proven' ? 'new' : verdict;
     if (judged !== standing) {
       this.#lines[standing].delete(destination);
       this.#move(destination, -busy);
@@ -129,22 +158,26 @@ export class Destinations {
    * or a delivery becomes due.
    */
   readyIn(): number {
-    const waiting = STANDINGS.filter((standing) => this.#lines[standing].size > 0);
-    if (waiting.some((standing) => this.#room(standing) > 0)) return 0;
-    // Either only the suspects' pace holds turns back, or the end of an attempt has to free a slot.
-    return waiting.includes('suspect') && this.#room('new') > 0
+    const { proven, new: fresh, slow, silent } = this.#lines;
+    const isPacedWaiting = slow.size + silent.size > 0;
+    if (proven.size > 0 && this.#room('proven') > 0) return 0;
+    if (fresh.size > 0 && this.#room('new') > 0) return 0;
+    if (isPacedWaiting && this.#pacedRoom() > 0) return 0;
+    // Either only the pace holds turns back, or the end of an attempt has to free a slot.
+    return isPacedWaiting && this.#room('new') > 0
       ? Math.max(1, Math.ceil(this.#groupBegan + GROUP_MS - this.#clock()))
       : Infinity;
   }
 
   /** How many attempts of that standing may begin now. */
-  #room(standing: Standing): number {
+  #room(standing: Unpaced): number {
     const room = TOTAL - this.#total;
-    if (standing === 'proven') return room;
-    const unproven = Math.min(room, UNPROVEN_TOTAL - this.#unproven);
-    if (standing === 'new') return unproven;
+    return standing === 'proven' ? room : Math.min(room, UNPROVEN_TOTAL - this.#unproven);
+  }
+
+  #pacedRoom(): number {
     if (this.#clock() - this.#groupBegan >= GROUP_MS) this.#groupLeft = GROUP;
-    return Math.min(unproven, this.#groupLeft);
+    return Math.min(this.#room('new'), this.#groupLeft);
   }
 
   #countInGroup(): void {

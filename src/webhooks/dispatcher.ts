@@ -17,7 +17,7 @@ import type { Tables } from '../db/schema.ts';
 import { isShared, presentTime } from '../db/shared.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { Destinations } from './destinations.ts';
+import { Destinations, type Verdict } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
 import {
   type Claimed,
@@ -260,7 +260,7 @@ export class Dispatcher {
     observe?.({ outcome: nameOf(finished), sinceClose });
     report(log, delivery, finished, sinceClose);
     if (!answer.isFinal) {
-      this.#destinations.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
+      this.#destinations.judge(delivery.destination, verdictOn(answer));
     }
     this.#underWay -= 1;
     this.#end({ ...finished, destination: delivery.destination });
@@ -293,6 +293,11 @@ export class Dispatcher {
     }
     this.#ended = [];
   }
+}
+
+function verdictOn({ status, latency }: Answer): Verdict {
+  if (status === null) return 'silent';
+  return latency < QUICK ? 'quick' : 'slow';
 }
 
 function unexpected(error: unknown): Answer {

@@ -2,10 +2,14 @@
  * Makes one attempt: a POST by got, limited in time and bytes whatever the receiver does.
  *
  * An attempt succeeds when the head of a 2xx answer arrives within 5 s, including name look-up and handshakes
- * (specification, "Success, retries, duplicates"). Redirects are not followed, and nothing is retried here. The first
- * KiB of the answer's body is kept. After 64 KiB or 1 s of body the connection is closed, which does not change the
- * outcome. URLs may have any port, and credentials, which are sent as basic authentication: the guard judges only
- * addresses.
+ * (specification, "Success, retries, duplicates"). The status line decides even where Node's parser refuses the headers
+ * after it. Redirects are not followed. The first KiB of the answer's body is kept. After 64 KiB or 1 s of body the
+ * connection is closed, which does not change the outcome. URLs may have any port, and credentials, which are sent as
+ * basic authentication: the guard judges only addresses.
+ *
+ * A receiver may close a kept connection at the moment when it is used. If it ends before a byte of the answer has
+ * arrived, the same request is sent once more, on a new connection and within the same 5 s, as browsers and proxies do.
+ * Nothing else is repeated here.
  */
 import type { ClientRequest } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -14,7 +18,8 @@ import got, { type Request, type Response } from 'got';
 import type { Micros } from '../base/clock.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { DestinationError, type GuardedAgents } from './destination-guard.ts';
+import { type Agents, DestinationError, type GuardedAgents } from './destination-guard.ts';
+import { type RawAnswer, watchAnswer } from './raw-answer.ts';
 import { retryAfter } from './retry-after.ts';
 import { isShortage } from './shortage.ts';
 import { type Signed, signatureHeaders } from './signature.ts';
@@ -77,7 +82,6 @@ export interface Sender {
 export function createSender(agents: GuardedAgents, version: string, log?: Log): Sender {
   const client = got.extend({
     method: 'POST',
-    agent: { http: agents.http, https: agents.https },
     followRedirect: false,
     decompress: false,
     throwHttpErrors: false,
@@ -99,17 +103,22 @@ export function createSender(agents: GuardedAgents, version: string, log?: Log):
         ...(delivery.upload_id !== null && { 'webhook-upload-id': delivery.upload_id }),
         'content-length': String(body.length),
       };
-      const request = client.stream(delivery.url, { headers }).end(body);
-      if (onRequest) request.once('request', (sent: ClientRequest) => onRequest(headersOf(sent)));
-      request.once('error', ({ cause }) => {
-        if (!(cause instanceof DestinationError)) return;
-        log?.info({ delivery_id: delivery.id, destination: cause.detail }, 'a webhook may not go there');
-      });
-      return outcome(request, { started, at, signal });
+      const post = (agent: Agents, resend?: () => Promise<Answer>): Promise<Answer> => {
+        const request = client.stream(delivery.url, { headers, agent }).end(body);
+        if (onRequest) request.once('request', (sent: ClientRequest) => onRequest(headersOf(sent)));
+        request.once('error', ({ cause }) => {
+          if (!(cause instanceof DestinationError)) return;
+          log?.info({ delivery_id: delivery.id, destination: cause.detail }, 'a webhook may not go there');
+        });
+        return outcome(request, { started, at, signal, resend });
+      };
+      return post(agents.kept, () => post(agents.fresh));
     },
     close() {
-      agents.http.destroy();
-      agents.https.destroy();
+      for (const { http, https } of [agents.kept, agents.fresh]) {
+        http.destroy();
+        https.destroy();
+      }
     },
   };
 }
@@ -124,16 +133,21 @@ interface Attempt {
   /** By the wall clock. */
   readonly at: Micros;
   readonly signal: AbortSignal;
+  /** Sends the request once more, on a new connection. */
+  readonly resend: (() => Promise<Answer>) | undefined;
 }
 
 /** Follows the request to its end or to a limit, whichever comes first. */
-function outcome(request: Request, { started, at, signal }: Attempt): Promise<Answer> {
+function outcome(request: Request, { started, at, signal, resend }: Attempt): Promise<Answer> {
   const { promise, resolve } = Promise.withResolvers<Answer>();
   const kept: Buffer[] = [];
   let received = 0;
+  let raw: RawAnswer | undefined;
+  let isOver = false;
   let head: Pick<Answer, 'ok' | 'status' | 'latency' | 'retryAfter'> | undefined;
 
-  const finish = (answer: Answer): void => {
+  const finish = (answer: Answer | Promise<Answer>): void => {
+    isOver = true;
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
     // Ignore late errors of a request that was cut off.
@@ -151,8 +165,9 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
   const abort = (): void => cut('berth stopped during this attempt');
   // Node reads sockets after it runs timers. An answer that has arrived still counts, even after a stall.
   const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
-  let timer = setTimeout(timeOut, HEAD_MS);
+  let timer = setTimeout(timeOut, started + HEAD_MS - performance.now());
 
+  request.once('request', (sent: ClientRequest) => (raw = watchAnswer(sent)));
   // Got listens for `upgrade`, so Node hands over the socket of a 101 answer, and nothing else would close it.
   request.once('upgrade', (_response: unknown, socket: Duplex) => {
     socket.destroy();
@@ -162,8 +177,8 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
   request.on('response', ({ statusCode: status, headers }: Response) => {
     if (head) return;
     const latency = since(started);
-    const ok = status >= 200 && status < 300;
-    head = { ok, status, latency, retryAfter: retryAfter(status, headers['retry-after'], at + latency) };
+    const asked = retryAfter(status, headers['retry-after'], at + latency);
+    head = { ok: isSuccess(status), status, latency, retryAfter: asked };
     clearTimeout(timer);
     timer = setTimeout(() => cut(''), BODY_MS);
   });
@@ -174,7 +189,11 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
   });
   request.once('end', finishWithHead);
   request.once('error', (error) => {
+    if (isOver) return;
+    const status = isRefusedByParser(error.cause) ? raw?.status() : undefined;
+    if (status !== undefined) head ??= { ok: isSuccess(status), status, latency: since(started) };
     if (head) finishWithHead();
+    else if (resend && raw?.isUnanswered()) finish(resend());
     else {
       const isForbidden = error.cause instanceof DestinationError;
       finish({ ...noAnswer(reasonOf(error), started), isForbidden, isShortage: isShortage(error.cause) });
@@ -183,6 +202,14 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
   return promise;
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+function isRefusedByParser(error: unknown): boolean {
+  return errorCode(error)?.startsWith('HPE_') === true;
 }
 
 export function noAnswer(error: string, started = performance.now()): Answer {

@@ -1,19 +1,19 @@
 /**
  * Random crowds of receivers, good and dead, in simulated time: whatever is due begins as soon as its destination has a
- * slot, a working receiver waits for no other, and suspects have their turns one after the other.
+ * slot, a working receiver waits for no other, and paced ones have their turns one after the other.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Destinations } from '../../../src/webhooks/destinations.ts';
+import { Destinations, type Verdict } from '../../../src/webhooks/destinations.ts';
 
-/** How long an attempt takes, in ms, and whether that is a quick answer. */
+/** How long an attempt takes, in ms, and how it is judged. */
 const KINDS = {
-  working: [20, true],
-  refusing: [1, false],
-  silent: [5000, false],
-  slow: [2000, false],
-} as const;
+  working: [20, 'quick'],
+  refusing: [1, 'silent'],
+  silent: [5000, 'silent'],
+  slow: [2000, 'slow'],
+} as const satisfies Record<string, readonly [number, Verdict]>;
 type Kind = keyof typeof KINDS;
 
 const crowd = fc.array(fc.constantFrom<Kind>('working', 'refusing', 'refusing', 'silent', 'slow'), {
@@ -43,7 +43,7 @@ class World {
   readonly due = new Map<string, number>();
   readonly busy = new Map<string, number>();
   #ends: { at: number; name: string }[] = [];
-  /** Since when each suspect has had something due and a slot free. */
+  /** Since when each paced one has had something due and a slot free. */
   readonly #waiting = new Map<string, number>();
   readonly #failures = new Map<string, number>();
 
@@ -86,16 +86,22 @@ class World {
     assert.ok(total <= 768, `${total} are under way`);
     for (const [name, due] of this.due) {
       const busy = this.busy.get(name) ?? 0;
-      const isSuspect = (this.#failures.get(name) ?? 0) > 0;
+      const isPaced = (this.#failures.get(name) ?? 0) > 0;
       assert.ok(busy <= (this.kindOf(name) === 'working' ? 32 : 2), `${name} has ${busy}`);
       if (due === 0 || busy >= 2) this.#waiting.delete(name);
-      else if (!isSuspect) assert.fail(`${due} are due at ${name}, ${this.kindOf(name)}, and ${busy} under way`);
+      else if (!isPaced) assert.fail(`${due} are due at ${name}, ${this.kindOf(name)}, and ${busy} under way`);
       else if (!this.#waiting.has(name)) this.#waiting.set(name, this.now);
-      // Ten of the others begin every 200 ms.
-      const longest = 200 * Math.ceil(this.kinds.length / 10) + 200;
+      // Ten begin every 200 ms, half of them of this verdict.
+      const longest = 200 * Math.ceil(this.#peers(name) / 5) + 200;
       const waited = this.now - (this.#waiting.get(name) ?? this.now);
       assert.ok(waited <= longest, `${name} has waited for ${waited} ms`);
     }
+  }
+
+  /** How many destinations are judged like this one. */
+  #peers(name: string): number {
+    const verdictOf = (kind: Kind): Verdict => KINDS[kind][1];
+    return this.kinds.filter((kind) => verdictOf(kind) === verdictOf(this.kindOf(name))).length;
   }
 
   /** Lets time pass to the next thing that happens, `until` at the latest. */
@@ -105,10 +111,10 @@ class World {
     const ended = this.#ends.filter(({ at }) => at <= this.now);
     this.#ends = this.#ends.filter(({ at }) => at > this.now);
     for (const { name } of ended) {
-      const [, quick] = KINDS[this.kindOf(name)];
-      if (!quick) this.#failures.set(name, (this.#failures.get(name) ?? 0) + 1);
+      const [, verdict] = KINDS[this.kindOf(name)];
+      if (verdict !== 'quick') this.#failures.set(name, (this.#failures.get(name) ?? 0) + 1);
       this.busy.set(name, (this.busy.get(name) ?? 0) - 1);
-      this.destinations.judge(name, quick);
+      this.destinations.judge(name, verdict);
       this.destinations.give(name, 1);
     }
   }

@@ -1,7 +1,7 @@
 /** Turns of destinations, and how many attempts each may have under way. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Destinations } from '../../../src/webhooks/destinations.ts';
+import { Destinations, type Verdict } from '../../../src/webhooks/destinations.ts';
 
 /** Begins all there are turns for; returns how many attempts each destination got. */
 function begin(destinations: Destinations): Map<string, number> {
@@ -19,17 +19,17 @@ function sum(counts: Map<string, number>): number {
   return [...counts.values()].reduce((total, count) => total + count, 0);
 }
 
-function end(destinations: Destinations, name: string, quick: boolean): void {
-  destinations.judge(name, quick);
+function end(destinations: Destinations, name: string, verdict: Verdict): void {
+  destinations.judge(name, verdict);
   destinations.give(name, 1);
 }
 
 /** One attempt from claim to answer. */
-function attempt(destinations: Destinations, name: string, ...quick: boolean[]): void {
-  for (const isQuick of quick) {
+function attempt(destinations: Destinations, name: string, ...verdicts: Verdict[]): void {
+  for (const verdict of verdicts) {
     destinations.due(name, 1);
     assert.deepEqual(begin(destinations).get(name), 1);
-    end(destinations, name, isQuick);
+    end(destinations, name, verdict);
   }
 }
 
@@ -46,26 +46,26 @@ test('a quick answer opens thirty-two slots to a destination; a slow one ends th
   let now = 0;
   const destinations = new Destinations(() => now);
   assert.equal(room(destinations, 'a'), 2);
-  attempt(destinations, 'a', true);
+  attempt(destinations, 'a', 'quick');
   assert.equal(room(destinations, 'a'), 32);
-  attempt(destinations, 'a', false);
+  attempt(destinations, 'a', 'silent');
   assert.equal(room(destinations, 'a'), 2);
   // The others that are paced have had all of this time's attempts.
-  for (let i = 0; i < 10; i += 1) attempt(destinations, `dead-${i}`, false);
-  for (let i = 0; i < 10; i += 1) attempt(destinations, `dead-${i}`, false);
+  for (let i = 0; i < 10; i += 1) attempt(destinations, `dead-${i}`, 'silent');
+  for (let i = 0; i < 10; i += 1) attempt(destinations, `dead-${i}`, 'silent');
   assert.equal(room(destinations, 'a'), 2, 'once is not enough');
-  attempt(destinations, 'a', false);
+  attempt(destinations, 'a', 'silent');
   destinations.due('a', 1);
   assert.equal(begin(destinations).size, 0);
   now += 200;
   assert.equal(begin(destinations).get('a'), 1);
-  end(destinations, 'a', true);
+  end(destinations, 'a', 'quick');
   assert.equal(room(destinations, 'a'), 32);
 });
 
 test('however many destinations do not answer, proven ones find room', () => {
   const destinations = new Destinations(() => 0);
-  attempt(destinations, 'healthy', true);
+  attempt(destinations, 'healthy', 'quick');
   for (let i = 0; i < 1000; i += 1) destinations.due(`dead-${i}`, Infinity);
   assert.equal(sum(begin(destinations)), 512);
   assert.equal(destinations.readyIn(), Infinity, 'only an answer makes room');
@@ -75,16 +75,16 @@ test('however many destinations do not answer, proven ones find room', () => {
   // One that turns bad with attempts under way takes no room that the proven ones have.
   destinations.due('healthy', 4);
   assert.equal(begin(destinations).get('healthy'), 4);
-  destinations.judge('healthy', false);
+  destinations.judge('healthy', 'silent');
   destinations.give('healthy', 4);
   destinations.give('dead-0', 2);
   assert.equal(begin(destinations).size, 1, 'a slot that is free goes to the next');
 });
 
-test('suspects begin at a bounded pace, in groups, each in its turn', () => {
+test('paced destinations begin at a bounded pace, in groups, each in its turn', () => {
   let now = 0;
   const destinations = new Destinations(() => now);
-  for (let i = 0; i < 30; i += 1) attempt(destinations, `dead-${i}`, false);
+  for (let i = 0; i < 30; i += 1) attempt(destinations, `dead-${i}`, 'silent');
   for (let i = 0; i < 30; i += 1) destinations.due(`dead-${i}`, Infinity);
   const groups: string[][] = [];
   for (; groups.length < 6; now += 200) {
@@ -94,15 +94,38 @@ test('suspects begin at a bounded pace, in groups, each in its turn', () => {
     assert.equal(destinations.readyIn(), 150);
     assert.equal(begin(destinations).size, 0);
     now -= 50;
-    for (const name of groups.at(-1) ?? []) end(destinations, name, false);
+    for (const name of groups.at(-1) ?? []) end(destinations, name, 'silent');
   }
   const names = Array.from({ length: 30 }, (_, i) => `dead-${i}`);
   assert.deepEqual(groups.flat(), [...names, ...names]);
 });
 
+test('a slow destination has every other turn of those that are paced', () => {
+  let now = 0;
+  const destinations = new Destinations(() => now);
+  const silent = Array.from({ length: 64 }, (_, i) => `silent-${i}`);
+  for (const name of silent) attempt(destinations, name, 'silent');
+  attempt(destinations, 'slow', 'slow');
+  for (const name of silent) destinations.due(name, Infinity);
+  const groups: string[][] = [];
+  for (; groups.length < 3; now += 200) {
+    destinations.due('slow', groups.length === 0 ? 0 : 1);
+    groups.push([...begin(destinations).keys()]);
+    for (const name of groups.at(-1) ?? []) end(destinations, name, name === 'slow' ? 'slow' : 'silent');
+  }
+  assert.deepEqual(
+    groups.map((names) => names.includes('slow')),
+    [false, true, true],
+  );
+  assert.deepEqual(
+    groups.flat().filter((name) => name !== 'slow'),
+    silent.slice(0, 28),
+  );
+});
+
 test('the memory of destinations is bounded', () => {
   const destinations = new Destinations(() => 0);
-  for (let i = 0; i <= 10_000; i += 1) attempt(destinations, `d-${i}`, true);
+  for (let i = 0; i <= 10_000; i += 1) attempt(destinations, `d-${i}`, 'quick');
   assert.equal(room(destinations, 'd-0'), 2);
   assert.equal(room(destinations, 'd-1'), 32);
 });

@@ -29,6 +29,18 @@ install_packages() {
     in_turn apt-get -q -y --no-install-recommends install "$@"
 }
 
+# need_promtool: takes that one program out of Debian's package prometheus, whose installation would start a server.
+need_promtool() {
+  local folder=/var/cache/berth-promtool
+  if command -v promtool >/dev/null || [[ -x $folder/promtool ]]; then return; fi
+  say "getting promtool from Debian's package prometheus (19 MB)"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  (cd "$folder" && quietly 'apt-get download' 'check the network and /etc/apt/sources.list' in_turn apt-get -q download prometheus)
+  dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -x -C "$folder" --strip-components=3 ./usr/bin/promtool
+  rm "$folder"/prometheus_*.deb
+}
+
 # in_turn COMMAND...: waits for another script of berth to finish with apt, since apt would fail instead of waiting.
 in_turn() { flock --close /run/lock/berth-packages "$@"; }
 

@@ -123,8 +123,8 @@ export function clockCommand({ config, clock, print }: Invocation): Command {
     .addHelpText(
       'after',
       `
-After a jump of more than a day the clock is in doubt: until it has gone back or is confirmed, nothing is removed for an
-age that the jump gave it. The next hourly check uses the confirmed time.
+After a jump of more than a day the clock is in doubt: until it is right or you confirm it, no file expires. The next hourly
+check uses the confirmed time.
 
 Example:
   date && berth clock confirm`,

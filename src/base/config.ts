@@ -121,6 +121,13 @@ const port = v.pipe(
   v.transform(Number),
   v.maxValue(65_535, 'must be a port number'),
 );
+const hostName = v.pipe(
+  v.string(),
+  v.check(
+    (text) => isIP(text) !== 0 || (text.length <= 253 && /^[\w-]+(\.[\w-]+)*\.?$/.test(text)),
+    'must be a host name or an IP address, such as sftp.example.com: no URL and no port',
+  ),
+);
 const words = v.pipe(
   v.string(),
   v.transform((text) => text.split(/[\s,]+/).filter(Boolean)),
@@ -174,13 +181,13 @@ const Environment = v.object({
   BERTH_JAIL_DIR: v.optional(folder, '/srv/berth/jails'),
   BERTH_RUNTIME_DIR: v.optional(folder, '/run/berth'),
   ...FROM_SUPERVISOR,
-  BERTH_API_HOST: v.optional(v.string(), '0.0.0.0'),
+  BERTH_API_HOST: v.optional(hostName, '0.0.0.0'),
   BERTH_API_PORT: v.optional(port, '8443'),
   BERTH_API_URL: v.optional(publicUrl),
   BERTH_TLS: v.optional(v.picklist(['on', 'proxy'], 'must be on or proxy'), 'on'),
   BERTH_TLS_CERT: v.optional(folder),
   BERTH_TLS_KEY: v.optional(folder),
-  BERTH_SFTP_HOST: v.optional(v.string()),
+  BERTH_SFTP_HOST: v.optional(hostName),
   BERTH_SFTP_PORT: v.optional(port, '2222'),
   BERTH_ENVIRONMENT: v.optional(v.picklist(['live', 'test'], 'must be live or test'), 'live'),
   BERTH_DATABASE_URL: v.optional(
@@ -210,10 +217,10 @@ const Environment = v.object({
   BERTH_CHECK_UNAVAILABLE: v.optional(v.picklist(['wait', 'pass'], 'must be wait or pass'), 'wait'),
   BERTH_CHECK_SECONDS: v.optional(count, '300'),
   BERTH_CHECK_MAX_MIB: v.optional(count, '2048'),
-  BERTH_METRICS_HOST: v.optional(v.string(), '127.0.0.1'),
+  BERTH_METRICS_HOST: v.optional(hostName, '127.0.0.1'),
   BERTH_METRICS_PORT: v.optional(v.union([v.literal('off'), port], 'must be a port number or off'), '9464'),
   BERTH_DASHBOARD: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
-  BERTH_DASHBOARD_HOST: v.optional(v.string()),
+  BERTH_DASHBOARD_HOST: v.optional(hostName),
   BERTH_DASHBOARD_PORT: v.optional(port),
   BERTH_DASHBOARD_URL: v.optional(publicUrl),
   BERTH_PASSWORD_LOGIN: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
@@ -231,34 +238,113 @@ const Environment = v.object({
   ),
 });
 
+type Variables = Readonly<Record<string, string | undefined>>;
+
+type Settings = v.InferOutput<typeof Environment>;
+
+/** What sshd's files depend on (`service/prepare.ts`). A mistake in any other setting does not concern sshd. */
+export const OF_SSHD: readonly string[] = [
+  'BERTH_STATE_DIR',
+  'BERTH_JAIL_DIR',
+  'BERTH_RUNTIME_DIR',
+  'BERTH_SFTP_PORT',
+  'BERTH_DATABASE_URL',
+  'BERTH_NODE',
+];
+
+/** A mistake in the settings. */
+interface Problem {
+  /** The settings that it is in. */
+  readonly names: readonly string[];
+  readonly text: string;
+}
+
 /**
  * The configuration that an environment describes. An empty variable counts as unset, except for `BERTH_TEMP_NAMES`, where it means
  * that no name is temporary.
  * @throws {OperatorError} naming every variable that is wrong.
  */
-export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+export function readConfig(environment: Variables): Config {
+  const { settings, problems } = examine(environment);
+  if (settings === undefined || problems.length > 0) throw refusal(problems);
+  return configOf(settings);
+}
+
+/**
+ * The configuration for sshd's files. Other settings count as unset if they are wrong.
+ * @returns also what is wrong with those.
+ * @throws {OperatorError} naming every variable that is wrong and that sshd's files depend on.
+ */
+export function readForSshd(environment: Variables): { readonly config: Config; readonly ignored: readonly string[] } {
+  const isOfSshd = ({ names }: Problem): boolean => names.every((name) => OF_SSHD.includes(name));
+  const others = examine(environment).problems.filter((problem) => !isOfSshd(problem));
+  const wrong = new Set(others.flatMap(({ names }) => names).filter((name) => !OF_SSHD.includes(name)));
+  const { settings, problems } = examine(
+    Object.fromEntries(Object.entries(environment).filter(([name]) => !wrong.has(name))),
+  );
+  const own = problems.filter(isOfSshd);
+  if (settings === undefined || own.length > 0) throw refusal(own);
+  return { config: configOf(settings), ignored: others.map(({ text }) => text) };
+}
+
+function refusal(problems: readonly Problem[]): OperatorError {
+  return new OperatorError(`configuration: ${problems.map(({ text }) => text).join('; ')}`);
+}
+
+/** @returns the settings, if each of them is right by itself, and everything that is wrong. */
+function examine(environment: Variables): { settings: Settings | undefined; problems: readonly Problem[] } {
   const given = Object.fromEntries(
     Object.entries(environment).filter(
       ([name, value]) => value !== undefined && (value !== '' || name === 'BERTH_TEMP_NAMES'),
     ),
   );
   const result = v.safeParse(Environment, given);
-  const problems = (result.issues ?? []).map(
-    (issue) => `${v.getDotPath(issue)?.split('.')[0] ?? '?'} ${issue.message}`,
-  );
+  const problems: Problem[] = (result.issues ?? []).map((issue) => {
+    const name = v.getDotPath(issue)?.split('.')[0] ?? '?';
+    return { names: [name], text: `${name} ${issue.message}` };
+  });
+  const pair = ['BERTH_TLS_CERT', 'BERTH_TLS_KEY'];
   if (!given['BERTH_TLS_CERT'] !== !given['BERTH_TLS_KEY']) {
-    problems.push('BERTH_TLS_CERT and BERTH_TLS_KEY go together');
+    problems.push({ names: pair, text: 'BERTH_TLS_CERT and BERTH_TLS_KEY go together' });
   }
   if (given['BERTH_DASHBOARD_HOST'] && !given['BERTH_DASHBOARD_PORT']) {
-    problems.push('BERTH_DASHBOARD_HOST needs a BERTH_DASHBOARD_PORT');
+    const text = 'BERTH_DASHBOARD_HOST needs a BERTH_DASHBOARD_PORT';
+    problems.push({ names: ['BERTH_DASHBOARD_HOST'], text });
   }
   const oidc = ['ISSUER', 'CLIENT_ID', 'CLIENT_SECRET', 'MAP'].map((part) => `BERTH_OIDC_${part}`);
-  if (new Set(oidc.map((name) => given[name] === undefined)).size > 1) problems.push(`${oidc.join(', ')} go together`);
-  if (given['BERTH_PASSWORD_LOGIN'] === 'off' && !given['BERTH_OIDC_ISSUER']) {
-    problems.push('BERTH_PASSWORD_LOGIN=off needs a BERTH_OIDC_ISSUER');
+  if (new Set(oidc.map((name) => given[name] === undefined)).size > 1) {
+    problems.push({ names: oidc, text: `${oidc.join(', ')} go together` });
   }
-  if (!result.success || problems.length > 0) throw new OperatorError(`configuration: ${problems.join('; ')}`);
-  const env = result.output;
+  if (given['BERTH_PASSWORD_LOGIN'] === 'off' && !given['BERTH_OIDC_ISSUER']) {
+    const text = 'BERTH_PASSWORD_LOGIN=off needs a BERTH_OIDC_ISSUER';
+    problems.push({ names: ['BERTH_PASSWORD_LOGIN'], text });
+  }
+  if (!result.success) return { settings: undefined, problems };
+  return { settings: result.output, problems: [...problems, ...sharedPorts(result.output)] };
+}
+
+/** Ports that two of berth's own listeners would have to share. sshd listens on every address. */
+function sharedPorts(env: Settings): Problem[] {
+  const { BERTH_API_HOST: apiHost, BERTH_DASHBOARD_HOST: dashboardHost = apiHost } = env;
+  const listeners = [
+    { name: 'BERTH_SFTP_PORT', host: '0.0.0.0', at: env.BERTH_SFTP_PORT },
+    { name: 'BERTH_API_PORT', host: apiHost, at: env.BERTH_API_PORT },
+    { name: 'BERTH_DASHBOARD_PORT', host: dashboardHost, at: env.BERTH_DASHBOARD_PORT ?? 0 },
+  ];
+  const all = ['0.0.0.0', '::'];
+  return listeners.flatMap(({ name, host, at }, index) =>
+    listeners
+      .slice(index + 1)
+      .filter((other) => at > 0 && other.at === at)
+      .filter((other) => host === other.host || all.includes(host) || all.includes(other.host))
+      .map((other) => {
+        const text = `${name} and ${other.name} are both ${at}: choose another port for one of them`;
+        return { names: [name, other.name], text };
+      }),
+  );
+}
+
+function configOf(env: Settings): Config {
   const name = env.BERTH_SFTP_HOST ?? hostname();
   return {
     stateDir: env.BERTH_STATE_DIR,
@@ -312,7 +398,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
 const NO_SETTING = /^BERTH_(NOTIFY_|TEST_|WRITE$)/;
 
 /** Variables that look like settings but are not, each with the setting of the nearest name. */
-export function unknownSettings(environment: Readonly<Record<string, string | undefined>>) {
+export function unknownSettings(environment: Variables) {
   const known = Object.keys(Environment.entries);
   return Object.keys(environment)
     .filter((name) => name.startsWith('BERTH_') && !known.includes(name) && !NO_SETTING.test(name))
@@ -333,7 +419,7 @@ function distance(from: string, to: string): number {
   return row.at(-1) ?? 0;
 }
 
-function databaseOf(env: v.InferOutput<typeof Environment>): Pick<Config, 'database' | 'databaseFile' | 'node'> {
+function databaseOf(env: Settings): Pick<Config, 'database' | 'databaseFile' | 'node'> {
   const { BERTH_DATABASE_URL: url, BERTH_NODE: node } = env;
   const byDefault = join(env.BERTH_STATE_DIR, 'berth.db');
   if (url !== undefined && isPostgresUrl(url)) {
@@ -343,7 +429,7 @@ function databaseOf(env: v.InferOutput<typeof Environment>): Pick<Config, 'datab
   return { database: file, databaseFile: file, node: '' };
 }
 
-function checkOf(env: v.InferOutput<typeof Environment>): CheckSettings | undefined {
+function checkOf(env: Settings): CheckSettings | undefined {
   const { BERTH_CHECK: text, BERTH_CHECK_UNAVAILABLE: whenUnavailable, BERTH_CHECK_SECONDS: seconds } = env;
   if (text === undefined) return undefined;
   const maxBytes = env.BERTH_CHECK_MAX_MIB * 1024 * 1024;
@@ -363,7 +449,7 @@ function isOneServer(url: string): boolean {
   return !authority.slice(authority.lastIndexOf('@') + 1).includes(',') && !hosts.includes(',');
 }
 
-function companyLogin(env: v.InferOutput<typeof Environment>): CompanyLogin {
+function companyLogin(env: Settings): CompanyLogin {
   return {
     issuer: env.BERTH_OIDC_ISSUER ?? '',
     clientId: env.BERTH_OIDC_CLIENT_ID ?? '',

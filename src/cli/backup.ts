@@ -2,12 +2,10 @@
 import { Command } from 'commander';
 import type { Restored } from '../backup/restore.ts';
 import { isPostgresUrl, shownPlace } from '../base/database-place.ts';
+import { SETTINGS } from '../base/settings-file.ts';
 import { escaped } from '../base/terminal.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
-
-/** Where an installed berth has its settings. */
-export const SETTINGS = '/etc/berth/berth.env';
 
 interface Options {
   readonly settings: string;

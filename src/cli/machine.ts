@@ -31,7 +31,7 @@ Examples:
     });
 }
 
-export function prepareCommand({ config, environment }: Invocation): Command {
+export function prepareCommand({ environment }: Invocation): Command {
   return new Command('prepare')
     .description(
       'Check this machine, write what sshd reads, repair credentials after a power cut; may be repeated while sshd runs',
@@ -51,11 +51,14 @@ Examples:
       const { finishRestore } = await import('../backup/pending-restore.ts');
       const { createLog } = await import('../base/log.ts');
       const { prepare } = await import('../service/prepare.ts');
-      const { warnOfUnknown } = await import('../service/serve.ts');
-      const settings = finishRestore(config());
-      const log = createLog(settings.logLevel);
-      warnOfUnknown(environment, log);
-      await prepare(settings, log, { acceptEmpty });
+      const { noteSettings, sshdSettings } = await import('../service/sshd-settings.ts');
+      const { warnOfIgnored } = await import('../service/serve.ts');
+      const { config, problems } = sshdSettings(environment);
+      const log = createLog(config.logLevel);
+      for (const problem of problems) log.error(problem);
+      warnOfIgnored(environment, log);
+      await prepare(finishRestore(config), log, { acceptEmpty });
+      if (problems.length === 0) noteSettings(config, environment);
     });
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type { MovedDatabase } from '../backup/migrate-to.ts';
 import { escaped } from '../base/terminal.ts';
-import { SETTINGS } from './backup.ts';
+import { SETTINGS } from '../base/settings-file.ts';
 import type { Invocation } from './invocation.ts';
 
 interface Options {

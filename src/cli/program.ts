@@ -7,6 +7,7 @@ import { version } from '../base/version.ts';
 import { accountCommand } from './account.ts';
 import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';
+import { configCommand } from './config.ts';
 import { clockCommand, doctorCommand, listenCommand, prepareCommand, serveCommand } from './machine.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
@@ -49,6 +50,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(listenCommand(invocation))
     .addCommand(prepareCommand(invocation))
     .addCommand(doctorCommand(invocation, (exitStatus) => (status = exitStatus)))
+    .addCommand(configCommand(invocation, (exitStatus) => (status = exitStatus)))
     .addCommand(clockCommand(invocation))
     .addCommand(backupCommand(invocation))
     .addCommand(restoreCommand(invocation))

@@ -10,6 +10,7 @@ import { DatabaseUnavailable } from '../db/away.ts';
 import { isAnswering } from '../db/open.ts';
 import { isJournal } from '../base/journal.ts';
 import { createLog, journalStream, type Log } from '../base/log.ts';
+import { ignoredLines } from '../base/settings-file.ts';
 import { type Service, startService } from './service.ts';
 import { createSystemd, type Systemd } from './systemd.ts';
 import { LogKeeper } from './while-away.ts';
@@ -30,7 +31,7 @@ export async function serve(
 ): Promise<void> {
   process.title = 'berth serve'; // the name in ps, top and systemctl
   const log = createLog(config.logLevel, isJournal(environment) ? journalStream() : undefined);
-  warnOfUnknown(environment, log);
+  warnOfIgnored(environment, log);
   const systemd = createSystemd(environment, log);
   const die = (error: unknown): void => {
     log.fatal({ err: error }, 'an uncaught error ends berth');
@@ -60,11 +61,12 @@ export async function serve(
   log.info('berth has stopped');
 }
 
-/** Warns of unknown settings: a typo would otherwise silently mean the default. */
-export function warnOfUnknown(environment: Readonly<Record<string, string | undefined>>, log: Log): void {
+/** Warns of unknown settings, and of lines that systemd ignores: a typo would otherwise silently mean the default. */
+export function warnOfIgnored(environment: Readonly<Record<string, string | undefined>>, log: Log): void {
   for (const { name, nearest } of unknownSettings(environment)) {
     log.warn({ name, nearest }, `${name} is not a setting and has no effect: did you mean ${nearest}?`);
   }
+  for (const line of ignoredLines()) log.warn(line);
 }
 
 interface Starting {

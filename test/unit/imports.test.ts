@@ -152,6 +152,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'service/prepare.ts',
     'reports',
     'service/serve.ts',
+    'service/sshd-settings.ts',
     'sftp',
     'uploads/file-path.ts',
     'users',

@@ -1,6 +1,7 @@
 /** Checks how berth is installed: its units, its settings, and that no trial is left. */
 import { existsSync } from 'node:fs';
 import { type Config, unknownSettings } from '../../base/config.ts';
+import { ignoredLines, SETTINGS } from '../../base/settings-file.ts';
 import { type Check, fail, type Finding, ok, orOk, warn } from '../finding.ts';
 import { command } from '../processes.ts';
 import { join } from 'node:path';
@@ -39,15 +40,24 @@ async function propertiesOf(unit: string): Promise<Record<string, string | undef
   return Object.fromEntries(stdout.split('\n').map((line) => line.split('=')));
 }
 
-/** Checks that berth knows every setting. */
+/** Checks that every setting has an effect, and that a restore has left no other settings. */
 export function settingsFindings(environment: Readonly<Record<string, string | undefined>>): Finding[] {
-  const unknown = unknownSettings(environment);
-  if (unknown.length === 0) return [ok('berth knows every BERTH_* variable')];
-  return unknown.map(({ name, nearest }) =>
-    fail(
-      `${name} is not a setting, so it has no effect`,
-      `rename it to ${nearest}, or remove it from /etc/berth/berth.env`,
-    ),
+  const unknown = unknownSettings(environment).map(({ name, nearest }) =>
+    fail(`${name} is not a setting, so it has no effect`, `rename it to ${nearest}, or remove it from ${SETTINGS}`),
+  );
+  const ignored = ignoredLines().map((line) => fail(line, 'correct it, then: systemctl restart berth berth-sshd'));
+  const restored = `${SETTINGS}.restored`;
+  return orOk(
+    [
+      ...unknown,
+      ...ignored,
+      existsSync(restored) &&
+        warn(
+          `${restored} has the settings of a restored backup, which are not in use`,
+          `copy what you need into ${SETTINGS}, restart berth and berth-sshd, then remove that file`,
+        ),
+    ],
+    'berth knows every BERTH_* variable',
   );
 }
 

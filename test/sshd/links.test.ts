@@ -108,8 +108,18 @@ test('an upload by link is an upload: on the disk, announced once, with its link
   assert.equal(await berth.storage(directory), content.length);
 
   const often = await uploadLink(berth, directory, 'often.txt');
-  for (const body of ['one', 'three']) {
-    const { status, text } = await put(berth, often, body);
+  // The second as .NET's MultipartFormDataContent writes it.
+  const names = "name=file; filename=a.csv; filename*=utf-8''a.csv";
+  const others = {
+    one: { method: 'PUT', body: 'one' },
+    three: {
+      method: 'POST',
+      body: `--b\r\nContent-Disposition: form-data; name=by\r\n\r\nJane\r\n--b\r\nContent-Disposition: form-data; ${names}\r\n\r\nthree\r\n--b--\r\n`,
+      headers: { 'content-type': 'multipart/form-data; boundary="b"' },
+    },
+  };
+  for (const [body, each] of Object.entries(others)) {
+    const { status, text } = await ask(berth, often, each);
     assert.deepEqual([status, JSON.parse(text)], [201, { data: { path: 'often.txt', size_bytes: body.length } }]);
     assert.equal(webhookOf(await berth.receiver.next()).size_bytes, body.length);
   }

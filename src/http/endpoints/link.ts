@@ -13,7 +13,7 @@ import { baseName, displayName } from '../../uploads/file-path.ts';
 import type { ClientAddress } from '../../web/client-address.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
 import { LINK_HEADERS, type LinkPages } from '../link-page.ts';
-import { boundaryOf, fileInForm } from '../multipart.ts';
+import { fileInForm, isForm } from '../multipart.ts';
 import type { ApiEnv } from '../../web/observe.ts';
 import { receivedBytes } from '../../web/received-bytes.ts';
 import { requestedPath } from '../../web/requested-path.ts';
@@ -77,22 +77,22 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     await files.checkHome(directory);
     checkCoding(incoming.headers);
     const most = link.maxBytes ?? 0;
-    const boundary = incoming.method === 'POST' ? boundaryOf(incoming.headers['content-type']) : undefined;
-    if (incoming.method === 'POST' && boundary === undefined)
+    const { 'content-type': type, 'content-length': length = 0 } = incoming.headers;
+    const form = incoming.method === 'POST' && isForm(type) ? type : undefined;
+    if (incoming.method === 'POST' && form === undefined)
       throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data');
-    if (Number(incoming.headers['content-length'] ?? 0) > most + (boundary === undefined ? 0 : FORM_BYTES))
-      throw tooLarge(most);
+    if (Number(length) > most + (form === undefined ? 0 : FORM_BYTES)) throw tooLarge(most);
     const before = coming.get(directory.id) ?? 0;
     if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
     coming.set(directory.id, before + 1);
     try {
       untimed?.();
       const received = receivedBytes(incoming);
-      const file = atMost(boundary === undefined ? received : fileInForm(received, boundary), most);
+      const file = atMost(form === undefined ? received : fileInForm(received, form), most);
       const target = { accountId: directory.account_id, id: directory.id };
       const byLink = { address, take: (tx: Parameters<LinkUses['take']>[0], ino: number) => uses.take(tx, visit, ino) };
       const { size_bytes } = await files.place(target, link.path, file, link.once ? NEW : undefined, byLink);
-      if (boundary !== undefined && wantsPage(incoming))
+      if (form !== undefined && wantsPage(incoming))
         return await pages.message('The file has been uploaded. You can close this page.', 201);
       return dataResponse(JSON.stringify({ path: displayName(link.path), size_bytes }), 201);
     } finally {

@@ -94,12 +94,20 @@ function isWritable(pid: number, fd: string): boolean {
 const TTL_MS = 300;
 const PAUSES_PER_PASS = 30;
 
+/** The inodes that a process had open for writing at a time, by the monotonic clock in ms. */
+interface Pass {
+  readonly began: number;
+  readonly inodes: ReadonlySet<number>;
+}
+
 /** Tells which inodes processes have open for writing. An answer may be some tenths of a second old. */
 export class HeldInodes {
-  readonly #passes = new LRUCache<number, ReadonlySet<number>>({ max: 1000, ttl: TTL_MS });
+  readonly #passes = new LRUCache<number, Pass>({ max: 1000, ttl: TTL_MS });
 
-  isHeldBy(pid: number, inode: number): boolean {
-    return this.#inodesOf(pid).has(inode);
+  /** @param since by the monotonic clock in ms. An answer from before that does not count: the file may be held. */
+  isHeldBy(pid: number, inode: number, since = Number.NEGATIVE_INFINITY): boolean {
+    const { began, inodes } = this.#passOf(pid);
+    return began < since || inodes.has(inode);
   }
 
   /** Like `isHeldBy`, for several processes; yields between them. */
@@ -112,13 +120,14 @@ export class HeldInodes {
     return false;
   }
 
-  #inodesOf(pid: number): ReadonlySet<number> {
+  #passOf(pid: number): Pass {
     const known = this.#passes.get(pid);
     if (known) return known;
     const began = performance.now();
     const inodes = new Set(filesHeldBy(pid).map(({ inode }) => inode));
-    this.#passes.set(pid, inodes, { ttl: Math.max(TTL_MS, PAUSES_PER_PASS * (performance.now() - began)) });
-    return inodes;
+    const pass = { began, inodes };
+    this.#passes.set(pid, pass, { ttl: Math.max(TTL_MS, PAUSES_PER_PASS * (performance.now() - began)) });
+    return pass;
   }
 }
 

@@ -157,7 +157,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const recorder: Recorder = new Recorder({
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
-      isHeldBy: (pid, inode) => !isAlive(pid) || held.isHeldBy(pid, inode),
+      isHeldBy: (pid, inode, since) => !isAlive(pid) || held.isHeldBy(pid, inode, since),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
       heard: handedOver,

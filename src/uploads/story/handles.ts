@@ -2,7 +2,8 @@
  * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer
  * has gone becomes a put.
  *
- * An open is believed at once, and forgotten if a refusal follows.
+ * An open is believed at once, and forgotten if a refusal follows. If that refusal may answer a write instead, the handle
+ * is doubtful. It no longer holds up its file once the kernel does not know it either.
  */
 import type { Micros } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
@@ -16,6 +17,9 @@ import type { TrackedFiles } from './tracked-files.ts';
 
 /** How many bytes of a name sshd shows when it complains about a write (`"%.100s"` in sftp-server.c). */
 const NAME_SHOWN = 100;
+
+/** How soon to ask the kernel about handles that may not exist, in ms. */
+const ASKED_AFTER_MS = 2;
 
 export interface HandlesOptions {
   readonly directoryId: string;
@@ -52,8 +56,9 @@ export class Handles {
     const path = filePath(name);
     if (path === undefined) return undefined;
     const creates = flags.has('CREATE');
-    const truncates = flags.has('TRUNCATE');
-    const opening = { name, path, openedAt: at, creates, truncates };
+    const isExclusive = flags.has('EXCL');
+    const truncates = flags.has('TRUNCATE') || isExclusive;
+    const opening = { name, path, openedAt: at, creates, truncates, isExclusive };
     if (!flags.has('WRITE') && !flags.has('APPEND')) return this.track(session, { ...opening, inode: undefined });
     const inode = this.#inodeAt(path, truncates ? at : 0);
     const adopted = session.openBefore().find(({ file }) => file?.path === path);
@@ -71,11 +76,11 @@ export class Handles {
   /** Adds a handle to its session and to the file that it writes. */
   track(
     session: Session,
-    opening: Pick<Handle, 'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates'>,
+    opening: Pick<Handle, 'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates' | 'isExclusive'>,
     file?: File,
   ): Handle {
     this.#opened += 1;
-    const handle: Handle = { ...opening, file, order: this.#opened, session, isRefused: false };
+    const handle: Handle = { ...opening, file, order: this.#opened, session, isRefused: false, isDoubtful: false };
     session.add(handle);
     file?.writers.add(handle);
     return handle;
@@ -120,7 +125,15 @@ export class Handles {
 
   /** Tracks a handle whose open was not heard. */
   openUnheard(session: Session, { path, inode }: { path: FilePath; inode: number | undefined }): Handle {
-    const opening = { name: undefined, path, openedAt: undefined, inode, creates: false, truncates: false };
+    const opening = {
+      name: undefined,
+      path,
+      openedAt: undefined,
+      inode,
+      creates: false,
+      truncates: false,
+      isExclusive: false,
+    };
     return this.track(session, opening, this.#files.ensure(path));
   }
 
@@ -164,7 +177,7 @@ export class Handles {
     const { file } = handle;
     if (!file) return;
     file.writers.delete(handle);
-    if (file.hasOpenWriters) return;
+    if (file.hasOpenWriters) return this.#askIfInDoubt(file);
     const { newestEnd: end } = file;
     file.newestEnd = undefined;
     // Nothing was added to the previous upload, which has yet to be recorded.
@@ -194,9 +207,38 @@ export class Handles {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure') session.doubtedUpTo = this.#opened;
     if (!opened) return;
-    if (!session.isAnswer(status) && isHeldAlone(opened)) return;
+    const { file, isExclusive } = opened;
+    const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened));
+    const there = file && !isAnswer ? this.#options.sight(opened.path) : undefined;
+    if (file && there) {
+      opened.isDoubtful = true;
+      opened.inode ??= there.ino;
+      file.doubtedAt = this.#options.monotonic();
+      return this.#askIfInDoubt(file);
+    }
     session.forget(opened);
     this.withdraw(opened);
+  }
+
+  /** Only handles that may not exist are left of the file: a look asks the kernel (`unheld`). */
+  #askIfInDoubt({ isInDoubt, path }: File): void {
+    if (isInDoubt && path !== undefined) this.#options.look(path, ASKED_AFTER_MS);
+  }
+
+  /** The handles of a file in doubt that no process holds now. */
+  unheld(file: File): readonly Handle[] {
+    if (!file.isInDoubt) return [];
+    return [...file.writers].filter(({ session, inode }) => !file.isHeldSinceDoubt(session.by.pid, inode));
+  }
+
+  /** Those handles were not held, and every line until then has been read: their opens were refused. */
+  disbelieve(handles: readonly Handle[]): void {
+    for (const handle of handles) {
+      const { session, file } = handle;
+      if (!file?.isInDoubt || !file.writers.has(handle)) continue;
+      session.forget(handle);
+      this.withdraw(handle);
+    }
   }
 
   /** A client set a file's times or size. */
@@ -216,9 +258,10 @@ export class Handles {
   }
 }
 
-/** Whether the kernel reports the handle's file as open. It cannot tell several handles of one file apart. */
-function isHeldAlone({ file, inode }: Handle): boolean {
-  return file?.writers.size === 1 && inode !== undefined && file.isHeld(inode);
+/** Whether its session has the handle's file open already. */
+function hasOther(handle: Handle): boolean {
+  const others = [...(handle.file?.writers ?? [])].filter((other) => other !== handle && !other.isDoubtful);
+  return others.some(({ session }) => session === handle.session);
 }
 
 /** How a handle ends when its process dies. */

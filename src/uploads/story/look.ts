@@ -25,6 +25,8 @@ export type LookOutcome =
   | { readonly again: number }
   /** First the log has to be read, and the kernel has to say whether a session has the file open for writing. */
   | { readonly wait: 'explanation' }
+  /** First the kernel has to say whether the opens of the file's handles were refused. */
+  | { readonly wait: 'refusal' }
   | { readonly wait: 'sync' };
 
 /** @param file the story's file at that path. */
@@ -34,6 +36,7 @@ export async function lookAt(
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
   const { path } = look;
+  if (file?.isInDoubt) return { wait: 'refusal' };
   const found = directory.world.lstat(path);
   const stat = found?.isFile() ? fileStat(found) : undefined;
   const row = await directory.files.at(path);

@@ -48,6 +48,8 @@ export interface TrackedFile {
   readonly path: FilePath | undefined;
   /** Whether a handle may still write the file. */
   readonly hasOpenWriters: boolean;
+  /** Whether every such handle may not exist, because its open may have been refused. */
+  readonly isInDoubt: boolean;
   /**
    * Whether the kernel reports that a session with such a handle has the inode open for writing, or cannot be asked
    * because its process died.

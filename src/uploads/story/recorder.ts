@@ -237,7 +237,7 @@ export class Recorder {
     const story: Story = new Story({
       directoryId: jail.id,
       lstat: (path) => world.lstat(jail, path),
-      isHeldBy: (pid, inode) => world.isHeldBy(pid, inode),
+      isHeldBy: (pid, inode, since) => world.isHeldBy(pid, inode, since),
       isTemporary,
       monotonic: () => world.monotonic(),
       happened: (operation) => this.#happened(work, operation),
@@ -388,6 +388,13 @@ export class Recorder {
     } else if (outcome.wait === 'sync') {
       this.#prepare(work, look, async () => {
         look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
+      });
+    } else if (outcome.wait === 'refusal') {
+      const unheld = story.unheldAt(look.path);
+      this.#prepare(work, look, async () => {
+        await this.#heard(jail);
+        story.disbelieve(unheld);
+        look.due = this.#options.world.monotonic() + Math.min(2 ** look.tries, REST_MS);
       });
     } else {
       const inode = look.still?.stat?.inode;

@@ -22,13 +22,17 @@ export interface Handle {
   readonly file: File | undefined;
   /** Whether the open may have created the file. */
   readonly creates: boolean;
-  /** Whether the open emptied the file. */
+  /** Whether the file was empty once it was open. */
   readonly truncates: boolean;
+  /** Whether the open succeeds only if it makes the file. */
+  readonly isExclusive: boolean;
   /** Undefined when the open was not heard. */
   readonly openedAt: Micros | undefined;
   /** Later handles have higher numbers. */
   readonly order: number;
-  readonly inode: number | undefined;
+  inode: number | undefined;
+  /** The open, or a write through the handle, was refused: nobody can say which. */
+  isDoubtful: boolean;
   /**
    * The server refused a write through the handle (a full disk, for example), so the file lacks something that the
    * client sent.
@@ -50,7 +54,10 @@ export interface SessionOf extends SessionStart {
 }
 
 /** A handle that a session had open when the journal was compacted. */
-type KeptHandle = Omit<Handle, 'file' | 'session' | 'order'> & {
+type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isDoubtful' | 'isExclusive'> & {
+  /** Missing in state that an older version saved, as is the next. */
+  readonly isDoubtful?: boolean;
+  readonly isExclusive?: boolean;
   /** Whether the handle writes, and the current path of its file: null when the file has lost its name. */
   readonly writes: boolean;
   readonly now: FilePath | null;
@@ -135,7 +142,9 @@ export class Session {
    * first when a session ends.
    */
   take(name: string, path: FilePath, isForced: boolean): Handle | undefined {
-    const same = this.opened(name);
+    const opened = this.opened(name);
+    const certain = opened.filter(({ isDoubtful }) => !isDoubtful);
+    const same = certain.length > 0 ? certain : opened;
     // Prefer the handle whose file still has that name: the files of the others were replaced.
     const named = isForced ? undefined : same.find(({ file }) => file?.path === path);
     const found = named ?? same[0] ?? this.openBefore().find((handle) => handle.file?.path === path);
@@ -157,8 +166,11 @@ export class Session {
 
 /** Answers questions about open files. */
 export interface Kernel {
-  /** Whether the process has the file open for writing, or died and cannot be asked. */
-  isHeldBy(pid: number, inode: number): boolean;
+  /**
+   * Whether the process has the file open for writing, or cannot be asked, because it died, or because it was asked
+   * shortly before `since` (by the monotonic clock in ms).
+   */
+  isHeldBy(pid: number, inode: number, since?: number): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
 }
@@ -172,12 +184,11 @@ export class File implements TrackedFile {
   inode: number | undefined;
   /** When a client last set the file's times or size, by the monotonic clock in ms. */
   setAt = Number.NEGATIVE_INFINITY;
+  /** When a handle became doubtful, by the monotonic clock in ms. */
+  doubtedAt = Number.NEGATIVE_INFINITY;
   readonly #kernel: Kernel;
 
-  constructor(
-    path: FilePath | undefined,
-    kernel: { isHeldBy(pid: number, inode: number): boolean; monotonic(): number },
-  ) {
+  constructor(path: FilePath | undefined, kernel: Kernel) {
     this.path = path;
     this.#kernel = kernel;
   }
@@ -188,6 +199,15 @@ export class File implements TrackedFile {
 
   get hasOpenWriters(): boolean {
     return this.writers.size > 0;
+  }
+
+  get isInDoubt(): boolean {
+    return this.writers.size > 0 && [...this.writers].every(({ isDoubtful }) => isDoubtful);
+  }
+
+  /** Whether the process has held the inode since the file's last handle became doubtful. */
+  isHeldSinceDoubt(pid: number, inode: number | undefined): boolean {
+    return inode !== undefined && this.#kernel.isHeldBy(pid, inode, this.doubtedAt);
   }
 
   isHeld(inode: number): boolean {

@@ -12,17 +12,14 @@ import { type LogEvent, readEvent } from '../log/log-line.ts';
 import type { SessionNote } from '../record/history.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
 import { type ChangeOptions, PendingChange } from './pending-change.ts';
-import { File, type KeptSession, Session, type SessionStart } from './sessions.ts';
+import { File, type Handle, type Kernel, type KeptSession, Session, type SessionStart } from './sessions.ts';
 import { isBelow, TrackedFiles } from './tracked-files.ts';
 import type { Ending, Operation, Put } from './operations.ts';
 
 export interface StoryOptions {
   readonly directoryId: string;
   lstat(path: FilePath): Sighting | undefined;
-  /**
-   * Whether the kernel reports that the process has the file open for writing, or the process died and cannot be asked.
-   */
-  isHeldBy(pid: number, inode: number): boolean;
+  isHeldBy: Kernel['isHeldBy'];
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
@@ -118,14 +115,16 @@ export class Story {
       session.lastAt = lastAt ?? start.openedAt;
       session.hasTemporary = true; // `kept` does not save it
       this.#sessions.set(start.by.pid, session);
-      for (const { writes, now, isRefused, ...opening } of handles) {
+      for (const { writes, now, isRefused, isDoubtful, ...opening } of handles) {
         const path = now ?? opening.path;
         const file = writes
           ? now === null
             ? new File(undefined, this.#options)
             : this.#files.ensure(path)
           : undefined;
-        this.#handles.track(session, { ...opening, path }, file).isRefused = isRefused;
+        const handle = this.#handles.track(session, { isExclusive: false, ...opening, path }, file);
+        handle.isRefused = isRefused;
+        handle.isDoubtful = isDoubtful === true;
       }
       if (isDoubted) session.doubtedUpTo = this.#handles.newest;
     }
@@ -265,6 +264,17 @@ export class Story {
     const session = this.#sessions.get(pid);
     if (session) session.hasTemporary = true;
     return session !== undefined;
+  }
+
+  /** The handles of a path's file that may not exist, and that no process holds now. */
+  unheldAt(path: FilePath): readonly Handle[] {
+    const file = this.#files.at(path);
+    return file ? this.#handles.unheld(file) : [];
+  }
+
+  /** Those handles were not held, and every line until then has been read: their opens were refused. */
+  disbelieve(handles: readonly Handle[]): void {
+    this.#handles.disbelieve(handles);
   }
 
   /** A look at that path is complete: forgets the file if it is no longer needed. */

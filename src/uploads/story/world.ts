@@ -12,9 +12,10 @@ import type { Found } from './directory.ts';
 export interface World {
   lstat(jail: Jail, path: FilePath): Found | undefined;
   /**
-   * Whether the kernel reports that the process has the file open for writing, or the process died and cannot be asked.
+   * Whether the kernel reports that the process has the file open for writing, or cannot be asked, because it died, or
+   * because it was asked shortly before `since` (by the monotonic clock in ms).
    */
-  isHeldBy(pid: number, inode: number): boolean;
+  isHeldBy(pid: number, inode: number, since?: number): boolean;
   /** Whether the kernel reports that one of the processes has the file open for writing. */
   isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;
   /**

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const APPEND = 'flags WRITE mode 0644';
+const EXCLUSIVE = WRITE.replace('TRUNCATE', 'EXCL');
 
 /** Processes that no kernel has: PID_MAX_LIMIT is 2^22 (proc(5)). */
 const DEAD = [2 ** 22 + 1, 2 ** 22 + 2];
@@ -237,12 +238,45 @@ story(
   { isHeld: () => true },
   (at) => {
     write(at, 'a');
-    at.logged(1, `open "a" ${WRITE}`, `open "a" ${WRITE.replace('TRUNCATE', 'EXCL')}`, 'sent status Failure');
+    at.logged(1, `open "a" ${WRITE}`, `open "a" ${EXCLUSIVE}`, 'sent status Failure');
     at.logged(1, 'close "a" bytes read 0 written 5');
   },
   ['a 5'],
   ['a 5 uploaded'],
 );
+
+test('an exclusive open is refused, and read when the next open is held already: the upload is found out at its close', async () => {
+  let isHeld = true;
+  await using at = await recordingPlace({ isHeld: () => isHeld });
+  write(at, 'a');
+  at.logged(1, `open "a" ${EXCLUSIVE}`, 'sent status Failure', `open "a" ${WRITE}`);
+  await at.comesTo([], []);
+  at.logged(1, 'close "a" bytes read 0 written 5');
+  isHeld = false;
+  await at.settles(['a 5'], ['a 5 uploaded']);
+});
+
+test('and also when the session opens another file before its refusal is read', async () => {
+  await using at = await recordingPlace({ isHeld: () => false });
+  write(at, 'a');
+  write(at, 'b');
+  at.logged(1, `open "a" ${EXCLUSIVE}`, 'sent status Failure', `open "b" ${WRITE}`);
+  at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  at.logged(1, 'close "b" bytes read 0 written 5');
+  await at.settles(['a 5', 'b 5'], ['a 5 uploaded', 'b 5 uploaded']);
+});
+
+test('an exclusive open makes the file, and the disk is full for a part of what is written: not complete', async () => {
+  let isHeld = true;
+  await using at = await recordingPlace({ isHeld: () => isHeld });
+  at.logged(1, `open "a" ${EXCLUSIVE}`);
+  write(at, 'a');
+  at.logged(1, 'sent status Failure');
+  await at.comesTo([], []);
+  isHeld = false;
+  at.logged(1, 'close "a" bytes read 0 written 3');
+  await at.settles([], ['a 5 partial']);
+});
 
 story(
   'a process that dies without a line leaves its files cut off',

@@ -13,6 +13,7 @@ import { nextUid } from '../db/shared.ts';
 import { BerthError } from '../base/errors.ts';
 import { type Actor, insertAudit } from '../history/audit.ts';
 import type { StoredResponse, Removal } from '../history/stored-responses.ts';
+import { DEFAULTS } from './defaults.ts';
 import { type DeleteOptions, markDeleted, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import { isHomeAway } from './homes.ts';
@@ -24,14 +25,8 @@ import { markUnapplied } from './unapplied.ts';
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs": unused, above containers). */
 export const FIRST_UID = 1_879_048_192;
 
-/** Defaults. The audit leaves out fields that have these values. */
-const BLANK = {
-  metadata: '{}',
-  retention_days: 0,
-  suspended: 0,
-  allowed_networks: '[]',
-  uses_account_webhook: 1,
-} as const;
+/** The audit of a creation leaves out what has its default, but for how and how often the user may log in. */
+const { auth_mode: _, max_connections: __, ...BLANK } = DEFAULTS;
 
 export type CreateOptions = DeleteOptions;
 
@@ -64,6 +59,7 @@ export async function createDirectory(
       const principal = await newPrincipal(tx, slug);
       const now = options.clock.now();
       const row: DirectoriesTable = {
+        ...DEFAULTS,
         ...valid,
         id: randomUUID(),
         account_id: accountId,
@@ -73,23 +69,9 @@ export async function createDirectory(
         sftp_username: principal.username,
         uid: principal.uid,
         password_hash,
-        webhook_url: null,
-        uses_account_webhook: 1,
         webhook_secret: generateWebhookSecret(),
-        next_webhook_secret: null,
-        link_secret: null,
-        storage_bytes: 0,
-        auth_mode: 'password',
-        public_key: null,
-        public_key_fingerprint: null,
-        suspended: 0,
-        expires_at: null,
-        allowed_networks: '[]',
-        events: null,
-        quota_bytes: null,
         inserted_at: now,
         updated_at: now,
-        deleted_at: null,
       };
       await tx.insertInto('directories').values(row).execute();
       await markUnapplied(tx, row);

@@ -2,6 +2,7 @@
 import * as v from 'valibot';
 import type { AuthMode } from '../db/schema.ts';
 import { atMost, checked, filled, INVALID, optionalText, orBlank, storable, wholeNumber } from '../base/validation.ts';
+import { DEFAULTS } from './defaults.ts';
 import { isExactNumber } from './json-text.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
@@ -80,11 +81,11 @@ export const NewDirectory = v.pipe(
   v.object(
     {
       name,
-      description: v.optional(notes, null),
-      external_id: v.optional(externalId, null),
+      description: v.optional(notes, DEFAULTS.description),
+      external_id: v.optional(externalId, DEFAULTS.external_id),
       metadata: v.optional(metadata, {}),
-      max_connections: v.optional(maxConnections, 10),
-      retention_days: v.optional(retentionDays, 0),
+      max_connections: v.optional(maxConnections, DEFAULTS.max_connections),
+      retention_days: v.optional(retentionDays, DEFAULTS.retention_days),
     },
     orBlank,
   ),

@@ -1,5 +1,6 @@
 /** Turns a row of the audit into a sentence: "dana@example.com added the key ci-server". */
 import type { AuditTable } from '../db/schema.ts';
+import type { AuditedColumn } from './audit.ts';
 import { ACTIONS, type Changes, changesOf } from './audit-in-words.ts';
 
 export interface AuditSentence {
@@ -103,44 +104,45 @@ function updatedUser({ email, ...changes }: Changes): string {
   return parts.length === 0 ? `changed ${who}` : parts.join('; ');
 }
 
+type Phrase = (change: Changes[string], all: Changes, keys: KeyNames) => string | undefined;
+
 /** The phrase for each field's change; undefined when another field's phrase covers it. */
-const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, keys: KeyNames) => string | undefined>> =
-  {
-    name: ({ from, to }) => `renamed the directory from ${quoted(from)} to ${quoted(to)}`,
-    description: () => 'changed the description',
-    external_id: ({ to }) => (to === null ? 'removed the external id' : `set the external id to ${quoted(to)}`),
-    metadata: () => 'changed the metadata',
-    max_connections: ({ to }) => `set the connection limit to ${text(to)}`,
-    quota_bytes: ({ to }) =>
-      to === null ? 'removed the quota' : `set the quota to ${Number(to).toLocaleString('en')} bytes`,
-    auth_mode: ({ to }) => `changed the login method to ${LOGINS[text(to)] ?? text(to)}`,
-    suspended: ({ to }) => (to === true ? 'suspended the directory' : 'resumed the directory'),
-    expires_at: ({ to }) =>
-      to === null ? 'removed the expiry' : `set the expiry to ${text(to).slice(0, 16).replace('T', ' ')} UTC`,
-    allowed_networks: ({ to }) =>
-      Array.isArray(to) && to.length > 0
-        ? `allowed logins from ${to.join(', ')} only`
-        : 'allowed logins from everywhere',
-    password_hash: () => 'replaced the password',
-    webhook_url: ({ to }) => (to === null ? 'removed the webhook URL' : `changed the webhook URL (${text(to)})`),
-    uses_account_webhook: ({ to }) =>
-      to === true
-        ? 'turned on the account’s webhook for the directory'
-        : 'turned off the account’s webhook for the directory',
-    events: ({ to }) =>
-      Array.isArray(to)
-        ? `subscribed to the events ${['file.uploaded', ...to].map(text).join(', ')}`
-        : 'went back to the account’s events',
-    webhook_secret: () => 'activated the new webhook secret',
-    next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
-    link_secret: () => 'revoked all links',
-    session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,
-    public_key: ({ from, to }, all, keys) => keysInWords(from, to, all['public_key_fingerprint'], keys),
-    public_key_fingerprint: ({ from, to }, all, keys) =>
-      'public_key' in all
-        ? undefined
-        : keysInWords(from === null ? [] : [from], to === null ? [] : [to], undefined, keys),
-  };
+const PHRASES: Readonly<Record<AuditedColumn | 'events' | 'session', Phrase>> = {
+  name: ({ from, to }) => `renamed the directory from ${quoted(from)} to ${quoted(to)}`,
+  description: () => 'changed the description',
+  slug: () => 'changed the slug',
+  external_id: ({ to }) => (to === null ? 'removed the external id' : `set the external id to ${quoted(to)}`),
+  metadata: () => 'changed the metadata',
+  max_connections: ({ to }) => `set the connection limit to ${text(to)}`,
+  retention_days: () => 'changed the retention days',
+  quota_bytes: ({ to }) =>
+    to === null ? 'removed the quota' : `set the quota to ${Number(to).toLocaleString('en')} bytes`,
+  auth_mode: ({ to }) => `changed the login method to ${LOGINS[text(to)] ?? text(to)}`,
+  suspended: ({ to }) => (to === true ? 'suspended the directory' : 'resumed the directory'),
+  expires_at: ({ to }) =>
+    to === null ? 'removed the expiry' : `set the expiry to ${text(to).slice(0, 16).replace('T', ' ')} UTC`,
+  allowed_networks: ({ to }) =>
+    Array.isArray(to) && to.length > 0 ? `allowed logins from ${to.join(', ')} only` : 'allowed logins from everywhere',
+  password_hash: () => 'replaced the password',
+  webhook_url: ({ to }) => (to === null ? 'removed the webhook URL' : `changed the webhook URL (${text(to)})`),
+  uses_account_webhook: ({ to }) =>
+    to === true
+      ? 'turned on the account’s webhook for the directory'
+      : 'turned off the account’s webhook for the directory',
+  events: ({ to }) =>
+    Array.isArray(to)
+      ? `subscribed to the events ${['file.uploaded', ...to].map(text).join(', ')}`
+      : 'went back to the account’s events',
+  webhook_secret: () => 'activated the new webhook secret',
+  next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
+  link_secret: () => 'revoked all links',
+  session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,
+  public_key: ({ from, to }, all, keys) => keysInWords(from, to, all['public_key_fingerprint'], keys),
+  public_key_fingerprint: ({ from, to }, all, keys) =>
+    'public_key' in all
+      ? undefined
+      : keysInWords(from === null ? [] : [from], to === null ? [] : [to], undefined, keys),
+};
 
 const LOGINS: Readonly<Record<string, string>> = {
   password: 'password',
@@ -163,9 +165,13 @@ function keysInWords(gone: unknown, came: unknown, single: Changes[string] | und
   return parts.length > 0 ? parts.join(' and ') : 'changed the public keys';
 }
 
+function isPhrased(field: string): field is keyof typeof PHRASES {
+  return Object.hasOwn(PHRASES, field);
+}
+
 function updated(changes: Changes, keys: KeyNames): string {
   const parts = Object.entries(changes).flatMap(([field, change]) => {
-    const words = FIELDS[field];
+    const words = isPhrased(field) ? PHRASES[field] : undefined;
     const sentence = words ? words(change, changes, keys) : `changed the ${field.replaceAll('_', ' ')}`;
     return sentence ?? [];
   });

@@ -53,9 +53,6 @@ async function fillDirectories(config: Config, accountId: string, directories: n
     for (const row of rows) {
       const settings = {
         ...PLAIN,
-        public_key: null,
-        quota_bytes: null,
-        expires_at: null,
         node: config.node,
         version: 0,
       };

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/db/schema.ts';
+import { DEFAULTS } from '../../src/directories/defaults.ts';
 import { slugOf } from '../../src/directories/identity.ts';
 
 export interface DirectoryRow {
@@ -15,19 +16,13 @@ export interface DirectoryRow {
   readonly last_upload_at: number;
 }
 
-/** Columns that have to have some value. */
+/** The defaults, and the columns that have to have some value. */
 export const PLAIN = {
-  metadata: '{}',
+  ...DEFAULTS,
   sftp_host: '127.0.0.1',
   sftp_port: 22,
   password_hash: '*',
   webhook_secret: 's',
-  max_connections: 10,
-  storage_bytes: 0,
-  retention_days: 0,
-  auth_mode: 'password',
-  suspended: 0,
-  allowed_networks: '[]',
 } as const;
 
 let uid = 3_000_000_000;

@@ -2,7 +2,7 @@
  * A directory's home is the node that has its jail and accepts its user's logins. Any node can change any directory in the
  * database; only its home makes the disk follow.
  */
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { Config } from '../base/config.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../base/errors.ts';
@@ -37,6 +37,23 @@ export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
     },
     applied: async () => undefined,
   };
+}
+
+/**
+ * Gives all directories at home here the SFTP address of the settings, which may have changed since they were made.
+ * @returns how many had another address.
+ */
+export async function readdress(
+  { db }: { readonly db: Kysely<Tables> },
+  { node, sftp: { host, port } }: Pick<Config, 'node' | 'sftp'>,
+): Promise<number> {
+  const { numUpdatedRows } = await db
+    .updateTable('directories')
+    .set({ sftp_host: host, sftp_port: port })
+    .where('node', '=', node)
+    .where((eb) => eb.or([eb('sftp_host', '<>', host), eb('sftp_port', '<>', port)]))
+    .executeTakeFirst();
+  return Number(numUpdatedRows);
 }
 
 /** Whether the error means that a home did not answer, or that no node takes a new directory. */

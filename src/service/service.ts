@@ -30,7 +30,7 @@ import { type Database, openDatabase } from '../db/open.ts';
 import { USED_PUBLIC_KEYS } from '../directories/public-keys.ts';
 import { applyRequested, applyUnapplied } from '../directories/unapplied.ts';
 import { FIRST_UID } from '../directories/create.ts';
-import { onlyHome } from '../directories/homes.ts';
+import { onlyHome, readdress } from '../directories/homes.ts';
 import { createRowRemoval } from '../directories/row-removal.ts';
 import { type AppOptions, createApp } from '../http/app.ts';
 import { byApiKey } from '../http/access.ts';
@@ -149,6 +149,14 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     config.node === ''
       ? undefined
       : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
+  const { host: sftpHost, port: sftpPort } = config.sftp;
+  const moved = await readdress(database, config);
+  if (moved > 0) {
+    log.warn(
+      { directories: moved, sftp_host: sftpHost, sftp_port: sftpPort },
+      'BERTH_SFTP_HOST or BERTH_SFTP_PORT has changed: from now on answers and pages show the new address, which customers have to use',
+    );
+  }
   await forgetCutOff(database, config.node);
   const clockLead = createClockLead({ database, clock, log });
   const isJailDiskThere = jailDiskCheck(paths);

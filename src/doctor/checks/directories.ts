@@ -18,7 +18,7 @@ export const checkDirectories: Check = async (config) => {
   await using inspection = await inspect(config.database);
   const rows = await inspection.db
     .selectFrom('directories')
-    .select([...HOSTED, 'deleted_at'])
+    .select([...HOSTED, 'deleted_at', 'sftp_host', 'sftp_port'])
     .where('node', '=', config.node)
     .execute();
   const unapplied = await inspection.db.selectFrom('unapplied').select('directory_id').execute();
@@ -33,6 +33,10 @@ export const checkDirectories: Check = async (config) => {
   const wrong = liveWhere((row) => existsSync(paths.jail(row.sftp_username)) && !isJailRight(paths, row));
   const credentials = liveWhere((row) => !areCredentialsRight(paths, row));
   const weak = liveWhere(({ auth_mode, public_key }) => auth_mode !== 'password' && hasWeak(public_key ?? ''));
+  const { host, port } = config.sftp;
+  const elsewhere = rows
+    .filter((row) => row.deleted_at === null && (row.sftp_host !== host || row.sftp_port !== port))
+    .map((row) => row.sftp_username);
   const strangers = jails.filter((name) => !known.has(name));
   const logins = users.filter((name) => !known.has(name));
   return orOk(
@@ -49,6 +53,11 @@ export const checkDirectories: Check = async (config) => {
         fail(
           `${weak.length} directories have an RSA key that the API now refuses: ${some(weak)}`,
           'ask those customers for a key of 2048 bits or more',
+        ),
+      elsewhere.length > 0 &&
+        fail(
+          `customers are given another SFTP address than ${host}, port ${port}, for ${some(elsewhere)}`,
+          'restart berth: every start follows BERTH_SFTP_HOST and BERTH_SFTP_PORT',
         ),
       strangers.length > 0 &&
         warn(

@@ -153,7 +153,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   userPage(app, rules);
   sessionsPage(app, { ...options, database, clock, live });
   accountDeliveriesPage(app, { rules: { ...rules, ...options.webhooks }, live });
-  accountPage(app, { database, clock, stored });
+  accountPage(app, { ...options, stored, rules: { ...rules, ...options.webhooks } });
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);
   return app;

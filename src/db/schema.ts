@@ -177,7 +177,8 @@ export interface DeliveriesTable {
    */
   due_at: Micros | null;
   finished_at: Micros | null;
-  event: EventKind;
+  /** `test`: one attempt that a user requested, stored with its result. Only the dashboard lists it. */
+  event: DeliveryEvent;
   /** When a replay was requested that is not in the outbox yet; otherwise null. */
   replay_at: Micros | null;
   /** The id of the latest replay. A request that replays many deliveries skips those that have one. */
@@ -256,6 +257,9 @@ export const EVENT_KINDS = [
 ] as const;
 
 export type EventKind = (typeof EVENT_KINDS)[number];
+
+/** What a delivery is about. */
+export type DeliveryEvent = EventKind | 'test';
 
 /** The feed of an account (`history/events.ts`). Rows have no foreign keys, like those of `transfers`. */
 export interface EventsTable {
@@ -422,7 +426,7 @@ export interface Tables extends UserTables, NodeTables {
   } & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };
   public_keys: PublicKeysTable;
   files: FilesTable;
-  deliveries: Omit<DeliveriesTable, 'event'> & { event: Generated<EventKind> };
+  deliveries: Omit<DeliveriesTable, 'event'> & { event: Generated<DeliveryEvent> };
   attempts: AttemptsTable;
   transfers: TransfersTable;
   events: EventsTable;

@@ -79,6 +79,18 @@ export async function renewAccountSecret(
   return next_secret === null ? { secret: secret ?? '', active: true } : { secret: next_secret, active: false };
 }
 
+/**
+ * Records in the audit that the secret was shown.
+ * @throws {BerthError} `storage_full`.
+ */
+export async function noteAccountSecretShown({ database, clock }: AccountWebhookOptions, actor: Actor): Promise<void> {
+  await refusingWhenFull(() =>
+    database.db
+      .transaction()
+      .execute((tx) => insertAccountAudit(tx, actor, { action: 'show-secret', at: clock.now() })),
+  );
+}
+
 interface Change {
   readonly after: AccountWebhook;
   readonly details: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;

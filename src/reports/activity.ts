@@ -131,7 +131,7 @@ async function historyOf(
   const source = { db: reads };
   const transfers = kinds.has('file') || kinds.has('session') ? await listTransfers(source, span) : [];
   const changes = kinds.has('change') ? await listAudit(source, span) : [];
-  const webhooks = kinds.has('webhook') ? await listDeliveries(source, span) : [];
+  const webhooks = kinds.has('webhook') ? await listDeliveries(source, { ...span, withTests: true }) : [];
   return newestFirst([
     ...transfers.toReversed().map(ofTransfer),
     ...changes.toReversed().map(ofChange),
@@ -153,7 +153,7 @@ const OUTCOMES: Readonly<Record<DeliveryState, string>> = {
   running: 'on its way',
   waiting: 'on its way',
   delivered: 'delivered',
-  failed: 'given up',
+  failed: 'failed',
 };
 
 function ofWebhook(row: DeliveryRow): Happening {

@@ -146,7 +146,7 @@ export async function lastTransfer({ db }: Database): Promise<number> {
 /** Webhooks, each with the outcome of its last attempt: the newest rows, oldest first. */
 export async function listDeliveries(
   { db }: Pick<Database, 'db'>,
-  filter: Filter & { readonly failed?: boolean | undefined },
+  filter: Filter & { readonly failed?: boolean | undefined; readonly withTests?: boolean },
 ) {
   let query = db
     .selectFrom('deliveries as d')
@@ -158,6 +158,7 @@ export async function listDeliveries(
     .limit(filter.limit);
   // A literal, so that the partial index of failed deliveries can be used.
   if (filter.failed) query = query.where('d.state', '=', sql.lit('failed'));
+  if (!filter.withTests) query = query.where('d.event', '<>', 'test');
   return (await query.execute()).toReversed();
 }
 

@@ -110,7 +110,7 @@ async function webhooksOf({ db }: Database, { directory, since, limit }: Span): 
     }),
     ...ends.map((row) => {
       const { state, inserted_at, due_at, finished_at, attempts: begun } = row;
-      if (state === 'failed') return webhook(finished_at ?? inserted_at, `${aboutOf(row)}: given up`);
+      if (state === 'failed') return webhook(finished_at ?? inserted_at, `${aboutOf(row)}: failed`);
       return webhook(due_at ?? inserted_at, `${aboutOf(row)}: attempt ${begun + 1} is due`);
     }),
   ];
@@ -125,8 +125,8 @@ interface Sent {
 
 /** Shows only the origin of the URL: paths and queries often hold tokens. */
 export function aboutOf({ id, account_id, destination, body }: Sent): string {
-  const { filename = '' } = JSON.parse(body.toString()) as { filename?: string };
-  return `${filename} to ${destination.slice(account_id.length + 1)} (delivery ${id})`;
+  const { filename = '', test = false } = JSON.parse(body.toString()) as { filename?: string; test?: boolean };
+  return `${test ? 'test' : filename} to ${destination.slice(account_id.length + 1)} (delivery ${id})`;
 }
 
 function seconds(micros: Micros): string {

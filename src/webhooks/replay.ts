@@ -9,7 +9,7 @@ import { listed } from '../db/dialect.ts';
 import { BerthError, ValidationError } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
-import { type Delivery, deliveryOf } from './delivery-list.ts';
+import { type Delivery, deliveryOf, NO_TEST } from './delivery-list.ts';
 import { enqueueDue, replayOf } from './outbox.ts';
 import { lockedDirectory, type Target } from '../directories/target.ts';
 import { receiverOf, type WebhookRules } from './receiver-of.ts';
@@ -33,6 +33,7 @@ export async function replay(
       .selectAll()
       .where('id', '=', deliveryId)
       .where('directory_id', '=', directory.id)
+      .where(NO_TEST)
       .forUpdate()
       .executeTakeFirst();
     if (!old) throw new BerthError('delivery_not_found', 'Delivery not found');
@@ -73,6 +74,7 @@ export async function replayThese(
       .where('id', 'in', sql<string>`(${listed(tx, ids, 'text')})`)
       .where('directory_id', '=', directory.id)
       .where('state', '=', 'failed')
+      .where(NO_TEST)
       .where('replay_at', 'is', null)
       .where('replayed_as', 'is', null)
       .executeTakeFirstOrThrow();
@@ -108,6 +110,7 @@ export async function replayFailed(
       .where('directory_id', '=', directory.id)
       // A literal, so that the index of failed deliveries can be used.
       .where('state', '=', sql.lit('failed'))
+      .where(NO_TEST)
       .where('finished_at', '>=', since)
       .where('replay_at', 'is', null)
       .where('replayed_as', 'is', null)

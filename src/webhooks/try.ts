@@ -1,11 +1,12 @@
 /**
- * Sends one webhook marked as a test, and returns the receiver's answer. It is not retried, and nothing is stored
- * except the audit entry.
+ * Sends one webhook marked as a test, and returns the receiver's answer. It is not retried. The test and its answer are stored
+ * as a delivery of the event `test`, for the dashboard.
  */
-import { randomUUID } from 'node:crypto';
+import type { Micros } from '../base/clock.ts';
+import type { DeliveriesTable } from '../db/schema.ts';
 import { verifyActor } from '../accounts/actor.ts';
 import { insertAudit } from '../history/audit.ts';
-import { payload } from './outbox.ts';
+import { payload, unsent } from './outbox.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import { receiverOf, type WebhookRules } from './receiver-of.ts';
 import type { Answer, Send, SentHeaders } from './send.ts';
@@ -15,6 +16,8 @@ export interface TrialRules extends WebhookRules {
 }
 
 export interface Trial {
+  /** The id of the delivery. */
+  readonly id: string;
   /** Without headers when no request was made. */
   readonly request: { readonly url: string; readonly headers: SentHeaders; readonly body: Buffer };
   readonly answer: Answer;
@@ -37,9 +40,46 @@ export async function tryWebhook({ database, clock, send }: TrialRules, target: 
   const now = clock.now();
   const { url, webhook_secret, next_webhook_secret } = directory;
   const body = payload({ directory, ...FILE, uploadedAt: now }, { test: true });
-  const outgoing = { id: randomUUID(), upload_id: null, url, body, webhook_secret, next_webhook_secret };
+  const test = {
+    directory_id: directory.id,
+    account_id: directory.account_id,
+    upload_id: null,
+    event: 'test',
+  } as const;
+  const delivery = unsent({ ...test, body }, url, now);
   let headers: SentHeaders = [];
-  const answer = await send(outgoing, now, new AbortController().signal, (sent) => (headers = sent));
-  const error = answer.isForbidden ? `${answer.error}: ${GUARDED}` : answer.error;
-  return { request: { url, headers, body }, answer: { ...answer, error } };
+  const outgoing = { ...delivery, webhook_secret, next_webhook_secret };
+  const sent = await send(outgoing, now, new AbortController().signal, (given) => (headers = given));
+  const answer = { ...sent, error: sent.isForbidden ? `${sent.error}: ${GUARDED}` : sent.error };
+  await store(database, delivery, answer, clock.now());
+  return { id: delivery.id, request: { url, headers, body }, answer };
+}
+
+/** Stores the test with its answer, unless the directory was deleted meanwhile. */
+function store(
+  { db }: WebhookRules['database'],
+  delivery: DeliveriesTable,
+  { ok, status, error, latency, response }: Answer,
+  now: Micros,
+): Promise<void> {
+  return db.transaction().execute(async (tx) => {
+    const directory = await tx
+      .selectFrom('directories')
+      .select('id')
+      .where('id', '=', delivery.directory_id)
+      .where('deleted_at', 'is', null)
+      .forShare()
+      .executeTakeFirst();
+    if (!directory) return;
+    const result = { state: ok ? 'delivered' : 'failed', attempts: 1, due_at: null, finished_at: now } as const;
+    await tx
+      .insertInto('deliveries')
+      .values({ ...delivery, ...result })
+      .execute();
+    const times = { started_at: delivery.inserted_at, finished_at: now, latency_us: latency };
+    await tx
+      .insertInto('attempts')
+      .values({ delivery_id: delivery.id, number: 1, ...times, status, error, response })
+      .execute();
+  });
 }

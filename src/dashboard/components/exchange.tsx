@@ -2,7 +2,6 @@
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import type { Micros } from '../../base/clock.ts';
 import type { AttemptsTable } from '../../db/schema.ts';
-import type { Delivery } from '../../webhooks/delivery-list.ts';
 import type { Trial } from '../../webhooks/try.ts';
 import type { ListedDelivery } from '../queries/deliveries.ts';
 import { Section } from './section.tsx';
@@ -18,10 +17,13 @@ export const LISTED = 100;
 
 const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;
 
-export const DeliveryState: FC<{ of: Delivery['state']; isReplayed?: boolean }> = ({ of, isReplayed }) => (
+export const DeliveryState: FC<{ of: Pick<ListedDelivery, 'state' | 'event' | 'replayed_as'> }> = ({
+  of: { state, event, replayed_as },
+}) => (
   <>
-    <Badge kind={KINDS[of]} text={of} />
-    {isReplayed && <Badge kind="quiet" text="replayed" />}
+    <Badge kind={KINDS[state]} text={state} />
+    {event === 'test' && <Badge kind="quiet" text="test" />}
+    {replayed_as !== null && <Badge kind="quiet" text="replayed" />}
   </>
 );
 
@@ -69,7 +71,7 @@ export const Duration: FC<{ of: Micros | null }> = ({ of }) => <>{of === null ? 
 
 /** The beginning of a response's body. */
 export const Excerpt: FC<{ of: Uint8Array | null }> = ({ of }) =>
-  of === null || of.length === 0 ? <p class="quiet">The answer has no body.</p> : <Bytes of={of} most={EXCERPT} />;
+  of === null || of.length === 0 ? <p class="quiet">No body.</p> : <Bytes of={of} most={EXCERPT} />;
 
 /** A body that berth sends. It is UTF-8, so it can be copied as text. A long file name can make it long. */
 export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
@@ -93,12 +95,12 @@ export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliv
   <Table
     caption="Newest first"
     columns={['File', 'State', 'Last answer', number('Attempts'), 'Created']}
-    rows={deliveries.map(({ id, filename, url, state, attempts, inserted_at, replayed_as }) => [
-      <Name of={clipped(filename, LISTED)} href={`${path}/deliveries/${id}`} />,
-      <DeliveryState of={state} isReplayed={replayed_as !== null} />,
-      <Outcome of={attempts.at(-1) ?? { status: null, error: null }} url={url} most={LISTED} />,
-      attempts.length,
-      <Time at={inserted_at} />,
+    rows={deliveries.map((delivery) => [
+      <Name of={clipped(delivery.filename, LISTED)} href={`${path}/deliveries/${delivery.id}`} />,
+      <DeliveryState of={delivery} />,
+      <Outcome of={delivery.attempts.at(-1) ?? { status: null, error: null }} url={delivery.url} most={LISTED} />,
+      delivery.attempts.length,
+      <Time at={delivery.inserted_at} />,
     ])}
   >
     {children}

@@ -1,14 +1,18 @@
 /** Components for times, sizes, states and texts to copy. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
-import { formatMicros, type Micros } from '../../base/clock.ts';
+import { formatMicros, type Micros, SECOND } from '../../base/clock.ts';
 import type { ShownOnce } from '../after-redirect.ts';
 
-/** A time in UTC. The script shows how long ago it was, and the exact time in the reader's zone. */
-export const Time: FC<{ at: Micros | null }> = ({ at }) => {
+/** A time in UTC. The script shows how long ago it was, or with `isExact` the exact time, in the reader's zone. */
+export const Time: FC<{ at: Micros | null; isExact?: boolean }> = ({ at, isExact = false }) => {
   if (at === null) return <span class="quiet">never</span>;
   const text = formatMicros(at);
   const utc = `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
-  return <time datetime={text}>{utc}</time>;
+  return (
+    <time datetime={text} data-exact={isExact ? '' : undefined}>
+      {utc}
+    </time>
+  );
 };
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -17,6 +21,15 @@ export function sizeInWords(bytes: number): string {
   const step = Math.min(UNITS.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10));
   const number = bytes / 1024 ** step;
   return `${step === 0 || number >= 100 ? Math.round(number) : number.toFixed(1)} ${UNITS[step]}`;
+}
+
+/** A span in its two largest units: 9 s, 2 min 5 s, 3 h 20 min. */
+export function spanInWords(span: Micros): string {
+  const seconds = Math.round(span / SECOND);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  if (hours > 0) return minutes > 0 ? `${hours} h ${minutes} min` : `${hours} h`;
+  if (minutes > 0) return seconds % 60 > 0 ? `${minutes} min ${seconds % 60} s` : `${minutes} min`;
+  return `${seconds} s`;
 }
 
 /** 1,234 */
@@ -39,6 +52,14 @@ export const CopyButton: FC<{ text: string; label?: string | undefined }> = ({ t
     Copy
     {label !== undefined && <span class="unseen"> {label}</span>}
   </button>
+);
+
+/** Lines of code with a button that copies them, which is at the end of the first line. */
+export const Code: FC<{ text: string; label?: string }> = ({ text, label }) => (
+  <div class="code">
+    <pre tabindex={0}>{text}</pre>
+    <CopyButton text={text} label={label} />
+  </div>
 );
 
 /** A line of text with a button that copies it. */

@@ -1,10 +1,11 @@
 /** Code that verifies a webhook, in four languages: the files of `snippets/`, which the tests run. */
 import { readFileSync } from 'node:fs';
 import type { FC } from 'hono/jsx';
+import { Choice } from './choice.tsx';
 import { Section } from './section.tsx';
-import { CopyButton } from './values.tsx';
+import { Code } from './values.tsx';
 
-const FILES = { 'verify.js': 'JavaScript (Node.js)', 'verify.py': 'Python', 'verify.php': 'PHP', 'verify.go': 'Go' };
+const FILES = { 'verify.js': 'Node.js', 'verify.py': 'Python', 'verify.php': 'PHP', 'verify.go': 'Go' };
 
 /** Read from `src/`, which an installation has beside the compiled program. */
 const FOLDER = new URL('../../../src/dashboard/snippets/', import.meta.url);
@@ -27,12 +28,12 @@ export const Verification: FC<{ snippets: readonly Snippet[] }> = ({ snippets })
       Compute the signature of the raw body before you parse it, and compare it with the header{' '}
       <code>x-service-signature</code>. Answer 2xx within 5 seconds and do the work afterwards.
     </p>
-    {snippets.map(({ language, text }, index) => (
-      <details name="language" open={index === 0}>
-        <summary>{language}</summary>
-        <pre tabindex={0}>{text}</pre>
-        <CopyButton text={text} label={`the ${language} code`} />
-      </details>
-    ))}
+    <Choice
+      label="Language"
+      name="language"
+      of={Object.fromEntries(
+        snippets.map(({ language, text }) => [language, <Code text={text} label={`the ${language} code`} />]),
+      )}
+    />
   </Section>
 );

@@ -81,16 +81,21 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     const query = queryIn(c.req.query());
     const { filter, candidates } = await searchOf(c, query);
     const total = await countDeliveries(reads, filter);
-    const countOf = (state: ShownState) =>
+    const countOf = (state: ShownState | undefined) =>
       state === filter.state ? total : countDeliveries(reads, { ...filter, state });
+    const failed = await countOf('failed');
     // Not in a search by name, which has to read each name that it counts.
     const pending = filter.text === undefined ? await countOf('pending') : undefined;
-    const failed = await countOf('failed');
+    const delivered = pending && without(await countOf(undefined), pending, failed);
+    const toReplay =
+      failed.count > MOST_REPLAYED
+        ? failed
+        : await countDeliveries(reads, { ...filter, state: 'failed', leavesOutTests: true });
     const links = { All: undefined, Pending: 'pending', Delivered: 'delivered', Failed: 'failed' } as const;
     const names: Readonly<Record<string, string>> = {
       All: 'All',
       Pending: `Pending ${inWords(pending)}`,
-      Delivered: 'Delivered',
+      Delivered: `Delivered ${inWords(delivered)}`.trimEnd(),
       Failed: `Failed ${inWords(failed)}`,
     };
     const tabs = Object.entries(links).map(([name, state]) => [names[name] ?? name, addressOf(query, { state })]);
@@ -130,7 +135,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
               first={after && addressOf(query)}
               next={next && addressOf(query, { after: `${next.at}.${next.id}` })}
             />
-            {mayReplay && failed.count > 0 && <Replay count={failed} query={query} />}
+            {mayReplay && toReplay.count > 0 && <Replay count={toReplay} query={query} />}
           </>
         )}
       </Layout>,
@@ -219,6 +224,12 @@ function placeIn(text = ''): Place | undefined {
   return at === undefined ? undefined : { at: Number(at), id };
 }
 
+/** What is left of all, if everything was counted. */
+function without(all: Count, ...parts: readonly Count[]): Count | undefined {
+  if (![all, ...parts].every(({ isExact }) => isExact)) return undefined;
+  return { count: parts.reduce((rest, { count }) => rest - count, all.count), isExact: true };
+}
+
 function inWords(count: Count | undefined): string {
   return count ? `${counted(count.count)}${count.isExact ? '' : '+'}` : '';
 }
@@ -243,13 +254,16 @@ const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
   <Table
     caption="Newest first"
     columns={['File', 'Directory', 'State', 'Last answer', number('Attempts'), 'Created']}
-    rows={of.map(({ id, directory_id, directory, filename, url, state, attempts, inserted_at, replayed_as }) => [
-      <Name of={clipped(filename, LISTED)} href={`/dashboard/directories/${directory_id}/webhook/deliveries/${id}`} />,
+    rows={of.map(({ directory_id, directory, ...delivery }) => [
+      <Name
+        of={clipped(delivery.filename, LISTED)}
+        href={`/dashboard/directories/${directory_id}/webhook/deliveries/${delivery.id}`}
+      />,
       <Name of={directory} href={`/dashboard/directories/${directory_id}`} />,
-      <DeliveryState of={state} isReplayed={replayed_as !== null} />,
-      <Outcome of={attempts.at(-1) ?? { status: null, error: null }} url={url} most={LISTED} />,
-      attempts.length,
-      <Time at={inserted_at} />,
+      <DeliveryState of={delivery} />,
+      <Outcome of={delivery.attempts.at(-1) ?? { status: null, error: null }} url={delivery.url} most={LISTED} />,
+      delivery.attempts.length,
+      <Time at={delivery.inserted_at} />,
     ])}
   >
     <Empty title="No deliveries">Deliveries that match appear here.</Empty>

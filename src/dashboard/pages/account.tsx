@@ -1,11 +1,8 @@
 /** The account: its plan and how much of it is used, its webhook, whether it requires a second factor, and its audit. */
 import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../accounts/plans.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { Database } from '../../db/open.ts';
 import { changesInWords, changesOf } from '../../history/audit-in-words.ts';
 import { fingerprintsIn, type KeyNames, auditSentence } from '../../history/audit-sentences.ts';
-import { accountWebhook } from '../../directories/account-webhook.ts';
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -19,7 +16,13 @@ import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired, keyNames } from '../queries/account.ts';
 import type { Stored } from '../queries/overview.ts';
-import { accountWebhookForm, DefaultWebhook, WEBHOOK_SAVED } from './account-webhook.tsx';
+import {
+  accountWebhookForms,
+  type AccountWebhookPageOptions,
+  accountWebhookSections,
+  WEBHOOK_DONE,
+  WEBHOOK_PROBLEMS,
+} from './account-webhook.tsx';
 
 const PATH = '/dashboard/account';
 const PAGE = 50;
@@ -28,18 +31,17 @@ const CSV_BATCH = 500;
 const CSV_HEADER = 'at,actor,deed,directory_id,username,route,request_id,changes'.split(',');
 
 const DONE = {
-  webhook: WEBHOOK_SAVED,
+  ...WEBHOOK_DONE,
   yes: 'Everybody needs a second factor from now on.',
   no: 'A second factor is optional from now on.',
 };
 
-interface AccountOptions {
-  readonly database: Database;
-  readonly clock: Clock;
+interface AccountOptions extends AccountWebhookPageOptions {
   readonly stored: (accountId: string) => Promise<Stored>;
 }
 
-export function accountPage(app: Hono<DashboardEnv>, rules: AccountOptions): void {
+export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): void {
+  const { rules, stored } = options;
   const { reads } = rules.database;
 
   async function page(c: PageContext) {
@@ -48,14 +50,14 @@ export function accountPage(app: Hono<DashboardEnv>, rules: AccountOptions): voi
     const directory = await directoryMeant(reads, accountId, wanted);
     const isUnknown = wanted !== '' && directory === undefined;
     const rows = isUnknown ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
-    const { directories, bytes } = await rules.stored(accountId);
+    const { directories, bytes } = await stored(accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
     const last = rows[PAGE - 1];
     const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
     const cells = (row: AuditRow) => auditCells(row, keys);
     const address = (row = '') => `${PATH}?${new URLSearchParams({ directory: wanted, before: row }).toString()}`;
     return c.render(
-      <Layout title="Account" done={DONE}>
+      <Layout title="Account" done={DONE} problems={WEBHOOK_PROBLEMS}>
         <Section title="Plan">
           <Facts
             of={{
@@ -67,7 +69,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: AccountOptions): voi
             }}
           />
         </Section>
-        <DefaultWebhook webhook={await accountWebhook(reads, accountId)} mayChange={isAdmin(c)} />
+        {await accountWebhookSections(c, options)}
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
         <Section title="Changes">
           <form class="toolbar">
@@ -87,7 +89,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: AccountOptions): voi
   }
 
   app.get(PATH, page);
-  accountWebhookForm(app, rules, page);
+  accountWebhookForms(app, options, page);
 
   app.get(`${PATH}/audit.csv`, (c) => csvAnswer('audit', CSV_HEADER, csvRows(c.get('user').principal.accountId)));
 

@@ -9,8 +9,9 @@ import { DeliveryState, Duration, Excerpt, Outcome, SentBody } from '../componen
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
+import { number, Table } from '../components/table.tsx';
 import { clipped, Text } from '../components/text.tsx';
-import { Facts, Time } from '../components/values.tsx';
+import { Facts, spanInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { type WholeDelivery, wholeDelivery } from '../queries/deliveries.ts';
@@ -83,48 +84,71 @@ interface DeliveryProps {
 
 const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
   const { id, state, next_attempt_at, replayed_as } = delivery;
+  const isTest = delivery.event === 'test';
   return (
     <Section title="Delivery">
       <Facts
         of={{
-          State: <DeliveryState of={state} isReplayed={replayed_as !== null} />,
+          State: <DeliveryState of={delivery} />,
           File: <Text of={clipped(delivery.filename, 300)} />,
           'Sent to': <Text of={delivery.url} />,
-          Created: <Time at={delivery.inserted_at} />,
+          Created: <Time at={delivery.inserted_at} isExact />,
           'Next attempt': next_attempt_at === null ? undefined : <Time at={next_attempt_at} />,
           Replayed: replayed_as === null ? undefined : <a href={`${list}/${replayed_as}`}>as a new delivery</a>,
         }}
       />
       <div class="actions">
-        {state !== 'pending' && <ActionButton action={`${list}/${id}/replay`} label="Replay" />}
+        {isTest ? (
+          <ActionButton action={list.replace(/deliveries$/, 'test')} label="Send another test" />
+        ) : (
+          state !== 'pending' && <ActionButton action={`${list}/${id}/replay`} label="Replay" />
+        )}
         {delivery.upload_id !== null && (
           <ActionButton action={`${list}/${id}/announce`} label="Announce the file again" />
         )}
         <a href={list}>All deliveries</a>
       </div>
       <p class="hint">
-        A replay sends the same body as a new delivery. An announcement describes the file as it is now.
+        {isTest
+          ? 'A test is sent once and is not retried. Its file does not exist.'
+          : 'A replay sends the same body as a new delivery. An announcement describes the file as it is now.'}
       </p>
     </Section>
   );
 };
 
-const Attempts: FC<{ of: WholeDelivery }> = ({ of: { attempts, url } }) => (
-  <Section title="Attempts">
-    {attempts.length === 0 && <p>No attempts yet.</p>}
-    {attempts.map((attempt) => (
-      <>
-        <h3>
-          {attempt.number}. <Time at={attempt.started_at} />
-        </h3>
-        <p>
-          <Outcome of={attempt} url={url} most={500} /> <Duration of={attempt.latency_us} />
-        </p>
-        {attempt.status !== null && <Excerpt of={attempt.response} />}
-      </>
-    ))}
-  </Section>
-);
+const Attempts: FC<{ of: WholeDelivery }> = ({ of: { attempts, url } }) => {
+  const first = attempts[0]?.started_at ?? 0;
+  return (
+    <Section title="Attempts">
+      <Table
+        caption="Attempts, oldest first"
+        columns={[number('#'), 'Time', number('After'), 'Answer', number('Duration'), 'Response body']}
+        rows={attempts.map((attempt) => [
+          attempt.number,
+          <Time at={attempt.started_at} isExact />,
+          attempt.number === 1 ? '0 s' : `+${spanInWords(attempt.started_at - first)}`,
+          <Outcome of={attempt} url={url} most={500} />,
+          <Duration of={attempt.latency_us} />,
+          attempt.status !== null && <ResponseBody of={attempt.response} />,
+        ])}
+      >
+        <p class="quiet">No attempts yet.</p>
+      </Table>
+    </Section>
+  );
+};
+
+/** The beginning of a response's body, folded. */
+const ResponseBody: FC<{ of: Uint8Array | null }> = ({ of }) =>
+  of === null || of.length === 0 ? (
+    <span class="quiet">empty</span>
+  ) : (
+    <details>
+      <summary>Show</summary>
+      <Excerpt of={of} />
+    </details>
+  );
 
 /** The body, and the headers that are the same at each attempt. The others are not kept. */
 const Request: FC<DeliveryProps & { secret: string }> = ({ of: { id, body }, list, secret }) => (

@@ -13,10 +13,11 @@ import { DirectoryState } from '../components/directory.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { clipped, Name, Text } from '../components/text.tsx';
-import { Badge, counted, Facts, Size, sizeInWords, Time } from '../components/values.tsx';
+import { WebhookHealthLine } from '../components/webhook-health.tsx';
+import { counted, Facts, Size, sizeInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf } from '../environment.ts';
-import { directoryDays, lastDelivered, lastRefusal } from '../queries/directory.ts';
-import { type FailingWebhook, failingWebhooks } from '../queries/failing-webhooks.ts';
+import { directoryDays, lastRefusal } from '../queries/directory.ts';
+import { type WebhookHealth, webhookHealth } from '../queries/webhook-health.ts';
 
 export interface DirectoryOptions {
   readonly reads: Kysely<Tables>;
@@ -35,7 +36,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
     const path = pathOf(c);
     const days = daysIn(c.req.query('days'));
     const [newest] = await uploads.list(id, { limit: 1 });
-    const failing = (await failingWebhooks(reads, [id])).get(id);
+    const health = await webhookHealth(reads, id, clock.now());
     const byDay = await directoryDays(reads, directory, { now: clock.now(), days });
     const unwritten = logins.recent(username)?.attempts.filter(({ kind }) => kind === 'refused') ?? [];
     const refused = unwritten.at(-1) ?? (await lastRefusal(reads, id));
@@ -44,7 +45,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
     return c.render(
       <DirectoryLayout
         tab="Overview"
-        state={<DirectoryState of={directory} isFailing={failing !== undefined} now={clock.now()} />}
+        state={<DirectoryState of={directory} isFailing={health.failing !== undefined} now={clock.now()} />}
         actions={
           <a class="button" href={`${path}/connect`}>
             Connect
@@ -70,12 +71,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
             />
           </Section>
           <Section title="Webhook">
-            <Webhook
-              url={await receiverUrl(reads, directory)}
-              path={path}
-              failing={failing}
-              delivered={failing ? undefined : await lastDelivered(reads, id)}
-            />
+            <Webhook url={await receiverUrl(reads, directory)} path={path} health={health} />
           </Section>
         </div>
         <DaysChoice current={days} />
@@ -121,31 +117,19 @@ interface WebhookProps {
   /** Where webhooks go; null when none are sent. */
   readonly url: string | null;
   readonly path: string;
-  readonly failing: FailingWebhook | undefined;
-  /** The creation time of the latest delivery that was delivered. */
-  readonly delivered: number | undefined;
+  readonly health: WebhookHealth;
 }
 
-const Webhook: FC<WebhookProps> = ({ url, path, failing, delivered }) => {
-  if (url === null)
-    return (
-      <p>
-        None yet. <a href={`${path}/webhook`}>Set one</a>, and berth announces each file as soon as it is complete.
-      </p>
-    );
-  return (
+const Webhook: FC<WebhookProps> = ({ url, path, health }) =>
+  url === null ? (
+    <p>
+      None yet. <a href={`${path}/webhook`}>Set one</a>, and berth announces each file as soon as it is complete.
+    </p>
+  ) : (
     <>
-      <Facts
-        of={{
-          State: failing ? <Badge kind="bad" text="failing" /> : <Badge kind="good" text="working" />,
-          URL: <Name of={url} href={`${path}/webhook`} />,
-          'Failed deliveries': failing && (
-            <a href={`${path}/webhook/deliveries?state=failed`}>{counted(failing.failed)}</a>
-          ),
-          'Failing since': failing && <Time at={failing.since} />,
-          'Last delivered': delivered === undefined ? undefined : <Time at={delivered} />,
-        }}
-      />
+      <WebhookHealthLine of={health} path={`${path}/webhook`} hasReceiver />
+      <p>
+        <Name of={url} href={`${path}/webhook`} />
+      </p>
     </>
   );
-};

@@ -1,11 +1,12 @@
-/** A directory's webhook: its URL, its secret, a test, its latest deliveries, and code that verifies it. */
+/** A directory's webhook: its health, its URL and a test, its secret, its latest deliveries, and code that verifies it. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { ChangeOptions } from '../../directories/change.ts';
-import { updateWebhook } from '../../directories/webhook.ts';
+import { noteAccountSecretShown } from '../../directories/account-webhook.ts';
+import { noteSecretShown, renewWebhookSecret, updateWebhook } from '../../directories/webhook.ts';
 import type { Turn } from '../../web/turns.ts';
 import { type MayReach, unreachable } from '../../web/warnings.ts';
-import { receiverUrl } from '../../webhooks/receiver-of.ts';
+import { receiverIfAny, receiverUrl } from '../../webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { DeliveryTable, TrialResult } from '../components/exchange.tsx';
 import { changedFields } from '../changed-fields.ts';
@@ -13,17 +14,17 @@ import { ActionButton, Field, Form, Was } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Name } from '../components/text.tsx';
-import { Time } from '../components/values.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
-import { type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { WebhookHealthLine } from '../components/webhook-health.tsx';
+import { actorOf, type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import type { Live } from '../live.tsx';
 import { deliveriesPage } from '../queries/deliveries.ts';
-import { failingWebhooks } from '../queries/failing-webhooks.ts';
+import { webhookHealth } from '../queries/webhook-health.ts';
 import { takeShownOnce } from '../after-redirect.ts';
 import { deliveriesPages } from './deliveries.tsx';
 import { deliveryPage } from './delivery.tsx';
-import { secretForms, WebhookSecret } from './webhook-secret.tsx';
+import { SECRET_DONE, SECRET_PROBLEMS, secretForms, SigningSecret } from './webhook-secret.tsx';
 
 const PATH = '/dashboard/directories/:id/webhook';
 
@@ -35,10 +36,8 @@ const DONE = {
   removed: 'The URL is removed.',
   off: 'Webhooks are off for this directory.',
   account: 'This directory uses the account’s webhook again.',
-  renewed: 'The new secret is ready. Give it to your receivers, then activate it.',
-  activated: 'The new secret is active. The old one is no longer used.',
+  ...SECRET_DONE,
 };
-const PROBLEMS = { activate: 'There is no new secret to activate. Create one first.' };
 
 export interface WebhookPageOptions {
   readonly rules: ChangeOptions & TrialRules;
@@ -54,32 +53,43 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
   async function page(c: PageContext) {
     const directory = c.get('directory');
     const { id, webhook_url: url } = directory;
-    const sendsTo = await receiverUrl(reads, directory);
+    const receiver = await receiverIfAny(reads, directory);
     const path = `${pathOf(c)}/webhook`;
-    const failing = (await failingWebhooks(reads, [id])).get(id);
+    const health = await webhookHealth(reads, id, rules.clock.now());
     const { deliveries } = await deliveriesPage(reads, id, { limit: LATEST });
     const isShown = takeShownOnce(c) !== undefined;
+    const isOfAccount = url === null && receiver !== undefined;
+    const { webhook_secret: secret, next_webhook_secret: next } = receiver ?? directory;
     return c.render(
-      <DirectoryLayout tab="Webhook" done={DONE} problems={PROBLEMS}>
-        {failing && (
-          <p class="problem">
-            Webhooks are failing. Nothing has been delivered since <Time at={failing.since} />.{' '}
-            <a href={`${path}/deliveries?state=failed`}>Show failed deliveries</a>
-          </p>
-        )}
-        <Url
+      <DirectoryLayout tab="Webhook" done={DONE} problems={SECRET_PROBLEMS}>
+        <WebhookHealthLine of={health} path={path} hasReceiver={receiver !== undefined} />
+        <Endpoint
           url={url}
           path={path}
           warning={unreachable({ webhook_url: url }, mayReach)}
-          sendsTo={sendsTo}
+          sendsTo={receiver?.url}
           usesAccount={directory.uses_account_webhook === 1}
         />
-        <WebhookSecret directory={directory} path={path} isShown={isShown} mayReplace={isAdmin(c)} />
+        <SigningSecret
+          secret={secret}
+          next={next}
+          path={`${path}/secret`}
+          isShown={isShown}
+          isAdmin={isAdmin(c)}
+          about={isOfAccount ? SIGNED_BY.account : receiver ? SIGNED_BY.directory : SIGNED_BY.nothing}
+          elsewhere={
+            isOfAccount ? (
+              <>
+                Rotate it on the <a href="/dashboard/account#webhook">Account page</a>.
+              </>
+            ) : undefined
+          }
+        />
         <Section title="Latest deliveries">
           <DeliveryTable deliveries={deliveries} path={path}>
-            <p>No deliveries yet. Save a URL and upload a file, or send a test.</p>
+            <p class="quiet">{receiver ? 'Tests and deliveries appear here.' : 'Save a URL to receive webhooks.'}</p>
           </DeliveryTable>
-          <a href={`${path}/deliveries`}>All deliveries</a>
+          {deliveries.length > 0 && <a href={`${path}/deliveries`}>All deliveries</a>}
         </Section>
         <Verification snippets={snippets} />
       </DirectoryLayout>,
@@ -133,45 +143,68 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
     }),
   );
 
-  secretForms(app, rules, page);
+  secretForms(
+    app,
+    {
+      route: `${PATH}/secret`,
+      pageOf: (c) => `${pathOf(c)}/webhook`,
+      async noteShown(c) {
+        const directory = c.get('directory');
+        const isOfAccount = directory.webhook_url === null && (await receiverUrl(reads, directory)) !== null;
+        if (isOfAccount) await noteAccountSecretShown(rules, actorOf(c));
+        else await noteSecretShown(rules, targetOf(c));
+      },
+      renew: (c, fields) => renewWebhookSecret(rules, targetOf(c), fields),
+    },
+    page,
+  );
   deliveriesPages(app, rules, live);
   deliveryPage(app, rules);
 }
 
-interface UrlProps {
+/** What is said about the secret, by whose it is. */
+const SIGNED_BY = {
+  account: 'This directory’s webhooks go to the account’s URL. The account’s secret signs them.',
+  directory: 'It signs this directory’s webhooks, so that your receiver can tell who sent them.',
+  nothing: 'It signs this directory’s webhooks once the directory has a URL of its own.',
+};
+
+interface EndpointProps {
   /** The directory's own URL. */
   readonly url: string | null;
   readonly path: string;
   /** Why webhooks to this URL will be refused. */
   readonly warning: string | undefined;
   /** Where webhooks go: `url`, the account's, or nowhere. */
-  readonly sendsTo: string | null;
+  readonly sendsTo: string | undefined;
   readonly usesAccount: boolean;
 }
 
-const Url: FC<UrlProps> = ({ url, path, warning, sendsTo, usesAccount }) => (
-  <Section title="URL" about="berth sends a signed POST request to it for each file that has arrived.">
-    <Form action={path}>
-      <Was of={{ webhook_url: url ?? '' }} />
-      <Field
-        label="Webhook URL"
-        name="webhook_url"
-        type="url"
-        value={url ?? ''}
-        hint={usesAccount ? 'Leave it empty to use the account’s URL, if it has one.' : undefined}
-      />
-      <button>Save</button>
-    </Form>
+const Endpoint: FC<EndpointProps> = ({ url, path, warning, sendsTo, usesAccount }) => (
+  <Section title="Endpoint" about="berth sends a signed POST request here for each file that has arrived.">
+    <div class="beside">
+      <Form action={path}>
+        <Was of={{ webhook_url: url ?? '' }} />
+        <Field
+          label="Webhook URL"
+          name="webhook_url"
+          type="url"
+          value={url ?? ''}
+          placeholder="https://example.com/hooks/sftp"
+        />
+        <button>Save</button>
+      </Form>
+      {sendsTo !== undefined && <ActionButton action={`${path}/test`} label="Send test" />}
+    </div>
     {warning !== undefined && <p class="problem">Saved, but nothing will arrive there: {warning}.</p>}
-    {url === null && sendsTo !== null && (
+    {url === null && sendsTo !== undefined && (
       <p>
-        Webhooks go to the account’s URL, <Name of={sendsTo} href="/dashboard/account" />, signed with the account’s
-        secret.
+        Webhooks go to the account’s URL, <Name of={sendsTo} href="/dashboard/account#webhook" />.
       </p>
     )}
     {url === null && !usesAccount && <p>Webhooks are off for this directory, even if the account has a URL.</p>}
+    {url !== null && usesAccount && <p class="hint">Without a URL of its own, the directory uses the account’s.</p>}
     <div class="actions">
-      {sendsTo !== null && <ActionButton action={`${path}/test`} label="Send test" />}
       {url !== null && (
         <ActionButton
           action={path}

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../base/clock.ts';
 import type { DeliveriesTable, Tables } from '../../db/schema.ts';
-import { DELIVERY_COLUMNS, deliveryOf, IN_STATE, type ShownState } from '../../webhooks/delivery-list.ts';
+import { DELIVERY_COLUMNS, deliveryOf, IN_STATE, NO_TEST, type ShownState } from '../../webhooks/delivery-list.ts';
 import { filenameOf, type ListedDelivery } from './deliveries.ts';
 
 export interface DeliveriesFilter {
@@ -19,6 +19,7 @@ export interface DeliveriesFilter {
   readonly until?: Micros | undefined;
   /** A part of the file's name. Upper and lower case are equal. */
   readonly text?: string | undefined;
+  readonly leavesOutTests?: boolean;
 }
 
 export interface Place {
@@ -44,7 +45,10 @@ const COUNTED = 100_000;
 
 type Row = Pick<DeliveriesTable, (typeof DELIVERY_COLUMNS)[number] | 'directory_id' | 'body' | 'replayed_as'>;
 
-function matching(reads: Kysely<Tables>, { accountId, directoryId, state, since, until }: DeliveriesFilter) {
+function matching(
+  reads: Kysely<Tables>,
+  { accountId, directoryId, state, since, until, leavesOutTests = false }: DeliveriesFilter,
+) {
   let query = reads.selectFrom('deliveries');
   // Only one of the two conditions, so that the database has only one index to choose.
   query =
@@ -54,6 +58,7 @@ function matching(reads: Kysely<Tables>, { accountId, directoryId, state, since,
   if (state !== undefined) query = query.where(IN_STATE[state]);
   if (since !== undefined) query = query.where('inserted_at', '>=', since);
   if (until !== undefined) query = query.where('inserted_at', '<', until);
+  if (leavesOutTests) query = query.where(NO_TEST);
   return query;
 }
 
@@ -169,7 +174,8 @@ export const MOST_REPLAYED = 10_000;
 export async function replayable(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   let count = 0;
-  for await (const { row, isShown } of rowsOf(reads, { ...filter, state: 'failed' }, { batch: BATCH })) {
+  const failed = { ...filter, state: 'failed', leavesOutTests: true } as const;
+  for await (const { row, isShown } of rowsOf(reads, failed, { batch: BATCH })) {
     if (!isShown || row.replayed_as !== null) continue;
     found.set(row.directory_id, [...(found.get(row.directory_id) ?? []), row.id]);
     count += 1;

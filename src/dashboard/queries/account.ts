@@ -2,10 +2,32 @@
 import { type Kysely, sql } from 'kysely';
 import { listed } from '../../db/dialect.ts';
 import type { Tables } from '../../db/schema.ts';
+import { ValidationError } from '../../base/errors.ts';
 
 export async function isSecondFactorRequired(reads: Kysely<Tables>, accountId: string): Promise<boolean> {
   const account = reads.selectFrom('accounts').select('second_factor_required_at').where('id', '=', accountId);
   return (await account.executeTakeFirstOrThrow()).second_factor_required_at !== null;
+}
+
+/**
+ * The id of the newest directory whose webhooks go to the account's URL.
+ * @throws {ValidationError} when there is none, or no URL.
+ */
+export async function directoryForTest(reads: Kysely<Tables>, accountId: string): Promise<string> {
+  const row = await reads
+    .selectFrom('directories as d')
+    .innerJoin('account_webhooks as w', 'w.account_id', 'd.account_id')
+    .select('d.id')
+    .where('d.account_id', '=', accountId)
+    .where('d.deleted_at', 'is', null)
+    .where('d.webhook_url', 'is', null)
+    .where('d.uses_account_webhook', '=', 1)
+    .where('w.url', 'is not', null)
+    .orderBy('d.inserted_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (!row) throw new ValidationError({ webhook_url: ['has no directory'] });
+  return row.id;
 }
 
 /** The id of the account's directory with that id or username. An id is also found after the directory was deleted. */

@@ -22,7 +22,7 @@ export async function deliveriesPage(
   directoryId: string,
   { limit, ...filter }: DeliveryFilter,
 ): Promise<DeliveriesPage> {
-  const rows = await listDeliveries(reads, directoryId, { ...filter, limit: limit + 1 });
+  const rows = await listDeliveries(reads, directoryId, { ...filter, limit: limit + 1, withTests: true });
   const deliveries = rows.slice(0, limit);
   const ids = deliveries.map(({ id }) => id);
   const bodies = await reads

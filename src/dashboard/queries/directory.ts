@@ -57,16 +57,3 @@ export function lastRefusal(reads: Kysely<Tables>, directoryId: string) {
     .limit(1)
     .executeTakeFirst();
 }
-
-/** The creation time of the latest delivery that was delivered. */
-export async function lastDelivered(reads: Kysely<Tables>, directoryId: string): Promise<Micros | undefined> {
-  const row = await reads
-    .selectFrom('deliveries')
-    .select('inserted_at')
-    .where('directory_id', '=', directoryId)
-    .where('state', '=', 'delivered')
-    .orderBy('inserted_at', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-  return row?.inserted_at;
-}

@@ -1,6 +1,6 @@
 /**
- * Directories whose webhooks are failing: a delivery has failed, and none after it was delivered. So a successful test does not
- * end this, but a successful replay does. Each query uses an index, however many deliveries a directory has.
+ * Directories whose webhooks are failing: a delivery has failed, and none after it was delivered. Tests do not count; a
+ * successful replay ends this. Each query uses an index, however many deliveries a directory has.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../base/clock.ts';
@@ -62,10 +62,13 @@ async function failing(
   limit: number,
 ): Promise<FailingDirectory[]> {
   const failed = sql`deliveries where state = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
+  // By the index of tests: `coalesce` keeps that of failed deliveries from being chosen.
+  const tests = sql`deliveries
+    where event = 'test' and coalesce(state, '') = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
   const { rows } = await sql<FailingDirectory>`
     with candidate as materialized (
       select id, name, coalesce((
-        select max(inserted_at) from deliveries where state = 'delivered' and directory_id = d.id
+        select max(inserted_at) from deliveries where state = 'delivered' and event <> 'test' and directory_id = d.id
       ), 0) as delivered_at
       from directories as d
       where id in (${candidates}) and deleted_at is null and (
@@ -77,9 +80,9 @@ async function failing(
       )
     )
     select id, name,
-      (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) as failed,
-      (select min(inserted_at) from ${failed}) as since
-    from candidate as c where exists (select 1 from ${failed})
+      (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) - (select count(*) from ${tests}) as failed,
+      (select min(inserted_at) from ${failed} and event <> 'test') as since
+    from candidate as c where exists (select 1 from ${failed} and event <> 'test')
     order by failed desc, since, id limit ${limit}`.execute(reads);
   return rows;
 }

@@ -15,6 +15,7 @@ import * as links from './014-links.ts';
 import * as moreApi from './016-api2.ts';
 import * as wantedEvents from './019-events.ts';
 import * as signedLinks from './020-links.ts';
+import * as webhookTests from './021-tests.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -32,4 +33,5 @@ export const migrations: Record<string, Migration> = {
   '016-api2': moreApi,
   '019-events': wantedEvents,
   '020-links': signedLinks,
+  '021-tests': webhookTests,
 };

@@ -12,7 +12,7 @@ const dashboardPlace = dashboardPlaces();
 type Prepare = (folder: string, code: string) => readonly string[];
 
 const LANGUAGES: Readonly<Record<string, { readonly probe: readonly string[]; readonly prepare: Prepare }>> = {
-  'JavaScript (Node.js)': {
+  'Node.js': {
     probe: [process.execPath, '--version'],
     prepare(folder, code) {
       const main = `import { readFileSync } from 'node:fs';
@@ -61,7 +61,7 @@ test('the code in each language takes what berth signs, and nothing else', async
   await using place = await dashboardPlace();
   const { admin, path, berth, directory } = place;
   const { text } = await admin.get(path);
-  const shown = [...text.matchAll(/<summary>([^<]+)<\/summary><pre[^>]*>([^]*?)<\/pre>.*?data-copy="([^"]*)"/g)];
+  const shown = [...text.matchAll(/<h3[^>]*>([^<]+)<\/h3><div[^>]*><pre[^>]*>([^]*?)<\/pre>.*?data-copy="([^"]*)"/g)];
   assert.deepEqual(
     shown.map(([, language]) => language),
     Object.keys(LANGUAGES),

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
+import { dataOf } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
 import { dashboardPlaces, preformatted, secretsIn, textOf } from './webhook-place.ts';
 
@@ -60,12 +61,12 @@ test('with the account’s URL alone a test can be sent, and webhooks be turned 
   await member.post(`${path}/test`);
   assert.match(String((await berth.receiver.next()).body), /"test":true/);
   await place.addDelivery({ state: 'failed' });
-  assert.match(textOf((await member.get(path)).text), /Webhooks are failing\./);
+  assert.match(textOf((await member.get(path)).text), /Failing since .*0 % delivered in 7 days/s);
   assert.match(textOf((await member.get('/dashboard/failing-webhooks')).text), /Acme/);
 
   const off = await member.submit(`${path}/off`);
   assert.match(textOf(off.text), /Webhooks are off for this directory\./);
-  assert.doesNotMatch(off.text, /Send test|Turn webhooks off|Webhooks are failing/);
+  assert.doesNotMatch(off.text, /Send test|Turn webhooks off|Failing since/);
   assert.match(textOf((await member.get('/dashboard/failing-webhooks')).text), /No webhook is failing/);
   const on = await member.submit(`${path}/account`);
   assert.match(textOf(on.text), /This directory uses the account’s webhook again\./);
@@ -241,4 +242,55 @@ test('an account tries a few webhooks at once, by whichever way', async () => {
   for (const answer of held) answer();
   assert.match(textOf((await fifth).text), /Accepted/);
   await Promise.all(tries);
+});
+
+test('the secret on the page is the one that signs: the account’s, where its URL is used', async () => {
+  await using place = await dashboardPlace();
+  const { admin, member, path, directory, berth } = place;
+  await place.setUrl(null);
+  await berth.send('PUT', '/webhook', { json: { url: berth.receiver.url } });
+  const shared = dataOf<{ secret: string }>(await berth.send('GET', '/webhook')).secret;
+  await member.post(`${path}/secret/show`);
+  const shown = await member.get(path);
+  assert.deepEqual(secretsIn(shown.text), [shared]);
+  assert.match(textOf(shown.text), /The account’s secret signs them\..*Rotate it on the Account page/s);
+  const [seen] = (await place.audit()).toReversed();
+  assert.deepEqual([seen?.action, seen?.changes], ['show-secret', '{}']);
+
+  await admin.post(`${path}/test`);
+  const { body, headers } = await berth.receiver.next();
+  assert.ok(new Webhook(shared).verify(body, headers as Record<string, string>));
+  await place.setUrl(berth.receiver.url);
+  assert.deepEqual(secretsIn((await admin.submit(`${path}/secret/show`)).text), [directory.secret]);
+});
+
+test('a test is listed with its answer and marked, and is neither replayed nor a sign that the webhook fails', async () => {
+  let status = 500;
+  await using place = await dashboardPlace({ respond: (response) => response.writeHead(status).end('no <room>') });
+  const { member, path, berth } = place;
+  assert.match(textOf((await member.get(path)).text), /Not used yet.*Send a test to check your receiver\./s);
+  await member.post(`${path}/test`);
+  const page = await member.get(path);
+  assert.match(textOf(page.text), /Test failed.*last test 500/s);
+  assert.match(page.text, />failed<\/span><span class="badge quiet">test</);
+  assert.doesNotMatch(textOf(page.text), /delivered in 7 days|Failing/);
+  const [, id = ''] = /deliveries\/([\w-]{36})"/.exec(page.text) ?? [];
+  const one = await member.get(`${path}/deliveries/${id}`);
+  assert.match(textOf(one.text), /UTC0 s500\d+\.\d msShowno <room>/);
+  assert.match(one.text, /Send another test/);
+  assert.doesNotMatch(one.text, />Replay</);
+
+  assert.equal((await member.post(`${path}/deliveries/${id}/replay`)).status, 404);
+  assert.match(textOf((await member.get('/dashboard/failing-webhooks')).text), /No webhook is failing/);
+  assert.doesNotMatch((await member.get('/dashboard/deliveries')).text, /Replay 1 failed/);
+  assert.match(textOf((await member.get('/dashboard/deliveries')).text), /Delivered 0Failed 1/);
+  assert.deepEqual(dataOf(await berth.send('GET', `/directories/${place.directory.id}/deliveries`)), []);
+  const since = '2020-01-01T00:00:00Z';
+  const again = await berth.send('POST', `/directories/${place.directory.id}/deliveries/replay`, { json: { since } });
+  assert.deepEqual(dataOf(again), { count: 0 });
+
+  status = 200;
+  await member.post(`${path}/test`);
+  assert.match(textOf((await member.get(path)).text), /Working.*last test 200/s);
+  assert.match(textOf((await member.get('/dashboard')).text), /Set a webhook and receive a delivery Done/);
 });

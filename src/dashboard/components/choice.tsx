@@ -22,8 +22,11 @@ export const Choice: FC<ChoiceProps> = ({ label, name, of }) => (
         </label>
       ))}
     </fieldset>
-    {Object.values(of).map((text) => (
-      <div class="chosen">{text}</div>
+    {Object.entries(of).map(([each, text]) => (
+      <div class="chosen">
+        <h3 class="unseen">{each}</h3>
+        {text}
+      </div>
     ))}
   </div>
 );

@@ -33,7 +33,7 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, path
       )}
       {rate && (
         <span>
-          {percent(rate)} in {rate.days === 1 ? '24 hours' : `${rate.days} days`}
+          {percent(rate)} delivered in {rate.days === 1 ? '24 hours' : `${rate.days} days`}
         </span>
       )}
       {failing && (

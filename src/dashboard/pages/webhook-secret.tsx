@@ -91,11 +91,14 @@ export const SigningSecret: FC<SigningSecretProps> = ({
     <Section title="Signing secret" about={about}>
       <Facts
         of={{
-          Secret: value(secret),
+          Secret: (
+            <>
+              {value(secret)} {!isShown && <ActionButton action={`${path}/show`} label="Show secret" />}
+            </>
+          ),
           'New secret': next === null ? undefined : value(next),
         }}
       />
-      {!isShown && <ActionButton action={`${path}/show`} label="Show secret" />}
       {elsewhere === undefined ? (
         <Replacement path={path} isAdmin={isAdmin} isReady={next !== null} />
       ) : (

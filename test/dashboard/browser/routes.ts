@@ -58,6 +58,8 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/team': at('/dashboard/team'),
   '/dashboard/team/:id': { path: ({ userId }) => `/dashboard/team/${userId}` },
   '/dashboard/account': at('/dashboard/account'),
+  // Only posted to, like that of a directory.
+  '/dashboard/account/webhook/test': null,
   '/dashboard/profile': at('/dashboard/profile'),
   '/dashboard/profile/second-factor': at('/dashboard/profile/second-factor'),
   '/dashboard/sign-in': { ...at('/dashboard/sign-in'), as: 'nobody' },

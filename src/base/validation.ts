@@ -70,7 +70,8 @@ export function checked<S extends v.GenericSchema>(
   schema: S,
   fields: Readonly<Record<string, unknown>>,
 ): v.InferOutput<S> {
-  const result = v.safeParse(schema, fields);
+  // Where a schema has no message of its own, such as for a missing key, the library's would be in the answer.
+  const result = v.safeParse(schema, fields, { message: orBlank });
   if (result.success) return result.output;
   const problems = Object.entries(v.flatten(result.issues).nested ?? {});
   throw new ValidationError(Object.fromEntries(problems.map(([field, messages]) => [field, messages ?? [INVALID]])));

@@ -33,6 +33,26 @@ export function parseJson(text: string): unknown {
   ) as unknown;
 }
 
+/**
+ * Replaces each member that is a whole number with a fraction or an exponent (`5.0`, `1.0E7`) by that number: Gson and PHP write
+ * whole numbers so. Members of objects in it, such as `metadata`, stay as they were written.
+ */
+export function withWholeNumbers(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, wholeNumberIn(value) ?? value]));
+}
+
+/** The exact value of an opaque number; undefined when it is not a whole number that JavaScript can hold. */
+function wholeNumberIn(value: unknown): number | undefined {
+  if (!isRawJSON(value)) return undefined;
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d{1,3}))?$/i.exec(JSON.stringify(value)) ?? [];
+  const digits = `${whole}${fraction}`;
+  const point = whole.length + Number(exponent);
+  if (/[1-9]/.test(digits.slice(Math.max(point, 0)))) return undefined;
+  const number = Number(`${sign}${digits.slice(0, Math.max(point, 0)).padEnd(point, '0') || '0'}`);
+  return Number.isSafeInteger(number) ? number + 0 : undefined;
+}
+
 function isTooDeep(text: string): boolean {
   if (text.length <= 2 * DEEPEST) return false;
   let depth = 0;

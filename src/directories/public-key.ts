@@ -38,9 +38,9 @@ const FIDO = new Map([
 /** RequiredRSASize in openssh/sshd_config, and the largest number that OpenSSH reads from a blob (sshbuf.h, SSHBUF_MAX_BIGNUM). */
 const RSA_BITS = { min: 2048, max: 16_384 };
 
-/** The key in the text, or undefined when OpenSSH would not accept it. */
+/** The key in a line or in an RFC 4716 file, or undefined when OpenSSH would not accept it. */
 export function parsePublicKey(text: string): PublicKey | undefined {
-  const [, type = '', base64 = '', comment = ''] = LINE.exec(text.trim()) ?? [];
+  const [, type = '', base64 = '', comment = ''] = LINE.exec(lineIn(text.trim())) ?? [];
   const blob = Buffer.from(base64, 'base64');
   if (blob.length === 0 || blob.toString('base64') !== base64) return undefined;
   const ordinary = ORDINARY.has(type) ? { type, blob } : insideFido(type, blob);
@@ -54,6 +54,18 @@ export function parsePublicKey(text: string): PublicKey | undefined {
     fingerprint: `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`,
     ...(weakness && { weakness }),
   };
+}
+
+/** Turns an RFC 4716 file ("SSH2 public key"), as PuTTYgen saves keys, into a line. Any other text is returned as it is. */
+function lineIn(text: string): string {
+  const [, content] = /^---- BEGIN SSH2 PUBLIC KEY ----\r?\n(.*\n)---- END SSH2 PUBLIC KEY ----$/s.exec(text) ?? [];
+  if (content === undefined) return text;
+  // A header may go on in the next line. Base64 has no colon.
+  const lines = content.replaceAll(/\\\r?\n/g, '').split(/\r?\n/);
+  const base64 = lines.filter((line) => !line.includes(':')).join('');
+  const comment = lines.map((line) => /^comment:\s*"?(.*?)"?$/i.exec(line)?.[1]).find((found) => found !== undefined);
+  const [type] = readStrings(Buffer.from(base64, 'base64')) ?? [];
+  return `${type?.toString('latin1') ?? ''} ${base64} ${comment ?? ''}`.trim();
 }
 
 /** Makes a comment well-formed Unicode, and short enough to be listed. */

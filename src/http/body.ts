@@ -1,7 +1,7 @@
 /** Reads a request's body: JSON of at most 64 KiB, counted while it arrives. */
 import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../directories/fields.ts';
-import { isExactNumber, parseJson } from '../directories/json-text.ts';
+import { isExactNumber, parseJson, withWholeNumbers } from '../directories/json-text.ts';
 import { BerthError, ValidationError } from '../base/errors.ts';
 import { BLANK, INVALID } from '../base/validation.ts';
 
@@ -39,7 +39,7 @@ function namedFields(body: unknown, name: string): NamedFields {
   const { [name]: fields, ...beside } = isObject(body) ? body : {};
   if (fields === undefined || fields === null) throw new ValidationError({ [name]: [BLANK] });
   if (!isObject(fields)) throw new ValidationError({ [name]: [INVALID] });
-  return { fields, beside: Object.keys(beside) };
+  return { fields: withWholeNumbers(fields), beside: Object.keys(beside) };
 }
 
 /**
@@ -52,7 +52,7 @@ export async function readFields(incoming: IncomingMessage, { isOptional = false
     return {};
   const body = await readJson(incoming);
   if (!isObject(body)) throw new ValidationError({ body: [INVALID] });
-  return body;
+  return withWholeNumbers(body);
 }
 
 async function readJson(incoming: IncomingMessage): Promise<unknown> {

@@ -79,6 +79,41 @@ test('201: webhook_url, slug and other fields of the service are ignored, nulls 
   assert.deepEqual(made['metadata'], {});
 });
 
+test('201: whole numbers as Gson and PHP write them; metadata keeps its text', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const create = async (number: string): Promise<unknown> => {
+    const body = `{"directory":{"name":"a","max_connections":${number},"metadata":{"n":${number}}}}`;
+    const { status, text, json } = await api.send('POST', '/directories', {
+      body,
+      headers: { 'content-type': 'application/json' },
+    });
+    if (status !== 201) return json;
+    assert.ok(text.includes(`"metadata":{"n":${number}}`), text);
+    return (json as { data: { max_connections: number } }).data.max_connections;
+  };
+  for (const [number, value] of Object.entries({
+    '5.0': 5,
+    '5e0': 5,
+    '0.5E1': 5,
+    '50.00e-1': 5,
+    '1.0E+3': 1000,
+    '5.1': 'is invalid',
+    '5.00000000000000000001': 'is invalid',
+    '5e-1': 'is invalid',
+    '1e400': 'is invalid',
+    '1e-400': 'is invalid',
+    '12345678901234567890': 'is invalid',
+    '1.001e3': 'must be less than or equal to 1000',
+    '-0.0': 'must be greater than or equal to 1',
+  }))
+    assert.deepEqual(
+      await create(number),
+      typeof value === 'number' ? value : { errors: { max_connections: [value] } },
+      number,
+    );
+});
+
 test('201: limits are inclusive and count characters, not code units', async () => {
   using place = scratch();
   await using api = await hosted(place);

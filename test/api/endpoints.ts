@@ -21,7 +21,7 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/directories': { role: 'any', wrongBodies: [], wrongQueries: PAGES },
   'POST /api/v1/directories': {
     role: 'any',
-    right: { directory: { name: 'Acme' } },
+    right: { directory: { name: 'Acme', external_id: 'x', metadata: {}, max_connections: 3, retention_days: 1 } },
     wrongBodies: [...NO_DIRECTORY, { directory: {} }, { directory: { name: '' } }],
   },
   'GET /api/v1/directories/:id': { role: 'any', wrongBodies: [] },
@@ -43,7 +43,7 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/directories/:id/access': { role: 'any', wrongBodies: [] },
   'PATCH /api/v1/directories/:id/access': {
     role: 'admin',
-    right: { suspended: false },
+    right: { suspended: false, allowed_networks: ['127.0.0.0/8'] },
     wrongBodies: [
       { suspended: 'yes' },
       { access: null },
@@ -162,12 +162,13 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/api_keys': { role: 'admin', wrongBodies: [], wrongQueries: [...PAGES, 'after=x', 'after='] },
   'POST /api/v1/api_keys': {
     role: 'admin',
-    right: { name: 'nightly import', role: 'member' },
+    right: { name: 'nightly import', role: 'member', read_only: true, expires_at: null },
     wrongBodies: [
       {},
       { name: 'x', role: 'owner' },
       { name: 'x', role: 'member', expires_at: '2020-01-01T00:00:00Z' },
       { name: 'x', role: 'member', directories: [] },
+      { name: 'x', role: 'member', directories: ['a', 'b', 'c', 'd', 'e', 7] },
       { name: 'x', role: 'member', read_only: 1 },
     ],
   },

@@ -189,6 +189,33 @@ test('a wrong JSON body: 415, 413, 400, 422, and nothing is changed', async () =
   assert.deepEqual(await contents(api), before);
 });
 
+test('a 422 has berth’s own words, whatever is in the body', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  for (const endpoint of endpointsOf(api).filter(({ isJson }) => isJson)) {
+    for (const json of variantsOf(endpoint.right)) {
+      const answer = await api.send(endpoint.method, at(endpoint, id), { json });
+      const what = `${endpoint.name} ${JSON.stringify(json)}`;
+      assert.ok(answer.status < 500, `${what}: ${answer.text}`);
+      if (answer.status === 422) ownWords(answer, what);
+    }
+  }
+});
+
+/** The same JSON without a member, with a value of another type in place of each one, and with wrong items in its arrays. */
+function* variantsOf(right: unknown): Generator<unknown, void, void> {
+  const wrong = [null, 7, 1.5, true, 'x', '', [], {}, [null], ['a', 'b', 'c', 'd', 'e', 7], [{}], { x: 1 }];
+  if (typeof right !== 'object' || right === null) return;
+  if (Array.isArray(right)) for (const item of wrong) yield [...right, ...right, ...right, item];
+  for (const [name, value] of Object.entries(right)) {
+    if (Array.isArray(right)) break;
+    const { [name]: _, ...others } = right as Record<string, unknown>;
+    yield others;
+    for (const each of [...wrong, ...variantsOf(value)]) yield { ...others, [name]: each };
+  }
+}
+
 test('422 for what is wrong in the path or behind the question mark', async () => {
   using place = scratch();
   await using api = await hosted(place);
@@ -219,11 +246,18 @@ test('422 for an Idempotency-Key that is none, on every POST', async () => {
 
 /** A 422 that names fields, with sentences for each. */
 async function invalid(asked: Promise<ApiAnswer>, what: string): Promise<void> {
-  const { status, json, text } = await asked;
-  assert.equal(status, 422, `${what}: ${text}`);
+  const answer = await asked;
+  assert.equal(answer.status, 422, `${what}: ${answer.text}`);
+  ownWords(answer, what);
+}
+
+/** Each message says something, and none is valibot's. */
+function ownWords({ json, text }: ApiAnswer, what: string): void {
   const { errors } = json as { errors: Record<string, string[]> };
-  assert.ok(Object.values(errors).length > 0, what);
-  for (const words of Object.values(errors)) assert.ok(words.length > 0 && words.every((word) => word !== ''), what);
+  const messages = Object.values(errors);
+  assert.ok(messages.length > 0 && messages.every(({ length }) => length > 0), `${what}: ${text}`);
+  for (const message of messages.flat())
+    assert.doesNotMatch(message, /^$|Expected|Invalid|received/, `${what}: ${text}`);
 }
 
 /** The id of the upload and of the delivery in a directory, and what its key is found by. */

@@ -159,3 +159,30 @@ test('keys that sshd would refuse are refused', () => {
   };
   for (const [what, text] of Object.entries(refused)) assert.equal(parsePublicKey(text), undefined, what);
 });
+
+test('the file that PuTTYgen saves (RFC 4716) is the key in it', () => {
+  using place = scratch();
+  for (const [type, bits] of [['rsa', 2048], ['ecdsa', 521], ['ed25519']] as const) {
+    const file = generate(place.dir, type, bits);
+    const line = readFileSync(file, 'utf8');
+    const expected = parsePublicKey(line);
+    const exported = execFileSync('ssh-keygen', ['-e', '-f', file], { encoding: 'utf8' });
+    const key = parsePublicKey(exported);
+    assert.deepEqual([key?.line, key?.fingerprint], [expected?.line, expected?.fingerprint], exported);
+    assert.match(key?.comment ?? '', /^\S.*converted by/);
+    // As PuTTYgen writes it on Windows, with a header that goes on in the next line.
+    const [begin, , ...content] = exported.split('\n');
+    const windows = [begin, 'Comment: "rsa-key-\\', '20261125"', 'x-more: 1', ...content].join('\r\n');
+    assert.deepEqual(parsePublicKey(windows), { ...expected, comment: 'rsa-key-20261125' });
+    const noComment = parsePublicKey([begin, ...content].join('\n'));
+    assert.deepEqual(noComment, { ...expected, comment: null });
+    for (const broken of [
+      exported.replace('AAAA', 'AAAB'),
+      exported.replace(/---- END.*/, ''),
+      `command="x" ${exported}`,
+      exported.replace('\nComment', '\nAAAA\nComment'),
+      `${exported}${line}`,
+    ])
+      assert.equal(parsePublicKey(broken), undefined, broken);
+  }
+});

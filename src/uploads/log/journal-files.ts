@@ -10,23 +10,23 @@ import {
   appendFileSync,
   closeSync,
   fstatSync,
+  ftruncateSync,
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
-  readSync,
   renameSync,
   rmSync,
   statfsSync,
-  statSync,
   truncateSync,
-  writeFileSync,
+  writeSync,
 } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { LRUCache } from 'lru-cache';
 import type { Micros } from '../../base/clock.ts';
 import { isThere } from '../../base/there.ts';
-import { type JournalRecord, type Known, type Position, readBase, readRecord } from './journal-record.ts';
+import { linesOf, PIECE, readBase, readPiece } from './journal-pieces.ts';
+import { baseLine, type JournalRecord, type Position, readRecord } from './journal-record.ts';
 
 /** The limit for all files together, in bytes: some five million lines. Half of the free space is a second limit. */
 const LIMIT = 2 ** 30;
@@ -35,10 +35,22 @@ const LIMIT = 2 ** 30;
 const IN_MEMORY = { each: 5000, all: 50_000 };
 
 /** How many waiting records are written at once when there is room again. */
-const PIECE = 100;
+const AT_ONCE = 100;
 
-/** The longest first line, in bytes. A session has at most a thousand handles. */
-const FIRST_LINE = 2 ** 20;
+/** How many processes of an earlier berth are remembered. */
+const REMEMBERED = 20_000;
+
+/** How many bytes a compaction copies at once. */
+const COPY = 2 ** 20;
+
+/** How a record begins, except for the first of a session. */
+const RECORD = /^\{"at":(\d+),"pid":(\d+),"text":"(?!session opened )/;
+
+/** Where a file's records begin: their position, and the length of the base's line in bytes. */
+export interface Beginning {
+  readonly base: Position;
+  readonly baseLength: number;
+}
 
 interface File {
   /** The file's size in bytes, and how many of them are the base's line. */
@@ -53,7 +65,7 @@ interface File {
 /** A process, and the user whose session it served at that time. */
 export interface Owned {
   readonly user: string;
-  readonly at: Micros;
+  at: Micros;
   readonly pid: number;
   readonly address: string;
 }
@@ -70,6 +82,7 @@ export class JournalFiles {
   readonly #files = new Map<string, File>();
   /** Users whose file has changed since it was last synced. */
   readonly #unsynced = new Set<string>();
+  readonly #earlier = new LRUCache<number, Owned>({ max: REMEMBERED });
   /** The sum over all files: bytes, and records in memory. */
   #taken = 0;
   #inMemory = 0;
@@ -89,20 +102,9 @@ export class JournalFiles {
     return [...this.#files].map(([user, file]) => [user, endOf(file)]);
   }
 
-  /**
-   * The owners of all processes in the journal. For each user, the sessions of the base come first, then the writers of
-   * records, oldest first.
-   */
-  *owners(): Generator<Owned> {
-    for (const user of this.#files.keys()) {
-      const file = readFileSync(this.#path(user));
-      const { state = [], length } = readBase(file);
-      for (const { by } of state) yield { user, at: 0, ...by };
-      for (const line of file.toString('utf8', length).split('\n')) {
-        const record = readRecord(line);
-        if (record && !record.isGap) yield { user, at: record.at, pid: record.pid, address: record.address };
-      }
-    }
+  /** The last owner of each process that an earlier berth has left in the journal, by pid. */
+  get earlier(): { get(pid: number): Owned | undefined } {
+    return this.#earlier;
   }
 
   /** Whether records wait in memory for room on the disk. */
@@ -130,8 +132,8 @@ export class JournalFiles {
     const written: [string, Position][] = [];
     for (const [user, file] of this.#files) {
       const before = file.size;
-      while (file.memory.length > 0 && this.#write(user, file, file.memory.slice(0, PIECE))) {
-        this.#inMemory -= file.memory.splice(0, PIECE).length;
+      while (file.memory.length > 0 && this.#write(user, file, file.memory.slice(0, AT_ONCE))) {
+        this.#inMemory -= file.memory.splice(0, AT_ONCE).length;
       }
       const gap: JournalRecord = { at: now, pid: 0, text: '', address: '', isGap: true };
       if (file.hasLost && file.memory.length === 0) file.hasLost = !this.#write(user, file, [gap]);
@@ -141,35 +143,42 @@ export class JournalFiles {
   }
 
   /**
-   * Replaces the records before a position with `known`. Deletes the file if `known` is undefined and no record is
-   * left. Returns false, with the file as it was, when the disk has no room for the new file.
+   * Replaces the records before a position with a base, which is given as its line. Deletes the file if there is no
+   * base and no record is left. Records may be appended meanwhile, but one user's file is compacted once at a time.
+   * Returns the new beginning; undefined, with the file as it was, when the disk has no room for the new file.
    */
-  compact(user: string, position: Position, known: Known | undefined): boolean {
+  async compact(user: string, position: Position, base: string | undefined): Promise<Beginning | undefined> {
     const file = this.#files.get(user);
-    if (!file || position > endOf(file)) return true;
+    if (!file || position > endOf(file)) return { base: file?.base ?? 0, baseLength: file?.baseLength ?? 0 };
     const path = this.#path(user);
-    if (known === undefined && position === endOf(file) && file.memory.length === 0) {
+    if (base === undefined && position === endOf(file) && file.memory.length === 0) {
       rmSync(path, { force: true });
       this.#resize(file, 0);
       this.#files.delete(user);
-      return true;
+      return { base: 0, baseLength: 0 };
     }
-    const from = position - file.base + file.baseLength;
-    const tail = readFileSync(path).subarray(from);
-    const head = Buffer.from(`${JSON.stringify({ base: position, ...known })}\n`);
+    const head = Buffer.from(base ?? baseLine({ base: position }));
     const fresh = `${path}.new`;
+    const from = position - file.base + file.baseLength;
     try {
-      writeFileSync(fresh, Buffer.concat([head, tail]), { mode: 0o600 });
+      await using source = await open(path, 'r');
+      await using target = await open(fresh, 'w', 0o600);
+      await target.writeFile(head);
+      let at = from;
+      while (file.size - at > PIECE) at += await copy(source, target, at, Math.min(file.size - at, COPY));
+      // Nothing can be appended between here and the rename.
+      for (let left = readPiece(source.fd, at, file.size - at); left.length > 0; )
+        left = left.subarray(writeSync(target.fd, left));
       renameSync(fresh, path);
     } catch {
       rmSync(fresh, { force: true });
-      return false;
+      return undefined;
     }
     file.base = position;
     file.baseLength = head.length;
-    this.#resize(file, head.length + tail.length);
+    this.#resize(file, head.length + file.size - from);
     this.#unsynced.add(user);
-    return true;
+    return { base: position, baseLength: head.length };
   }
 
   /** Waits until everything that was appended before the call is on the disk. */
@@ -187,24 +196,36 @@ export class JournalFiles {
   }
 
   #adopt(user: string): void {
-    const path = this.#path(user);
-    const { size } = statSync(path);
-    const fd = openSync(path, 'r');
+    const opened = openSync(this.#path(user), 'r+');
     try {
-      const start = Buffer.alloc(Math.min(size, FIRST_LINE));
-      readSync(fd, start, 0, start.length, 0);
-      const { base, length } = readBase(start);
-      const end = Buffer.alloc(Math.min(size, FIRST_LINE));
-      readSync(fd, end, 0, end.length, fstatSync(fd).size - end.length);
+      const { base, length, state = [] } = readBase(opened);
+      for (const { by } of state) this.#note({ user, at: 0, ...by });
+      let whole = length;
+      for (const { text, end } of linesOf(opened, length)) {
+        whole = end;
+        this.#noteOwner(user, text);
+      }
       // A crash may have cut off the last record.
-      const whole = size - end.length + end.lastIndexOf(0x0a) + 1;
-      if (whole < size) truncateSync(path, whole);
+      if (whole < fstatSync(opened).size) ftruncateSync(opened, whole);
       const file: File = { size: 0, baseLength: length, base, memory: [], hasLost: false };
       this.#files.set(user, file);
       this.#resize(file, whole);
     } finally {
-      closeSync(fd);
+      closeSync(opened);
     }
+  }
+
+  /** Notes who wrote a record. Parses it only if its process may have another owner than the one that is known. */
+  #noteOwner(user: string, text: string): void {
+    const [, at, pid] = RECORD.exec(text) ?? [];
+    const known = pid === undefined ? undefined : this.#earlier.get(Number(pid));
+    if (known?.user === user) return void (known.at = Number(at));
+    const record = readRecord(text);
+    if (record && !record.isGap) this.#note({ user, at: record.at, pid: record.pid, address: record.address });
+  }
+
+  #note(owned: Owned): void {
+    if ((this.#earlier.get(owned.pid)?.at ?? 0) <= owned.at) this.#earlier.set(owned.pid, owned);
   }
 
   /** Writes all of the records or none. */
@@ -247,4 +268,12 @@ export class JournalFiles {
 
 function endOf({ base, baseLength, size }: File): Position {
   return base + size - baseLength;
+}
+
+/** Copies up to `length` bytes from a position to the end of another file. Returns how many. */
+async function copy(source: FileHandle, target: FileHandle, from: number, length: number): Promise<number> {
+  const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(length), 0, length, from);
+  if (bytesRead === 0) throw new Error('the journal is shorter than it was');
+  await target.writeFile(buffer.subarray(0, bytesRead));
+  return bytesRead;
 }

@@ -6,12 +6,14 @@
  * there, and a later process begins with the state that was known then. After a crash, later records are read again,
  * and the consumer has to recognize those that it has recorded already.
  */
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../../base/event-loop.ts';
 import type { Jail } from '../jails.ts';
-import { type JournalRecord, type Known, type Position, hasBase, readBase, readRecord } from './journal-record.ts';
+import type { Beginning } from './journal-files.ts';
+import { PIECE, readBase, readPiece } from './journal-pieces.ts';
+import { type JournalRecord, type Known, type Position, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
@@ -24,9 +26,6 @@ const RETRY_MS = 500;
 
 /** How many more records a look waits for at most before it decides. */
 const AHEAD = 1000;
-
-/** How many bytes are read at once. A base may be longer. */
-const CHUNK = 64 * 1024;
 
 /**
  * How long to wait before a journal is compacted, in ms, and the length beyond which no further records are read until
@@ -131,13 +130,14 @@ export class JournalReader implements JournalFollower {
     this.#marks(text);
   }
 
-  compacted(user: string, isDone: boolean): void {
+  compacted(user: string, beginning: Beginning | undefined): void {
     const part = this.#parts.get(user);
     if (!part) return;
     part.isCompacting = false;
-    if (!isDone) void this.#pause(part, RETRY_MS);
-    else if (part.end === part.followed && !part.keepsBase) this.#forget(part);
-    else this.#reopen(part);
+    if (!beginning) return void this.#pause(part, RETRY_MS);
+    if (part.end === part.followed && !part.keepsBase) return this.#forget(part);
+    Object.assign(part, beginning);
+    this.#goOn(part);
   }
 
   /** Whether an earlier process's records of the user have yet to be followed, or its sessions to be checked. */
@@ -177,7 +177,7 @@ export class JournalReader implements JournalFollower {
     await this.#running;
     for (const part of this.#parts.values()) {
       clearTimeout(part.timer);
-      this.#compact(part);
+      this.#compact(part, true);
     }
   }
 
@@ -251,38 +251,19 @@ export class JournalReader implements JournalFollower {
   /** Reads the base. Returns false when the directory has been deleted. */
   async #begin(part: Part): Promise<boolean> {
     part.jail = await this.#consumer.jailOf(part.user);
-    this.#reopen(part, true);
-    if (part.jail) {
-      this.#finishRestoring(part);
-      return true;
+    if (!part.jail) {
+      // Drop its journal.
+      part.followed = part.end;
+      this.#options.transferLog.compact(part.user, part.end, undefined);
+      part.isCompacting = true;
+      release(part, true);
+      return false;
     }
-    // The directory was deleted: drop its journal.
-    part.followed = part.end;
-    this.#options.transferLog.compact(part.user, part.end, undefined);
-    part.isCompacting = true;
-    release(part, true);
-    return false;
-  }
-
-  /** Reads the base again after a compaction, or for the first time. */
-  #reopen(part: Part, isNew = false): void {
-    const { base, length, ...known } = this.#baseOf(part.user);
-    part.base = base;
-    part.baseLength = length;
-    if (isNew) {
-      part.next = base;
-      part.followed = base;
-      if (part.jail) this.#consumer.restore(part.jail, known);
-    }
-    this.#goOn(part);
-  }
-
-  #baseOf(user: string): ReturnType<typeof readBase> {
-    for (let size = CHUNK; ; size *= 4) {
-      const start = this.#read(user, 0, size);
-      const isWhole = start.includes(0x0a) || start.length < size;
-      if (isWhole || !hasBase(start)) return readBase(start);
-    }
+    const { base, length, ...known } = this.#withFile(part.user, readBase) ?? { base: 0, length: 0 };
+    Object.assign(part, { base, baseLength: length, next: base, followed: base });
+    this.#consumer.restore(part.jail, known);
+    this.#finishRestoring(part);
+    return true;
   }
 
   async #followNext(part: Part, jail: Jail): Promise<boolean> {
@@ -312,8 +293,9 @@ export class JournalReader implements JournalFollower {
   #readMore(part: Part, jail: Jail): void {
     const from = part.next ?? part.base;
     if (from >= part.end || part.isCompacting) return;
-    const wanted = Math.min(CHUNK, part.end - from);
-    const bytes = this.#read(part.user, from - part.base + part.baseLength, wanted);
+    const wanted = Math.min(PIECE, part.end - from);
+    const start = from - part.base + part.baseLength;
+    const bytes = this.#withFile(part.user, (file) => readPiece(file, start, wanted)) ?? Buffer.alloc(0);
     const whole = bytes.lastIndexOf(0x0a) + 1;
     let position = from;
     for (const text of bytes.toString('utf8', 0, whole).split('\n').slice(0, -1)) {
@@ -333,16 +315,16 @@ export class JournalReader implements JournalFollower {
     else part.followed = position;
   }
 
-  #read(user: string, from: number, length: number): Buffer {
+  /** Reads the user's file. Returns undefined when there is none. */
+  #withFile<T>(user: string, read: (file: number) => T): T | undefined {
     let file: number;
     try {
       file = openSync(join(this.#options.folder, user), 'r');
     } catch {
-      return Buffer.alloc(0);
+      return undefined;
     }
     try {
-      const chunk = Buffer.allocUnsafe(length);
-      return chunk.subarray(0, readSync(file, chunk, 0, length, from));
+      return read(file);
     } finally {
       closeSync(file);
     }
@@ -358,15 +340,20 @@ export class JournalReader implements JournalFollower {
       .unref();
   }
 
-  /** Compacts the journal if everything followed is decided. Returns false when it has to be tried again. */
-  #compact(part: Part): boolean {
+  /**
+   * Compacts the journal if everything followed is decided. Returns false when it has to be tried again.
+   * @param isLast this process will not do it again, so little gain is enough.
+   */
+  #compact(part: Part, isLast = false): boolean {
     const { jail, user } = part;
     if (!jail || part.isCompacting || part.next === undefined || this.#parts.get(user) !== part) return true;
     if (part.restoresTo !== undefined || !this.#consumer.isDecided(jail.id, this.#options.transferLog.isFull()))
       return false;
+    const isEasy = isLast || this.#options.transferLog.isFull();
+    const isWorthwhile = part.followed > part.base && (isEasy || removesEnough(part));
+    if (part.followed < part.end && !isWorthwhile) return true;
     const known = this.#consumer.known(jail);
-    // Compacting would gain little.
-    if (part.followed === part.base && (known !== undefined || part.followed < part.end)) return true;
+    if (known !== undefined && !isWorthwhile) return true;
     part.isCompacting = true;
     part.keepsBase = known !== undefined;
     part.next = part.followed;
@@ -388,6 +375,14 @@ export class JournalReader implements JournalFollower {
     part.isPaused = false;
     this.#goOn(part);
   }
+}
+
+/**
+ * Whether a compaction would remove about as much as it writes. Otherwise, a large state would be written again after
+ * every line, and a long journal be copied many times.
+ */
+function removesEnough({ base, baseLength, followed, end }: Part): boolean {
+  return followed - base + PIECE > Math.max(baseLength, end - followed);
 }
 
 function isRestoring({ restoresTo, isChecked }: Part): boolean {

@@ -56,20 +56,16 @@ export interface Base extends Known {
 /** A position counts the bytes of all records since the user's first line, also of those that a compaction removed. */
 export type Position = number;
 
-const BASE_START = Buffer.from('{"base":');
+/** How a base's line begins. */
+export const BASE_START = Buffer.from('{"base":');
 
-/** Whether a file, or its first bytes, begins with a base. */
-export function hasBase(file: Buffer): boolean {
-  return file.subarray(0, BASE_START.length).equals(BASE_START);
+/** The line of a base. */
+export function baseLine(base: Base): string {
+  return `${JSON.stringify(base)}\n`;
 }
 
-/** The base of a file, and the length of its line in bytes; 0 without a base. */
-export function readBase(file: Buffer): Base & { readonly length: number } {
-  const none = { base: 0, length: 0 };
-  if (!hasBase(file)) return none;
-  const end = file.indexOf(0x0a) + 1;
-  const found = parsed(file.toString('utf8', 0, end)) as Base | undefined;
-  return found ? { ...found, length: end } : none;
+export function parseBase(line: string): Base | undefined {
+  return parsed(line) as Base | undefined;
 }
 
 /** Returns undefined for a record that a crash has cut off. */

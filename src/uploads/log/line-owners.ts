@@ -35,14 +35,13 @@ interface Owner {
 
 export interface LineOwnersOptions {
   readonly jailDir: string;
-  /** The processes that the journal knows already. */
-  known(): Iterable<Owned>;
+  /** The processes that an earlier berth has left in the journal, by pid. */
+  readonly earlier: { get(pid: number): Owned | undefined };
 }
 
 export class LineOwners {
   readonly #options: LineOwnersOptions;
   readonly #byPid = new LRUCache<number, Owner>({ max: REMEMBERED });
-  #hasReadJournal = false;
 
   constructor(options: LineOwnersOptions) {
     this.#options = options;
@@ -80,19 +79,8 @@ export class LineOwners {
     const user = jailOf(pid);
     if (user !== undefined && user !== '') return this.#remember(pid, user, '');
     // The process has ended. An earlier berth process may have read its first line.
-    if (!this.#hasReadJournal) this.#readJournal();
-    return this.#byPid.get(pid);
-  }
-
-  #readJournal(): void {
-    this.#hasReadJournal = true;
-    const newest = new Map<number, Owned>();
-    for (const owned of this.#options.known()) {
-      if ((newest.get(owned.pid)?.at ?? 0) <= owned.at) newest.set(owned.pid, owned);
-    }
-    for (const { pid, user, address } of newest.values()) {
-      if (!this.#byPid.has(pid)) this.#remember(pid, user, address);
-    }
+    const earlier = this.#options.earlier.get(pid);
+    return earlier && this.#remember(pid, earlier.user, earlier.address);
   }
 
   #remember(pid: number, user: string, address: string): Owner | undefined {

@@ -12,8 +12,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
-import { JournalFiles } from './journal-files.ts';
-import type { Known, JournalRecord, Position } from './journal-record.ts';
+import { type Beginning, JournalFiles } from './journal-files.ts';
+import type { JournalRecord, Position } from './journal-record.ts';
 import { type Line, LineOwners } from './line-owners.ts';
 import { MARK, readFrame } from './log-line.ts';
 
@@ -37,11 +37,12 @@ export type FromWorker =
   | { readonly kind: 'listening'; readonly news: News }
   | { readonly kind: 'failed'; readonly path: string; readonly reason: string }
   | { readonly kind: 'news'; readonly news: News; readonly marks: readonly string[] }
-  | { readonly kind: 'compacted'; readonly user: string; readonly isDone: boolean }
+  /** `beginning` is undefined when the disk had no room. */
+  | { readonly kind: 'compacted'; readonly user: string; readonly beginning: Beginning | undefined }
   | { readonly kind: 'no room'; readonly reason: string };
 
 export type ToWorker =
-  | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly known: Known | undefined }
+  | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly base: string | undefined }
   | { readonly kind: 'close' };
 
 /**
@@ -97,16 +98,22 @@ const journal = new JournalFiles({
   folder: data.journal,
   failed: (error) => post({ kind: 'no room', reason: errorMessage(error) }),
 });
-const owners = new LineOwners({ jailDir: data.jailDir, known: () => journal.owners() });
+const owners = new LineOwners({ jailDir: data.jailDir, earlier: journal.earlier });
 const timers = [setInterval(() => void syncJournal(), SYNC_MS), setInterval(retry, RETRY_MS)];
 let syncing: Promise<void> | undefined;
+const compacting = new Set<Promise<void>>();
 
 port.on('message', (message: ToWorker) => {
   if (message.kind === 'close') return void close();
-  const isDone = journal.compact(message.user, message.position, message.known);
-  post({ kind: 'compacted', user: message.user, isDone });
+  const done = compact(message).finally(() => compacting.delete(done));
+  compacting.add(done);
 });
 void listenAll();
+
+async function compact({ user, position, base }: ToWorker & { kind: 'compact' }): Promise<void> {
+  const beginning = await journal.compact(user, position, base);
+  post({ kind: 'compacted', user, beginning });
+}
 
 async function listenAll(): Promise<void> {
   await Promise.all(data.sockets.map(listen));
@@ -227,6 +234,7 @@ async function close(): Promise<void> {
   const over = performance.now() + SILENCE_LIMIT_MS;
   while (queues.some((queue) => queue.length > 0) && performance.now() < over) await wait(1);
   flush();
+  await Promise.all(compacting);
   await syncJournal();
   port?.close();
 }

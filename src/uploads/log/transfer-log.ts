@@ -12,7 +12,8 @@ import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { isThere } from '../../base/there.ts';
-import type { Known, Position } from './journal-record.ts';
+import type { Beginning } from './journal-files.ts';
+import { baseLine, type Known, type Position } from './journal-record.ts';
 import type { FromWorker, LogSocket, News, ToWorker, WorkerData } from './transfer-log-worker.ts';
 
 /** The longest socket path that unix(7) takes, without its NUL. */
@@ -47,8 +48,11 @@ export interface JournalFollower {
   news(news: News): void;
   /** A mark that was sent to a socket has come back: everything before it has been announced. */
   mark(text: string): void;
-  /** A `compact` is complete or, with `isDone` false, failed because the disk had no room. Positions stay the same. */
-  compacted(user: string, isDone: boolean): void;
+  /**
+   * A `compact` is complete: the file now begins like that. Undefined when the disk had no room. Positions stay the
+   * same.
+   */
+  compacted(user: string, beginning: Beginning | undefined): void;
 }
 
 export interface TransferLog {
@@ -116,7 +120,7 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
         take(message.news);
         return message.marks.forEach((mark) => follower?.mark(mark));
       case 'compacted':
-        return follower?.compacted(message.user, message.isDone);
+        return follower?.compacted(message.user, message.beginning);
       case 'no room':
         if (!isFull) log.error({ reason: message.reason }, NO_ROOM);
         isFull = true;
@@ -150,7 +154,8 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
     },
     compact(user, position, known) {
       if (known === undefined && ends.get(user) === position) ends.delete(user);
-      send({ kind: 'compact', user, position, known });
+      // The listener must never stall, so the line is made here.
+      send({ kind: 'compact', user, position, base: known && baseLine({ base: position, ...known }) });
     },
     isFull: () => isFull,
     listening: () => running,

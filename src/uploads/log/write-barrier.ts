@@ -50,7 +50,7 @@ export class WriteBarrier {
         clearTimeout(timer);
         resolve();
       };
-      const timer = setTimeout(done, PATIENCE_MS);
+      const timer = setTimeout(done, PATIENCE_MS).unref();
       this.#awaited.set(text, done);
       // An error means that the socket is closed, so nothing more will be read.
       connect(path).on('error', done).end(`${text}\0`);

@@ -1,11 +1,12 @@
 /** The journal's files: what they keep, what a compaction leaves, and what becomes of them on a disk without room. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { JournalFiles } from '../../../../src/uploads/log/journal-files.ts';
-import { type JournalRecord, readBase, readRecord } from '../../../../src/uploads/log/journal-record.ts';
+import { readBase } from '../../../../src/uploads/log/journal-pieces.ts';
+import { baseLine, type JournalRecord, type Known, readRecord } from '../../../../src/uploads/log/journal-record.ts';
 import { LineOwners } from '../../../../src/uploads/log/line-owners.ts';
 import { scratch } from '../../../support/scratch.ts';
 
@@ -18,16 +19,24 @@ function journalPlace(limit?: number) {
   const open = (): JournalFiles =>
     new JournalFiles({ folder, failed: (error) => errors.push(error), ...(limit !== undefined && { limit }) });
   const read = (user: string): Buffer => readFileSync(join(folder, user));
-  return { place, folder, errors, open, read, [Symbol.dispose]: () => place[Symbol.dispose]() };
+  const baseOf = (user: string): ReturnType<typeof readBase> => {
+    const file = openSync(join(folder, user), 'r');
+    try {
+      return readBase(file);
+    } finally {
+      closeSync(file);
+    }
+  };
+  const timesOf = (user: string): number[] =>
+    read(user)
+      .toString('utf8', baseOf(user).length)
+      .split('\n')
+      .flatMap((line) => readRecord(line)?.at ?? []);
+  return { place, folder, errors, open, read, baseOf, timesOf, [Symbol.dispose]: () => place[Symbol.dispose]() };
 }
 
-function timesOf(file: Buffer): number[] {
-  const { length } = readBase(file);
-  return file
-    .toString('utf8', length)
-    .split('\n')
-    .flatMap((line) => readRecord(line)?.at ?? []);
-}
+/** A base that keeps that. */
+const keeping = (base: number, known: Known): string => baseLine({ base, ...known });
 
 test('records outlive the process, for root alone, and one that was cut off is left out', () => {
   using at = journalPlace();
@@ -37,53 +46,53 @@ test('records outlive the process, for root alone, and one that was cut off is l
   appendFileSync(join(at.folder, 'acme'), '{"at":3,"pi');
   const next = at.open();
   next.append('acme', [record(4)]);
-  assert.deepEqual(timesOf(at.read('acme')), [1, 2, 4]);
+  assert.deepEqual(at.timesOf('acme'), [1, 2, 4]);
   assert.deepEqual(next.ends(), [['acme', at.read('acme').length]]);
 });
 
-test('a compaction keeps what comes after, positions count on, and nothing left is no file', () => {
+test('a compaction keeps what comes after, positions count on, and nothing left is no file', async () => {
   using at = journalPlace();
   const files = at.open();
   const first = files.append('acme', [record(1)]) ?? 0;
   const second = files.append('acme', [record(2)]) ?? 0;
   const state = [{ by: { pid: 9, address: '192.0.2.9' } }];
-  files.compact('acme', first, { state, doubtedUntil: 5 });
-  assert.deepEqual(timesOf(at.read('acme')), [2]);
-  const { length: _length, ...base } = readBase(at.read('acme'));
+  await files.compact('acme', first, keeping(first, { state, doubtedUntil: 5 }));
+  assert.deepEqual(at.timesOf('acme'), [2]);
+  const { length: _length, ...base } = at.baseOf('acme');
   assert.deepEqual(base, { base: first, state, doubtedUntil: 5 });
   assert.equal(files.append('acme', [record(3)]), second + (second - first));
   assert.deepEqual(at.open().ends(), [['acme', second + (second - first)]]);
-  files.compact('acme', second + (second - first), undefined);
+  await files.compact('acme', second + (second - first), undefined);
   assert.ok(!existsSync(join(at.folder, 'acme')));
 });
 
-test('a compaction while a file with a name beyond ASCII is open loses no position, also for the next process', () => {
+test('a compaction while a file with a name beyond ASCII is open loses no position, also for the next process', async () => {
   using at = journalPlace();
   const files = at.open();
   const first = files.append('acme', [record(1)]) ?? 0;
   const session = { by: { pid: 9, address: '' }, handles: [{ name: 'r\u00c3\u00bcck \u00e6\u0097\u00a5.csv' }] };
-  files.compact('acme', first, { state: [session] });
+  await files.compact('acme', first, keeping(first, { state: [session] }));
   const end = files.append('acme', [record(2)]) ?? 0;
-  assert.deepEqual(timesOf(at.read('acme')), [2]);
-  assert.equal(readBase(at.read('acme')).length, at.read('acme').indexOf('\n') + 1);
+  assert.deepEqual(at.timesOf('acme'), [2]);
+  assert.equal(at.baseOf('acme').length, at.read('acme').indexOf('\n') + 1);
   const next = at.open();
   assert.deepEqual(next.ends(), [['acme', end]]);
   next.append('acme', [record(3)]);
-  next.compact('acme', end, undefined);
-  assert.deepEqual(timesOf(at.read('acme')), [3]);
+  await next.compact('acme', end, undefined);
+  assert.deepEqual(at.timesOf('acme'), [3]);
 });
 
-test('beyond its share a journal keeps some in memory, says that lines are missing, and goes on when there is room', () => {
+test('beyond its share a journal keeps some in memory, says that lines are missing, and goes on when there is room', async () => {
   using at = journalPlace(40_000);
   const files = at.open();
   let end = 0;
   for (let time = 1; time <= 6000; time += 1) end = files.append('acme', [record(time)]) ?? end;
   assert.ok(files.isWaiting && at.errors.length > 0);
   assert.ok(files.append('other', [record(1)]), 'there is room left for another user');
-  const kept = timesOf(at.read('acme')).length;
+  const kept = at.timesOf('acme').length;
   let last: JournalRecord | undefined;
   for (let turn = 0; turn < 1000 && !last?.isGap; turn += 1) {
-    files.compact('acme', end, { state: [] });
+    await files.compact('acme', end, keeping(end, { state: [] }));
     for (const [user, to] of files.retry(7000)) if (user === 'acme') end = to;
     last = readRecord(at.read('acme').toString().trimEnd().split('\n').at(-1) ?? '');
   }
@@ -91,16 +100,44 @@ test('beyond its share a journal keeps some in memory, says that lines are missi
   assert.ok(!files.isWaiting);
 });
 
-test('a process that has ended is known by its records, and by the base when they have gone', () => {
+test('a process that has ended is known by its records, and by the base when they have gone', async () => {
   using at = journalPlace();
   const jailDir = join(at.place.dir, 'jails');
   for (const user of ['acme', 'beta']) mkdirSync(join(jailDir, user), { recursive: true });
   const dead = spawnSync('true').pid;
   const files = at.open();
   const end = files.append('acme', [record(1)]) ?? 0;
-  files.compact('acme', end, { state: [{ by: { pid: dead, address: '192.0.2.9' } }] });
-  const owners = new LineOwners({ jailDir, known: () => files.owners() });
+  await files.compact('acme', end, keeping(end, { state: [{ by: { pid: dead, address: '192.0.2.9' } }] }));
+  const owners = new LineOwners({ jailDir, earlier: at.open().earlier });
   const found = owners.recordOf({ at: 2, pid: dead, text: 'close "a" bytes read 0 written 0' });
   assert.deepEqual([found?.user, found?.record.address], ['acme', '192.0.2.9']);
   assert.equal(owners.recordOf({ at: 3, pid: 4_000_001, text: 'close "a" bytes read 0 written 0' }), undefined);
+});
+
+test('a base of many megabytes is read whole, and a compaction copies a long journal while records are appended', async () => {
+  using at = journalPlace();
+  const files = at.open();
+  const text = 'x'.repeat(1000);
+  const first = files.append('acme', [record(1)]) ?? 0;
+  for (let time = 2; time <= 5000; time += 1) files.append('acme', [record(time, text)]);
+  const sessions = Array.from({ length: 50_000 }, (_, pid) => ({ by: { pid, address: '192.0.2.1'.repeat(20) } }));
+  let end = 0;
+  let time = 5000;
+  let isDone = false;
+  const compacted = files.compact('acme', first, keeping(first, { state: sessions })).finally(() => (isDone = true));
+  while (!isDone) {
+    end = files.append('acme', [record((time += 1), text)]) ?? 0;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.equal((await compacted)?.baseLength, at.baseOf('acme').length);
+  assert.ok(at.baseOf('acme').length > 10e6);
+  assert.ok(time > 5002, 'records were appended meanwhile');
+  const next = at.open();
+  assert.deepEqual(next.ends(), [['acme', end]]);
+  assert.equal(next.earlier.get(49_999)?.user, 'acme');
+  next.append('acme', [record((time += 1))]);
+  assert.deepEqual(
+    at.timesOf('acme'),
+    Array.from({ length: time - 1 }, (_, index) => index + 2),
+  );
 });

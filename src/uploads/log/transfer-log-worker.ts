@@ -60,10 +60,13 @@ const MESSAGE_LIMIT = 8192;
  */
 const SILENCE_LIMIT_MS = 1000;
 
-/** The pause between two of many batches, in ms. A batch costs both threads more than a message does. */
+/**
+ * The pause between two of many reports to the main thread, in ms. A report costs both threads more than a record does.
+ * Lines are appended without a pause, because a message that was read is lost if the process is killed before that.
+ */
 const GATHER_MS = 2;
 /**
- * How many batches need no pause after a quiet time. A small file is two messages, and its webhook waits for the
+ * How many reports need no pause after a quiet time. A small file is two messages, and its webhook waits for the
  * second.
  */
 const AT_ONCE = 4;
@@ -89,9 +92,12 @@ const clock = systemClock();
 const servers: Server[] = [];
 const queues: Incoming[][] = [];
 /** Marks that came after records for which the disk has no room. */
-let heldMarks: string[] = [];
+const heldMarks: string[] = [];
 let flushing = false;
-/** When the next batch may go, by the monotonic clock in ms. A time in the past allows several batches at once. */
+/** What the next report to the main thread says: where users' journals end, and marks that came back. */
+const unreported = { ends: new Map<string, Position>(), marks: [] as string[] };
+let reporting = false;
+/** When the next report may go, by the monotonic clock in ms. A time in the past allows several reports at once. */
 let due = Number.NEGATIVE_INFINITY;
 
 const journal = new JournalFiles({
@@ -112,6 +118,7 @@ void listenAll();
 
 async function compact({ user, position, base }: ToWorker & { kind: 'compact' }): Promise<void> {
   const beginning = await journal.compact(user, position, base);
+  report(); // so that a journal's end before its deletion is not reported after it
   post({ kind: 'compacted', user, beginning });
 }
 
@@ -157,17 +164,14 @@ function accept(socket: Socket, queue: Incoming[]): void {
   socket.on('close', finish);
 }
 
+/** Waits for the reads of this turn of the event loop, so that a burst becomes one batch. */
 function flushSoon(): void {
   flushing = true;
-  const rest = due - performance.now();
-  if (rest > 0) setTimeout(flush, rest);
-  // Wait for the reads of this turn of the event loop, so that a burst becomes one batch.
-  else setImmediate(flush);
+  setImmediate(flush);
 }
 
 /** Handles a turn of every socket. */
 function flush(): void {
-  due = Math.max(due, performance.now() - AT_ONCE * GATHER_MS) + GATHER_MS;
   let isMore = false;
   const marks: string[] = [];
   const byUser = new Map<string, JournalRecord[]>();
@@ -183,10 +187,7 @@ function flush(): void {
   heldMarks.push(...marks);
   tell(news);
   flushing = false;
-  if (isMore) {
-    flushing = true;
-    setImmediate(flush);
-  }
+  if (isMore) flushSoon();
 }
 
 function take(text: string, at: number, byUser: Map<string, JournalRecord[]>, marks: string[]): void {
@@ -210,13 +211,25 @@ function take(text: string, at: number, byUser: Map<string, JournalRecord[]>, ma
 }
 
 /**
- * Posts news and marks. A mark promises that everything before it is in the journal, so it waits while records wait for
- * room on the disk.
+ * Reports news and marks soon. A mark promises that everything before it is in the journal, so it waits while records
+ * wait for room on the disk.
  */
 function tell(news: News): void {
-  const marks = journal.isWaiting ? [] : heldMarks;
-  if (marks.length > 0) heldMarks = [];
-  if (news.length > 0 || marks.length > 0) post({ kind: 'news', news, marks });
+  for (const [user, end] of news) unreported.ends.set(user, end);
+  if (!journal.isWaiting) unreported.marks.push(...heldMarks.splice(0));
+  if (reporting || unreported.ends.size + unreported.marks.length === 0) return;
+  const rest = due - performance.now();
+  if (rest <= 0) return report();
+  reporting = true;
+  setTimeout(report, rest);
+}
+
+function report(): void {
+  reporting = false;
+  due = Math.max(due, performance.now() - AT_ONCE * GATHER_MS) + GATHER_MS;
+  const { ends, marks } = unreported;
+  if (ends.size + marks.length > 0) post({ kind: 'news', news: [...ends], marks: marks.splice(0) });
+  ends.clear();
 }
 
 function retry(): void {
@@ -234,6 +247,7 @@ async function close(): Promise<void> {
   const over = performance.now() + SILENCE_LIMIT_MS;
   while (queues.some((queue) => queue.length > 0) && performance.now() < over) await wait(1);
   flush();
+  report();
   await Promise.all(compacting);
   await syncJournal();
   port?.close();

@@ -1,5 +1,5 @@
 /**
- * The transfer log alone, in a process that can be stopped: `node stopped-log-child.ts FOLDER`. It has one jail, `acme`. Prints a
+ * The transfer log alone, in a process that can be stopped: `node log-child-main.ts FOLDER`. It has one jail, `acme`. Prints a
  * socket, then what the jail's journal has.
  */
 import { mkdirSync, readFileSync } from 'node:fs';

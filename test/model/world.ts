@@ -204,20 +204,24 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       follow(line);
     }
     deliver();
-    const before = recorder.known(jail.id)?.sessions() ?? [];
     const own = life;
+    const heldBy = (pid: number): ReturnType<typeof heldPath> | undefined =>
+      sessions.get(pid)?.writing().flatMap(heldPath);
+    const known = recorder.known(jail.id);
+    const checks = (known?.sessions() ?? []).map((session) => {
+      const { pid } = session.by;
+      const held = heldBy(pid);
+      const compared = held && known?.compareHandles(pid, held);
+      return () => {
+        if (!compared && known?.isLive(session)) known.end(pid, time.now, 'died');
+        compared?.(heldBy(pid) ?? [], time.now, true);
+      };
+    });
     const checkSessions = async (): Promise<void> => {
       await world.heard(jail);
       await recorder.read(jail.id);
       if (own !== life) return;
-      for (const session of before) {
-        const known = recorder.known(jail.id);
-        const { pid } = session.by;
-        if (!known?.isLive(session)) continue;
-        const writing = sessions.get(pid)?.writing();
-        if (!writing) known.end(pid, time.now, 'died');
-        else known.checkHandles(pid, writing.flatMap(heldPath), time.now, true);
-      }
+      for (const complete of checks) complete();
       isWoken = true;
     };
     void checkSessions();

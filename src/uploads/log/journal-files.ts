@@ -167,7 +167,7 @@ export class JournalFiles {
       let at = from;
       while (file.size - at > PIECE) at += await copy(source, target, at, Math.min(file.size - at, COPY));
       // Nothing can be appended between here and the rename.
-      for (let left = readPiece(source.fd, at, file.size - at); left.length > 0; )
+      for (let left = readPiece(source.fd, at, file.size - at); left.length > 0;)
         left = left.subarray(writeSync(target.fd, left));
       renameSync(fresh, path);
     } catch {

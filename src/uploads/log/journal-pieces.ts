@@ -19,7 +19,7 @@ export function readBase(file: number): Base & { readonly length: number } {
   if (!readPiece(file, 0, BASE_START.length).equals(BASE_START)) return none;
   const pieces: Buffer[] = [];
   let length = 0;
-  for (let isWhole = false; !isWhole; ) {
+  for (let isWhole = false; !isWhole;) {
     const piece = readPiece(file, length);
     if (piece.length === 0) return none;
     const end = piece.indexOf(NEWLINE) + 1;

@@ -117,16 +117,17 @@ export function createFollower(options: FollowerOptions): Follower {
    * and handles may have been closed, without a line.
    */
   async function check(jail: Jail): Promise<void> {
-    const before = sessionsOf(jail);
-    if (before.length === 0) return;
+    const sessions = sessionsOf(jail);
+    if (sessions.length === 0) return;
+    // A session may end while its lines are awaited. Then its last lines come later.
+    const checks = sessions.map((session) => {
+      if (!isAliveStill(session)) return () => endDead(session);
+      const { pid } = session.by;
+      const compared = recorder.storyOf(jail).compareHandles(pid, writtenBy(pid, jail));
+      return () => compared(writtenBy(pid, jail), clock.now(), options.isGapless());
+    });
     await heard(jail);
-    for (const session of before) {
-      if (!isAliveStill(session)) endDead(session);
-      else {
-        const writing = writtenBy(session.by.pid, jail);
-        recorder.storyOf(jail).checkHandles(session.by.pid, writing, clock.now(), options.isGapless());
-      }
-    }
+    for (const complete of checks) complete();
     if (!options.isGapless()) compare(jail.id);
   }
 

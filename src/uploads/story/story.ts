@@ -61,6 +61,13 @@ export interface HeldPath {
   readonly inode: number;
 }
 
+/**
+ * @param now the files that the session has open for writing now.
+ * @param at the time of the comparison.
+ * @param isGapless whether every open has been heard or is still to be read.
+ */
+export type HandleComparison = (now: readonly HeldPath[], at: Micros, isGapless: boolean) => void;
+
 type Event<K extends LogEvent['kind']> = LogEvent & { kind: K };
 
 export class Story {
@@ -131,25 +138,30 @@ export class Story {
   }
 
   /**
-   * Compares a live session's handles with the files that the kernel says it has open for writing.
-   * @param at the time of the comparison.
-   * @param isGapless whether every open has been heard or is still to be read.
+   * Begins to compare a live session's handles with the files that the kernel says it has open for writing (`before`).
+   * Returns a function that completes the comparison. Call it when every line that sshd logged before this call has
+   * been read: a close that is missing then was lost. A session goes on meanwhile, and its latest lines are unread.
    */
-  checkHandles(pid: number, writing: readonly HeldPath[], at: Micros, isGapless: boolean): void {
+  compareHandles(pid: number, before: readonly HeldPath[]): HandleComparison {
     const session = this.#sessions.get(pid);
-    if (!session) return;
-    for (const handle of session.all()) {
-      const path = handle.file?.path;
-      if (path === undefined) continue;
-      if (writing.some((file) => file.path === path || file.inode === handle.inode)) continue;
-      session.forget(handle);
-      this.#handles.gone(handle, at);
-      this.#options.look(path, 0);
-    }
-    if (isGapless) return;
-    for (const file of writing) {
-      if (!session.all().some((handle) => handle.file?.path === file.path)) this.#handles.openUnheard(session, file);
-    }
+    const tracked = new Map(session?.all().map((handle) => [handle, handle.file?.path]));
+    return (now, at, isGapless) => {
+      if (!session || this.#sessions.get(pid) !== session) return;
+      for (const handle of session.all()) {
+        const path = handle.file?.path;
+        if (path === undefined || !tracked.has(handle)) continue;
+        const isIt = (file: HeldPath): boolean =>
+          file.path === path || file.path === tracked.get(handle) || file.inode === handle.inode;
+        if (before.some(isIt) || now.some(isIt)) continue;
+        session.forget(handle);
+        this.#handles.gone(handle, at);
+        this.#options.look(path, 0);
+      }
+      if (isGapless) return;
+      for (const file of now.filter(({ inode }) => before.some((each) => each.inode === inode))) {
+        if (!session.all().some((handle) => handle.file?.path === file.path)) this.#handles.openUnheard(session, file);
+      }
+    };
   }
 
   /** Puts a line at the end of the queue. */

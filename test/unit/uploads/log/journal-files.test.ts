@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { JournalFiles } from '../../../../src/uploads/log/journal-files.ts';
 import { readBase } from '../../../../src/uploads/log/journal-pieces.ts';
 import { baseLine, type JournalRecord, type Known, readRecord } from '../../../../src/uploads/log/journal-record.ts';
@@ -123,11 +124,12 @@ test('a base of many megabytes is read whole, and a compaction copies a long jou
   const sessions = Array.from({ length: 50_000 }, (_, pid) => ({ by: { pid, address: '192.0.2.1'.repeat(20) } }));
   let end = 0;
   let time = 5000;
-  let isDone = false;
-  const compacted = files.compact('acme', first, keeping(first, { state: sessions })).finally(() => (isDone = true));
-  while (!isDone) {
+  const compacted = files.compact('acme', first, keeping(first, { state: sessions }));
+  const over = new AbortController();
+  void compacted.finally(() => over.abort());
+  while (!over.signal.aborted) {
     end = files.append('acme', [record((time += 1), text)]) ?? 0;
-    await new Promise((resolve) => setImmediate(resolve));
+    await setImmediate();
   }
   assert.equal((await compacted)?.baseLength, at.baseOf('acme').length);
   assert.ok(at.baseOf('acme').length > 10e6);

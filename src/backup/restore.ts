@@ -4,7 +4,7 @@
  * The whole archive is checked, and its database migrated, before anything on the machine is touched. An interrupted restore leaves
  * the old state or the new one, whole (`pending-restore.ts`). The customers' files are not touched.
  */
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../base/config.ts';
 import { inspect } from '../db/inspect.ts';
@@ -13,16 +13,15 @@ import { isBlank, isPostgresUrl } from '../base/database-place.ts';
 import { isUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../base/errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { sync } from '../base/sync.ts';
 import { type OnPostgres, PARTS, unpack } from './archive.ts';
+import { putSettings, type SettingsPlan } from './settings.ts';
 import { applyRestore, commitRestore, lockState, waitingDatabase } from './pending-restore.ts';
 import { adaptRestored, type RestoredRows } from './restored-rows.ts';
 
 export interface RestoreOptions {
   /** The archive. */
   readonly file: string;
-  /** The file that sets the environment. */
-  readonly settings: string;
+  readonly settings: SettingsPlan;
   /** Restores even if there is data, which is kept beside. */
   readonly force: boolean;
   /** Ends the restore while nothing on the machine has changed yet; after that it runs to its end. */
@@ -35,7 +34,7 @@ export interface Restored extends RestoredRows {
   readonly withoutJail: readonly string[];
   /** The new paths of all files that were replaced. */
   readonly kept: readonly string[];
-  /** Where the backup's configuration was put, if it had one that differs from the present one. */
+  /** Where the backup's settings were put; undefined when this machine's say the same. */
   readonly settings: string | undefined;
 }
 
@@ -69,11 +68,12 @@ export async function restore(config: Config, { file, settings, force, stop }: R
     stop.throwIfAborted();
     // From here on nothing is awaited, so that no signal can interrupt it.
     makeReady(config, folder, names);
-    const copy = names.includes(PARTS.settings) ? copySettings(join(folder, PARTS.settings), settings) : undefined;
+    // Before the commit, because the settings say where the restored state is.
+    const put = putSettings(settings, join(folder, PARTS.settings));
     commitRestore(config, folder);
-    const kept = applyRestore(config);
+    const kept = [...(put.kept === undefined ? [] : [put.kept]), ...applyRestore(config)];
     const withoutJail = rows.usernames.filter((username) => !existsSync(pathsOf(config).jail(username)));
-    return { ...rows, kept, settings: copy, madeAt, withoutJail };
+    return { ...rows, kept, settings: put.path, madeAt, withoutJail };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -146,19 +146,4 @@ function makeReady(config: Config, folder: string, names: readonly string[]): vo
   if (!names.includes(PARTS.database)) return;
   copyFileSync(join(folder, PARTS.database), waitingDatabase(config));
   rmSync(join(folder, PARTS.database));
-}
-
-/** The machine's own configuration stays, since its paths and addresses are right here; the backup's is put beside it. */
-function copySettings(from: string, settings: string): string | undefined {
-  const own = existsSync(settings) ? readFileSync(settings) : undefined;
-  if (own?.equals(readFileSync(from))) return undefined;
-  const path = own === undefined ? settings : `${settings}.restored`;
-  const fresh = `${path}.new`;
-  mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
-  copyFileSync(from, fresh);
-  chmodSync(fresh, 0o600);
-  sync(fresh);
-  renameSync(fresh, path);
-  sync(dirname(path));
-  return path;
 }

@@ -1,6 +1,9 @@
 /** `berth backup` and `berth restore`. */
-import { Command } from 'commander';
+import { resolve } from 'node:path';
+import { Command, Option } from 'commander';
 import type { Restored } from '../backup/restore.ts';
+import type { SettingsPlan } from '../backup/settings.ts';
+import { readConfig } from '../base/config.ts';
 import { isPostgresUrl, shownPlace } from '../base/database-place.ts';
 import { SETTINGS } from '../base/settings-file.ts';
 import { escaped } from '../base/terminal.ts';
@@ -48,16 +51,25 @@ Examples:
     });
 }
 
-export function restoreCommand({ config, print, catchSignals }: Invocation): Command {
+export function restoreCommand({ environment, print, catchSignals }: Invocation): Command {
   return new Command('restore')
     .description('Restore a backup, while berth serve is stopped')
     .argument('<file>', 'an archive of berth backup')
     .option('--force', 'even if there is data (which is kept) or if PostgreSQL is older than the backup')
     .option('--settings <file>', "the service's configuration", SETTINGS)
+    .addOption(
+      new Option('--settings-of <which>', "whose settings to use, if the backup's differ from this machine's").choices([
+        'backup',
+        'machine',
+      ]),
+    )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       `
+On a machine without settings of its own, those of the backup are used. If this machine has others, nothing is restored until
+you choose; settings that are replaced are kept as ….before-restore-<time>.
+
 The whole archive is checked before anything changes. If you interrupt it, this machine has either its old state or the
 restored one, whole. With PostgreSQL, restore the database first, and set BERTH_DATABASE_URL and BERTH_NODE: a backup of
 another database or node is refused.
@@ -66,12 +78,19 @@ Examples:
   systemctl stop berth && berth restore /var/backups/berth.tar
   berth restore --force /var/backups/berth.tar      keeps the old files as ….before-restore-<time>`,
     )
-    .action(async (file: string, { settings, json, force = false }: Options & { readonly force?: boolean }) => {
+    .action(async (file: string, { settings: own, settingsOf: choice, json, force = false }: RestoreArguments) => {
       const { restore } = await import('../backup/restore.ts');
-      const restored = await restore(config(), { file, settings, force, stop: catchSignals() });
+      const { planSettings } = await import('../backup/settings.ts');
+      const settings = await planSettings({ archive: resolve(file), file: own, choice, environment });
+      const restored = await restore(readConfig(settings.environment), { file, settings, force, stop: catchSignals() });
       if (json) print(JSON.stringify(jsonOf(restored)));
-      else for (const line of lines(restored)) print(escaped(line));
+      else for (const line of lines(restored, settings.what)) print(escaped(line));
     });
+}
+
+interface RestoreArguments extends Options {
+  readonly settingsOf?: 'backup' | 'machine';
+  readonly force?: boolean;
 }
 
 function jsonOf({ madeAt, directories, files, pending, withoutJail, kept, settings }: Restored): object {
@@ -79,10 +98,14 @@ function jsonOf({ madeAt, directories, files, pending, withoutJail, kept, settin
   return { made_at: madeAt, ...counts, without_jail: withoutJail, kept, settings: settings ?? null };
 }
 
-function* lines({ madeAt, directories, files, pending, withoutJail, kept, settings }: Restored): Generator<string> {
+function* lines(
+  { madeAt, directories, files, pending, withoutJail, kept, settings }: Restored,
+  what: SettingsPlan['what'],
+): Generator<string> {
   yield `Restored the backup of ${madeAt}: ${directories} directories, ${files} files, ${pending} webhooks to be sent`;
   for (const path of kept) yield `The old file is kept as ${path}`;
-  if (settings !== undefined) yield `The configuration of the backup is in ${settings}`;
+  if (what === 'take') yield `The settings are now those of the backup: see ${settings}`;
+  if (what === 'beside') yield `The settings of the backup are in ${settings}, and are not in use`;
   if (withoutJail.length === 0) return;
   const some = withoutJail.slice(0, 3).join(', ') + (withoutJail.length > 3 ? ', …' : '');
   yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To start without files: berth prepare --accept-empty-disk`;

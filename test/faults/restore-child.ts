@@ -12,7 +12,7 @@ const config = readConfig(process.env);
 dieAfter(Number(step));
 await restore(config, {
   file,
-  settings: `${config.stateDir}/berth.env`,
+  settings: { file: `${config.stateDir}/berth.env`, what: 'leave', environment: {} },
   force: true,
   stop: new AbortController().signal,
 });

@@ -16,6 +16,7 @@ import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { backUp } from '../../src/backup/backup.ts';
 import { restore } from '../../src/backup/restore.ts';
+import { planSettings } from '../../src/backup/settings.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Config } from '../../src/base/config.ts';
 import { OperatorError } from '../../src/base/errors.ts';
@@ -111,7 +112,9 @@ test(
       webhooks: { ...second.config.webhooks, allow: ['127.0.0.0/8'] },
     };
     const settings = join(second.dir, 'berth.env');
-    const report = await restore(config, { file: archive, settings, force: false, stop });
+    const plan = await planSettings({ archive, file: settings, environment: second.environment });
+    assert.equal(plan.environment['BERTH_RATE_LIMIT'], '99');
+    const report = await restore(config, { file: archive, settings: plan, force: false, stop });
     assert.deepEqual([report.directories, report.files, report.pending, report.withoutJail], [3, 6, 1, []]);
     assert.equal(readFileSync(settings, 'utf8'), 'BERTH_RATE_LIMIT=99\n');
     const hostKey = 'hostkeys/ssh_host_ed25519_key';
@@ -196,7 +199,8 @@ test(
     const archive = join(place.dir, 'backup.tar');
     await backup(config, place, archive);
     const before = readFileSync(config.databaseFile);
-    const options = { file: archive, settings: join(place.dir, 'berth.env'), force: true, stop };
+    const settings = { file: join(place.dir, 'berth.env'), what: 'leave', environment: {} } as const;
+    const options = { file: archive, settings, force: true, stop };
 
     {
       await using parts = new AsyncDisposableStack();

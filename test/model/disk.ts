@@ -49,7 +49,8 @@ export class ModelDisk {
     if (!inode) return undefined;
     const { ino, size, mtime, ctime, born, isFolder } = inode;
     const times = { mtimeMs: mtime / 1000, ctimeMs: ctime / 1000, birthtimeMs: born / 1000 };
-    return { ino, size, ...times, isFile: () => !isFolder, isDirectory: () => isFolder };
+    const blocks = Math.ceil(size / 512);
+    return { ino, size, blocks, ...times, isFile: () => !isFolder, isDirectory: () => isFolder };
   }
 
   makeFolder(path: string, now: number): boolean {

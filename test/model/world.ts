@@ -6,7 +6,7 @@ import { createLog } from '../../src/base/log.ts';
 import { type FilePath, pathOf, temporaryNames } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
 import type { Sighting } from '../../src/uploads/log/journal-record.ts';
-import { pathsToLookAt } from '../../src/uploads/log/line-owners.ts';
+import { pathsToLookAt, sightingOf } from '../../src/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/uploads/log/log-line.ts';
 import { fileStat, isSame, LOG_LAG } from '../../src/uploads/record/file-stat.ts';
 import { Recorder } from '../../src/uploads/story/recorder.ts';
@@ -270,10 +270,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       owners.set(pid, owner);
       const paths = pathsToLookAt(event, owner);
       if (paths) {
-        const seen = paths.map((path) => {
-          const found = disk.lstat(path);
-          return found ? { ino: found.ino, size: found.size, mtimeMs: found.mtimeMs } : null;
-        });
+        const seen = paths.map((path) => sightingOf(disk.lstat(path)));
         const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen };
         journal.push(record);
         follow(record);

@@ -7,6 +7,8 @@ import { createLog } from '../../src/base/log.ts';
 import { FileSyncer } from '../../src/uploads/disk/file-syncer.ts';
 import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
+import { sightingOf } from '../../src/uploads/log/line-owners.ts';
+import { readEvent } from '../../src/uploads/log/log-line.ts';
 import { Doubts } from '../../src/uploads/record/doubts.ts';
 import { Loop } from '../../src/uploads/story/loop.ts';
 import { Recorder } from '../../src/uploads/story/recorder.ts';
@@ -34,6 +36,18 @@ export function recording(options: RecordingOptions) {
   const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0, beforeCommit } = options;
   const log = createLog('silent');
   const compared: string[] = [];
+  /** The folder that a session's last line named. */
+  const folders = new Map<number, string>();
+  /** What the listener sees of folders. Other files are looked at by the story itself while a line is fresh. */
+  function seenWith({ sftp_username }: Jail, pid: number, text: string) {
+    const event = readEvent(text);
+    const isAsked = event.kind === 'make-folder' || event.kind === 'remove-folder';
+    const folder = isAsked ? event.name : event.kind === 'status' ? folders.get(pid) : undefined;
+    folders.delete(pid);
+    if (isAsked) folders.set(pid, event.name);
+    if (folder === undefined) return {};
+    return { seen: [sightingOf(lstatBeneath(filesRoot(sftp_username), Buffer.from(folder)))] };
+  }
   const loop = new Loop(log);
   const recorder = new Recorder({
     world: {
@@ -74,7 +88,8 @@ export function recording(options: RecordingOptions) {
         const at = clock.now();
         recorder.storyOf(jail).begin({ by: { pid, address: '127.0.0.1' }, openedAt: at, born: undefined }, at);
       }
-      for (const text of texts) recorder.add(jail, { pid, text, at: clock.now(), isFresh: true });
+      for (const text of texts)
+        recorder.add(jail, { pid, text, at: clock.now(), isFresh: true, ...seenWith(jail, pid, text) });
     },
     /** The process has gone without a line. */
     gone(jail: Jail, pid: number): void {

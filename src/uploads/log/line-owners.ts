@@ -2,6 +2,7 @@
  * Finds the user whose session wrote a line, and the status of the files that the line names. Runs in the log's thread,
  * so it asks the kernel and never the database.
  */
+import type { Stats } from 'node:fs';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { lstatBeneath } from '../../base/beneath.ts';
@@ -29,7 +30,7 @@ export interface Line {
 interface Owner {
   readonly user: string;
   readonly address: string;
-  /** The paths of the last line, if the next one may be its answer: it was an open, a rename or a removal. */
+  /** The paths of the last line, if the next one may be its answer: it was an open, a rename, a removal, or about a folder. */
   asked: readonly FilePath[] | undefined;
 }
 
@@ -67,10 +68,7 @@ export class LineOwners {
   #look(user: string, paths: readonly FilePath[]): (Sighting | null)[] | undefined {
     if (paths.some(isTooDeep)) return undefined;
     const root = jailFiles(this.#options.jailDir)(user);
-    return paths.map((path) => {
-      const stats = lstatBeneath(root, bytesOf(path));
-      return stats ? { ino: stats.ino, size: stats.size, mtimeMs: stats.mtimeMs } : null;
-    });
+    return paths.map((path) => sightingOf(lstatBeneath(root, bytesOf(path))));
   }
 
   #ownerOf(pid: number): Owner | undefined {
@@ -107,6 +105,8 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): rea
     case 'rename':
       return (owner.asked = pathsOf(event.from, event.to));
     case 'remove':
+    case 'make-folder':
+    case 'remove-folder':
       return (owner.asked = pathsOf(event.name));
     case 'close':
       return event.written > 0 ? pathsOf(event.name) : [];
@@ -123,6 +123,15 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): rea
     case 'unclear':
       return [];
   }
+}
+
+/** What the journal keeps of a file's status. */
+export function sightingOf(
+  stats: Pick<Stats, 'ino' | 'size' | 'mtimeMs' | 'birthtimeMs' | 'isDirectory'> | undefined,
+): Sighting | null {
+  if (!stats) return null;
+  const { ino, size, mtimeMs, birthtimeMs } = stats;
+  return { ino, size, mtimeMs, ...(stats.isDirectory() && { birthtimeMs }) };
 }
 
 function pathsOf(...names: readonly string[]): readonly FilePath[] {

@@ -25,6 +25,7 @@ export type LogEvent =
     }
   | { readonly kind: 'rename'; readonly from: string; readonly to: string }
   | { readonly kind: 'remove'; readonly name: string }
+  | { readonly kind: 'make-folder' | 'remove-folder'; readonly name: string }
   | { readonly kind: 'set'; readonly name: string; readonly isSize: boolean }
   /** A request was refused. */
   | { readonly kind: 'status'; readonly text: string }
@@ -39,7 +40,7 @@ export type LogEvent =
   | { readonly kind: 'write-refused'; readonly name: string }
   /** sshd's explanation of why another request fails; the status follows. */
   | { readonly kind: 'complaint' }
-  /** Nothing that matters to uploads: opendir, mkdir, statvfs, … */
+  /** Nothing that matters to uploads: opendir, statvfs, … */
   | { readonly kind: 'other' };
 
 /** `<38>Nov 20 20:50:00 internal-sftp[123]: text`, as glibc's syslog(3) writes it. */
@@ -69,6 +70,10 @@ export function readEvent(text: string): LogEvent {
   }
   if (/^(posix-)?rename old "/.test(text)) return readRename(text);
   if ((match = /^remove name "(.*)"$/.exec(text))) return { kind: 'remove', name: unvis(match[1] ?? '') };
+  if ((match = /^mkdir name "(.*)" mode 0[0-7]*$/.exec(text))) {
+    return { kind: 'make-folder', name: unvis(match[1] ?? '') };
+  }
+  if ((match = /^rmdir name "(.*)"$/.exec(text))) return { kind: 'remove-folder', name: unvis(match[1] ?? '') };
   if ((match = /^set "(.*)" (size \d+|modtime \d{8}-\d\d:\d\d:\d\d)$/.exec(text))) {
     return { kind: 'set', name: unvis(match[1] ?? ''), isSize: match[2]?.startsWith('size') === true };
   }

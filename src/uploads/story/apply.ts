@@ -21,6 +21,9 @@ const MOST_WAITS = 5;
 
 /** The reason given for a partial file that its session has closed. */
 const UNPROVEN = 'the machine went down before the file was known to be on the disk';
+const REFUSED = 'the server had refused a write, as on a full disk';
+const SHORT = 'a write may have been cut short: a request was refused, and the file is larger than what was written';
+const LOST = 'the disk has lost some of it';
 
 /** The result of an operation. */
 export type Outcome =
@@ -69,9 +72,12 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   // A size proves nothing after a power cut: ext4 may write it to the disk before the data, and the file then reads as
   // zeros.
   const isUnproven = end.isUnproven && (stat.size_bytes > 0 || end.written > 0);
-  const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
-  if (!end.isComplete || task.isLost || isUnproven || isShort)
-    return drop(operation, stat, row, directory, end.isComplete && isUnproven ? UNPROVEN : undefined);
+  const isLarger = end.bytes !== undefined && stat.size_bytes > end.bytes;
+  const isShort = end.isDoubted && isLarger && !directory.hasHole(here ?? path);
+  let reason: string | undefined;
+  if (end.isRefused) reason = REFUSED;
+  else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? SHORT : undefined;
+  if (!end.isComplete || reason !== undefined) return drop(operation, stat, row, directory, reason);
   if (!file.hasOpenWriters && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);

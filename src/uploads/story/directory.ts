@@ -24,6 +24,8 @@ export interface Found {
   readonly ctimeMs: number;
   /** 0 where the file system does not keep it. */
   readonly birthtimeMs: number;
+  /** The room that it takes on the disk, in units of 512 bytes. A hole takes none. */
+  readonly blocks: number;
   isFile(): boolean;
   isDirectory(): boolean;
 }
@@ -93,6 +95,12 @@ export class DirectoryInTransaction {
   fileAt(path: FilePath): FileStat | undefined {
     const found = this.world.lstat(path);
     return found?.isFile() ? fileStat(found) : undefined;
+  }
+
+  /** Whether the file at a path takes less room than its size: nobody wrote the whole of it. */
+  hasHole(path: FilePath): boolean {
+    const found = this.world.lstat(path);
+    return found?.isFile() === true && found.blocks * 512 < found.size;
   }
 
   /** Whether an earlier process, or an attempt whose answer was lost, has announced that upload. */

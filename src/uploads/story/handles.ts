@@ -9,10 +9,10 @@ import type { Micros } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
-import { TIMER_GRAIN } from '../record/file-stat.ts';
+import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
-import type { File, Handle, Session } from './sessions.ts';
+import type { Asked, File, Handle, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
 /** How many bytes of a name sshd shows when it complains about a write (`"%.100s"` in sftp-server.c). */
@@ -80,7 +80,15 @@ export class Handles {
     file?: File,
   ): Handle {
     this.#opened += 1;
-    const handle: Handle = { ...opening, file, order: this.#opened, session, isRefused: false, isDoubtful: false };
+    const handle: Handle = {
+      ...opening,
+      file,
+      order: this.#opened,
+      session,
+      isRefused: false,
+      isResized: false,
+      isDoubtful: false,
+    };
     session.add(handle);
     file?.writers.add(handle);
     return handle;
@@ -141,13 +149,14 @@ export class Handles {
     const { session, openedAt, truncates, inode, order } = handle;
     return {
       isComplete: !forced && !handle.isRefused,
+      isRefused: !forced && handle.isRefused,
       at,
       by: session.by,
       openedAt,
       bytes: truncates ? written : undefined,
       written,
       isUnwritten: written === 0 && !truncates,
-      isDoubted: order <= session.doubtedUpTo,
+      isDoubted: order <= session.doubtedUpTo && !handle.isResized,
       isUnproven: at < this.#options.provenFrom,
       inode,
       order,
@@ -201,12 +210,14 @@ export class Handles {
 
   /**
    * sshd refused a request.
-   * @param opened the handle of the session's last line, if that was an open.
+   * @param asked the session's request before that.
+   * @param after what is at its path since.
    */
-  refused(session: Session, opened: Handle | undefined, status: string): void {
+  refused(session: Session, asked: Asked | undefined, status: string, after: Sighting | null | undefined): void {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
-    if (status === 'Failure') session.doubtedUpTo = this.#opened;
-    if (!opened) return;
+    if (status === 'Failure' && !isRefusalOf(asked, after)) session.doubtedUpTo = this.#opened;
+    if (asked?.kind !== 'open') return;
+    const opened = asked.handle;
     const { file, isExclusive } = opened;
     const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened));
     const there = file && !isAnswer ? this.#options.sight(opened.path) : undefined;
@@ -253,6 +264,7 @@ export class Handles {
       file.setAt = this.#options.monotonic();
       const last = file.puts.at(-1);
       if (last && isSize) last.isResized = true;
+      if (isSize) for (const handle of file.writers) handle.isResized = true;
       if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
     }
   }
@@ -264,10 +276,29 @@ function hasOther(handle: Handle): boolean {
   return others.some(({ session }) => session === handle.session);
 }
 
+/** Whether the disk shows that the session's last request was refused, so the refusal answers no other. */
+function isRefusalOf(asked: Asked | undefined, after: Sighting | null | undefined): boolean {
+  switch (asked?.kind) {
+    case 'change':
+      return asked.wasRefused;
+    case 'make-folder': {
+      const { at, before } = asked;
+      // Only a folder can have been made by the request, shortly before its line was read.
+      const wasThere = before && (before.birthtimeMs ?? 0) * 1000 < at - LOG_LAG;
+      return after === null || wasThere === true;
+    }
+    case 'remove-folder':
+      return after !== undefined && after !== null;
+    case 'open':
+    case undefined:
+      return false;
+  }
+}
+
 /** How a handle ends when its process dies. */
 export function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
   const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
-  return { isComplete: false, at, by, openedAt, inode, order, ...unknown };
+  return { isComplete: false, isRefused: false, at, by, openedAt, inode, order, ...unknown };
 }
 
 /**

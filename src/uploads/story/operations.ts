@@ -16,6 +16,8 @@ export interface BySession {
 export interface Ending {
   /** False when the connection died first, or the server refused a write. */
   readonly isComplete: boolean;
+  /** The client closed the file, and the server had refused a write. */
+  readonly isRefused: boolean;
   readonly at: Micros;
   /** The session that closed last. */
   readonly by: BySession;

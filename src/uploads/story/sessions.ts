@@ -2,6 +2,7 @@
 import type { Micros } from '../../base/clock.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
+import type { Sighting } from '../log/journal-record.ts';
 import { Reads } from '../log/reads.ts';
 import type { BySession, Ending, Put, TrackedFile } from './operations.ts';
 
@@ -38,6 +39,8 @@ export interface Handle {
    * client sent.
    */
   isRefused: boolean;
+  /** A client has set the file's size since the open, so the bytes written do not explain it. */
+  isResized: boolean;
 }
 
 /** How a session began. */
@@ -54,8 +57,9 @@ export interface SessionOf extends SessionStart {
 }
 
 /** A handle that a session had open when the journal was compacted. */
-type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isDoubtful' | 'isExclusive'> & {
-  /** Missing in state that an older version saved, as is the next. */
+type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isDoubtful' | 'isExclusive' | 'isResized'> & {
+  /** Missing in state that an older version saved, as are the next two. */
+  readonly isResized?: boolean;
   readonly isDoubtful?: boolean;
   readonly isExclusive?: boolean;
   /** Whether the handle writes, and the current path of its file: null when the file has lost its name. */
@@ -75,8 +79,8 @@ export class Session {
   readonly by: BySession;
   readonly openedAt: Micros | undefined;
   readonly born: string | undefined;
-  /** The handle that the session's last line opened: a refusal would answer that. Undefined after any other line. */
-  lastOpened: Handle | undefined;
+  /** What a refusal would answer: the session's last line. Undefined after a line that changes nothing. */
+  asked: Asked | undefined;
   /** When the session's last line was read. */
   lastAt: Micros | undefined;
   /** A rename or a removal was done or refused, and nobody can say which: names may be wrong. */
@@ -163,6 +167,18 @@ export class Session {
     return [...this.#handles.values()].flat();
   }
 }
+
+/** A request that sshd may refuse. */
+export type Asked =
+  | { readonly kind: 'open'; readonly handle: Handle }
+  /** A rename or a removal. */
+  | { readonly kind: 'change'; readonly wasRefused: boolean }
+  | {
+      readonly kind: 'make-folder' | 'remove-folder';
+      readonly at: Micros;
+      /** What was there when the line was read. */
+      readonly before: Sighting | null | undefined;
+    };
 
 /** Answers questions about open files. */
 export interface Kernel {

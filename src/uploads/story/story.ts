@@ -122,7 +122,7 @@ export class Story {
       session.lastAt = lastAt ?? start.openedAt;
       session.hasTemporary = true; // `kept` does not save it
       this.#sessions.set(start.by.pid, session);
-      for (const { writes, now, isRefused, isDoubtful, ...opening } of handles) {
+      for (const { writes, now, isRefused, isResized, isDoubtful, ...opening } of handles) {
         const path = now ?? opening.path;
         const file = writes
           ? now === null
@@ -131,6 +131,7 @@ export class Story {
           : undefined;
         const handle = this.#handles.track(session, { isExclusive: false, ...opening, path }, file);
         handle.isRefused = isRefused;
+        handle.isResized = isResized === true;
         handle.isDoubtful = isDoubtful === true;
       }
       if (isDoubted) session.doubtedUpTo = this.#handles.newest;
@@ -315,11 +316,17 @@ export class Story {
     const session = this.#sessions.get(pid);
     if (!session) return;
     session.lastAt = at;
-    const { lastOpened } = session;
-    session.lastOpened = undefined;
+    const { asked } = session;
+    session.asked = undefined;
     switch (event.kind) {
-      case 'open':
-        session.lastOpened = this.#handles.open(session, event, at);
+      case 'open': {
+        const handle = this.#handles.open(session, event, at);
+        session.asked = handle && { kind: 'open', handle };
+        break;
+      }
+      case 'make-folder':
+      case 'remove-folder':
+        session.asked = { kind: event.kind, at, before: this.#line?.seen?.[0] };
         break;
       case 'close':
         this.#handles.close(session, event, at);
@@ -344,7 +351,7 @@ export class Story {
         this.#unclear(session, event, at);
         break;
       case 'status':
-        this.#handles.refused(session, lastOpened, event.text);
+        this.#handles.refused(session, asked, event.text, this.#line?.seen?.[0]);
         break;
       case 'write-refused':
         refuseWrites(session, event.name);
@@ -374,7 +381,8 @@ export class Story {
       const end = { isComplete: about === 'close', at, by: session.by, openedAt: undefined, bytes: undefined };
       const isUnproven = at < this.#options.provenFrom;
       const unknown = { written: 0, isUnwritten: false, isDoubted: false, isUnproven, inode: undefined, order: 0 };
-      this.#options.cutOff(start, { ...end, ...unknown });
+      const isRefused = false;
+      this.#options.cutOff(start, { ...end, ...unknown, isRefused });
     }
     this.#options.compare();
   }
@@ -392,7 +400,9 @@ export class Story {
     this.#pending = undefined;
     const { session, from, to } = pending.change;
     session.isDoubtful ||= verdict === 'doubtful';
-    if (verdict === 'refused' || verdict === 'doubtful') {
+    const wasRefused = verdict === 'refused' || verdict === 'doubtful';
+    session.asked = { kind: 'change', wasRefused };
+    if (wasRefused) {
       look(from, 0);
       if (to !== undefined) look(to, 0);
     } else this.#done(pending.change, verdict === 'certain');

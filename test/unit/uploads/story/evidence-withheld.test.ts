@@ -1,0 +1,115 @@
+/** Files that are larger than what was written, of sessions that had a request refused: cut short by a full disk, or not. */
+import assert from 'node:assert/strict';
+import { closeSync, ftruncateSync, mkdirSync, openSync, rmdirSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { test } from 'node:test';
+import { partialFiles, reasonOf } from '../../../../src/files/partial.ts';
+import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+
+type Place = Awaited<ReturnType<typeof recordingPlace>>;
+
+/** Larger than a block, so that a hole shows. */
+const FAR = 100_000;
+
+/** Writes 100 bytes at an offset. */
+function writeAt(at: Place, offset: number): void {
+  const fd = openSync(join(at.files, 'a'), 'w');
+  writeSync(fd, 'x'.repeat(100), offset);
+  closeSync(fd);
+}
+
+const OPEN = `open "a" ${WRITE}`;
+const CLOSE = 'close "a" bytes read 0 written 100';
+const MKDIR = 'mkdir name "d" mode 0777';
+
+/** Makes a folder that is older than any line about it can be late. */
+async function makeOldFolder(at: Place): Promise<void> {
+  mkdirSync(join(at.files, 'd'));
+  await wait(250);
+}
+
+test('a file with a hole, and a refused request: complete', async () => {
+  await using at = await recordingPlace();
+  writeAt(at, FAR);
+  at.logged(1, OPEN, 'sent status Failure', CLOSE);
+  await at.comesTo([`a ${FAR + 100}`], [`a ${FAR + 100} uploaded`]);
+});
+
+test('a hole that is too small to show, and a folder that was there already: complete', async () => {
+  await using at = await recordingPlace();
+  await makeOldFolder(at);
+  writeAt(at, 1000);
+  at.logged(1, OPEN, MKDIR, 'sent status Failure', CLOSE);
+  await at.comesTo(['a 1100'], ['a 1100 uploaded']);
+});
+
+test('and a folder that cannot be removed: complete', async () => {
+  await using at = await recordingPlace();
+  writeAt(at, 1000);
+  mkdirSync(join(at.files, 'd'));
+  at.logged(1, OPEN, 'rmdir name "d"', 'sent status Failure', CLOSE);
+  await at.comesTo(['a 1100'], ['a 1100 uploaded']);
+});
+
+test('and a rename that was refused: complete', async () => {
+  await using at = await recordingPlace();
+  writeAt(at, 1000);
+  at.write('b', 'x');
+  at.write('c', 'x');
+  at.logged(1, OPEN, 'rename old "b" new "c"', 'sent status Failure', CLOSE);
+  await at.parting.drained();
+  assert.deepEqual(await at.announced(), ['a 1100']);
+});
+
+test('the client set the size while it wrote: complete', async () => {
+  await using at = await recordingPlace();
+  writeAt(at, 0);
+  const fd = openSync(join(at.files, 'a'), 'r+');
+  ftruncateSync(fd, 1000);
+  closeSync(fd);
+  at.logged(1, OPEN, 'set "a" size 1000', 'sent status Failure', CLOSE);
+  await at.comesTo(['a 1000'], ['a 1000 uploaded']);
+});
+
+/** More was written than the log has counted: the disk was full for a part of a write. */
+for (const [title, lines] of [
+  ['a refusal that nothing explains', ['sent status Failure']],
+  ['a folder was made before it', [MKDIR, 'sent status Failure']],
+  ['a folder was removed before it', ['rmdir name "e"', 'sent status Failure']],
+  ['a folder was there already, and then something else was refused', [MKDIR, ...Array(2).fill('sent status Failure')]],
+] as const) {
+  test(`no hole: ${title}: partial, and the reason says what is known`, async () => {
+    await using at = await recordingPlace();
+    if (title.includes('already')) await makeOldFolder(at);
+    at.write('a', 'x'.repeat(130));
+    at.logged(1, OPEN);
+    if (title.includes('was made')) mkdirSync(join(at.files, 'd'));
+    if (title.includes('removed')) {
+      mkdirSync(join(at.files, 'e'));
+      rmdirSync(join(at.files, 'e'));
+    }
+    at.logged(1, ...lines, CLOSE);
+    await at.comesTo([], ['a 130 partial']);
+    const [file] = await partialFiles(at.database.reads, { limit: 1 });
+    assert.ok(file);
+    assert.equal(
+      reasonOf(file),
+      'the session from 127.0.0.1 closed it, and a write may have been cut short: a request was refused, and the file is larger ' +
+        'than what was written',
+    );
+  });
+}
+
+test('a refused write of which sshd says so: the reason is that, not a lost connection', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(100));
+  at.logged(1, OPEN, 'error: process_write: write "a": No space left on device', 'sent status Failure', CLOSE);
+  await at.comesTo([], ['a 100 partial']);
+  const [file] = await partialFiles(at.database.reads, { limit: 1 });
+  assert.ok(file);
+  assert.equal(
+    reasonOf(file),
+    'the session from 127.0.0.1 closed it, and the server had refused a write, as on a full disk',
+  );
+});

@@ -29,6 +29,7 @@ export type ErrorCode =
   | 'storage_full'
   | 'home_unavailable'
   | 'home_elsewhere'
+  | 'link_not_found'
   | 'link_invalid'
   | 'link_ended';
 

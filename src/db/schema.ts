@@ -79,8 +79,6 @@ export interface DirectoriesTable extends AtHome {
   webhook_secret: string;
   /** The secret that will replace the present one. Until then `webhook-signature` carries both. */
   next_webhook_secret: string | null;
-  /** The secret that signs the directory's links (links/); null until there is a link. */
-  link_secret: string | null;
   max_connections: number;
   /** The sum of `files.size_bytes`, updated in the transactions that change it. */
   storage_bytes: number;
@@ -241,7 +239,7 @@ export interface TransfersTable {
   began_at: Micros | null;
   /** The checker's reason for rejecting the file. */
   reason: string | null;
-  /** `link`: the transfer used HTTPS and a signed link. Null for SFTP. */
+  /** `link`: the transfer used HTTPS and a link. Null for SFTP. */
   via: 'link' | null;
 }
 
@@ -304,6 +302,7 @@ export type AuditAction =
   | 'announce-partial'
   | 'release-file'
   | 'create-link'
+  | 'revoke-link'
   | 'test'
   | 'show-secret'
   | 'create-key'
@@ -342,7 +341,7 @@ export interface PlacementsTable {
   mtime: Micros;
   size_bytes: number;
   inserted_at: Micros;
-  /** `link`: the file is uploaded with a signed link. Null for a file from the API, which is no upload. */
+  /** `link`: the file is uploaded with a link. Null for a file from the API, which is no upload. */
   via: Generated<'link' | null>;
   /** The client's address, for an upload by link. */
   address: Generated<string | null>;
@@ -350,18 +349,33 @@ export interface PlacementsTable {
    * 1: an upload by link that has arrived. The row stays for a while, so that an older line of the log is not taken for it.
    */
   recorded: Generated<0 | 1>;
+  /** The link that works once and is used up by this file. If the file never appears, the link works again. */
+  link_id: Generated<string | null>;
 }
 
-/** Links that work once and have been used. A row is removed after its link has expired. */
-export interface LinkUsesTable {
-  /** A digest of the link's signature. */
-  digest: string;
+/** Links for people without an SFTP client (links/). A row is removed some time after its link has expired. */
+export interface LinksTable {
+  id: string;
   directory_id: string;
+  /** SHA-256 of the token in the link's URL. */
+  hash: string;
+  kind: 'download' | 'upload';
+  /** The file's path in the directory, as in `files.path`. For a folder, the folder's; empty for the top one. */
+  path: Buffer;
+  /** 1: an upload link that takes files of any name into the folder. */
+  is_folder: 0 | 1;
+  /** The largest upload, in bytes; null for a download. */
+  max_bytes: number | null;
+  /** 1: it works once. */
+  once: 0 | 1;
   expires_at: Micros;
-  /** The file of an upload. */
-  inode: number | null;
-  /** 1: a download that has begun. */
-  pending: 0 | 1;
+  inserted_at: Micros;
+  /** The `keyId` of the actor that made it, as in the audit. */
+  created_by: string | null;
+  /** When a link that works once was used. */
+  used_at: Micros | null;
+  /** 1: a download that has begun is the use. */
+  pending: Generated<0 | 1>;
 }
 
 /**
@@ -412,7 +426,7 @@ export interface KeptAnswerTotalsTable {
   bytes: number;
 }
 
-type WithDefault = keyof AtHome | 'uses_account_webhook' | 'events' | 'link_secret';
+type WithDefault = keyof AtHome | 'uses_account_webhook' | 'events';
 
 export interface Tables extends UserTables, NodeTables {
   accounts: Omit<AccountsTable, 'events'> & { events: Generated<string | null> };
@@ -435,7 +449,7 @@ export interface Tables extends UserTables, NodeTables {
   quarantine: QuarantineTable;
   audit: AuditTable;
   placements: PlacementsTable;
-  link_uses: LinkUsesTable;
+  links: LinksTable;
   kept_answers: KeptAnswersTable;
   kept_answer_totals: KeptAnswerTotalsTable;
   clock: ClockTable;

@@ -8,7 +8,6 @@ export const DEFAULTS = {
   webhook_url: null,
   uses_account_webhook: 1,
   next_webhook_secret: null,
-  link_secret: null,
   max_connections: 10,
   storage_bytes: 0,
   retention_days: 0,

@@ -16,11 +16,12 @@ import { type Clock, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError, errorCode } from '../base/errors.ts';
+import { randomText } from '../base/random-text.ts';
 import { insertAudit } from '../history/audit.ts';
 import { fileIfAny } from './file-rows.ts';
 import { currentTag, type Precondition, requireAllowed } from './content.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
-import { bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from '../uploads/file-path.ts';
+import { baseName, bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
 import { type FileStat, fileStat } from '../uploads/record/file-stat.ts';
 import { liveDirectory, notFound, type Target } from '../directories/target.ts';
@@ -48,8 +49,14 @@ export interface PlacingOptions {
 export interface ByLink {
   /** The client's address. */
   readonly address: string;
-  /** Uses the link, in the transaction before the rename. @throws {BerthError} when the link does not work any more. */
-  take(tx: Transaction<Tables>, inode: number): Promise<void>;
+  /** The file gets a number in its name if its name is taken, so that nothing is replaced and nobody learns which names exist. */
+  readonly isNumbered?: boolean;
+  /**
+   * Uses the link, in the transaction before the rename.
+   * @returns the id of a link that this used up.
+   * @throws {BerthError} when the link does not work any more.
+   */
+  take(tx: Transaction<Tables>): Promise<string | undefined>;
 }
 
 export interface Placed {
@@ -76,17 +83,19 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
     const { database, syncer, transit, filesRoot } = options;
     const directory = await liveDirectory(database.reads, target);
     const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
-    checkPlace(owner, path);
-    requireAllowed(condition, currentTag(owner.root, bytesOf(path)));
+    const isNumbered = byLink?.isNumbered === true;
+    checkPlace(owner, path, isNumbered);
+    if (!isNumbered) requireAllowed(condition, currentTag(owner.root, bytesOf(path)));
     const coming = transit.coming();
     try {
       const stat = await write(coming, directory, body, syncer);
       const withdraw = await announce(options, target, path, { stat, byLink });
       const before = await fileIfAny(database.reads, directory.id, path);
-      const isNew = await movedIn(transit, owner, path, { coming, condition }).catch(withdraw);
-      const tag = currentTag(owner.root, bytesOf(path));
-      await syncer.sync(owner.root, path);
-      await recorded(options, directory, path, stat);
+      const names = isNumbered ? numbered(path) : [path];
+      const { arrived, isNew } = await movedTo(transit, owner, names, { coming, condition }).catch(withdraw);
+      const tag = currentTag(owner.root, bytesOf(arrived));
+      await syncer.sync(owner.root, arrived);
+      await recorded(options, directory, arrived, stat);
       const replaced = !isNew && before?.state === 'uploaded' ? before.id : undefined;
       return { size_bytes: stat.size_bytes, isNew, replaced, tag };
     } catch (error) {
@@ -97,10 +106,10 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
 }
 
 /** Refuses early, before the body is read. The rename checks again. */
-function checkPlace({ root }: Owner, path: FilePath): void {
+function checkPlace({ root }: Owner, path: FilePath, isNumbered: boolean): void {
   for (let at = path, isFolder = false; at !== ''; at = parentOf(at), isFolder = true) {
     const stats = lstatBeneath(root, bytesOf(at));
-    if (!stats) continue;
+    if (!stats || (isNumbered && !isFolder)) continue;
     if (isFolder ? stats.isDirectory() : stats.isFile()) return;
     throw conflict(isFolder ? at : path, isFolder);
   }
@@ -149,9 +158,9 @@ async function announce(
   const { inode } = stat;
   const at = clock.now();
   const of = { directory_id: target.id, inode };
-  await database.db.transaction().execute(async (tx) => {
+  const used = await database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, target.actor);
-    await byLink?.take(tx, inode);
+    const link = await byLink?.take(tx);
     const directory = await liveDirectory(tx, target);
     await tx
       .deleteFrom('placements')
@@ -167,15 +176,17 @@ async function announce(
         inserted_at: at,
         via: byLink ? 'link' : null,
         address: byLink?.address ?? null,
+        link_id: link ?? null,
       })
       .execute();
     const file = { from: null, to: displayName(path) };
     if (target.actor) await insertAudit(tx, target.actor, { action: 'put-file', at, directory, details: { file } });
+    return link;
   });
   return async (error: unknown): Promise<never> => {
     await database.db.transaction().execute(async (tx) => {
       await withdrawFrom(tx, of);
-      await tx.deleteFrom('link_uses').where('directory_id', '=', target.id).where('inode', '=', inode).execute();
+      if (used !== undefined) await tx.updateTable('links').set({ used_at: null }).where('id', '=', used).execute();
       const requestId = target.actor?.requestId;
       if (requestId === undefined) return;
       await tx.deleteFrom('audit').where('request_id', '=', requestId).where('at', '=', at).execute();
@@ -187,6 +198,47 @@ async function announce(
 function withdrawFrom(tx: Transaction<Tables>, { directory_id, inode }: { directory_id: string; inode: number }) {
   return tx.deleteFrom('placements').where('directory_id', '=', directory_id).where('inode', '=', inode).execute();
 }
+
+/** How many numbers are tried before a random one: an outsider must not make this long. */
+const MOST_NUMBERED = 20;
+const NAME_BYTES = 255;
+
+/** The path, then paths with numbers: `in/scan.pdf`, `in/scan (2).pdf`, …, `in/scan (k3x9q2ab).pdf`. */
+function* numbered(path: FilePath): Generator<FilePath> {
+  yield path;
+  const folder = path.slice(0, path.length - baseName(path).length);
+  const [, stem = '', ending = ''] = /^([^]+?)(\.[^.]{1,16})?$/.exec(baseName(path)) ?? [];
+  const named = (number: string): FilePath => {
+    const end = ` (${number})${ending}`;
+    // A name is cut between characters, not within one: bytes like 10xxxxxx continue a character of UTF-8.
+    let length = Math.min(stem.length, NAME_BYTES - end.length);
+    while (length < stem.length && (stem.charCodeAt(length) & 0xc0) === 0x80) length -= 1;
+    return folder + stem.slice(0, length) + end;
+  };
+  for (let number = 2; number <= MOST_NUMBERED; number += 1) yield named(String(number));
+  yield named(randomText('abcdefghijklmnopqrstuvwxyz0123456789', 8));
+}
+
+/** Renames the file to the first of the paths that is possible. */
+async function movedTo(
+  transit: Transit,
+  owner: Owner,
+  paths: Iterable<FilePath>,
+  move: Move,
+): Promise<{ readonly arrived: FilePath; readonly isNew: boolean }> {
+  let refusal: unknown;
+  for (const path of paths)
+    try {
+      return { arrived: path, isNew: await movedIn(transit, owner, path, move) };
+    } catch (error) {
+      const isTaken = error instanceof BerthError && TAKEN.has(error.code);
+      if (!isTaken) throw error;
+      refusal = error;
+    }
+  throw refusal;
+}
+
+const TAKEN: ReadonlySet<string> = new Set(['precondition_failed', 'file_conflict']);
 
 /** Renames the file into place. Returns whether the name was free. */
 async function movedIn(transit: Transit, owner: Owner, path: FilePath, move: Move): Promise<boolean> {

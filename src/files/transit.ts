@@ -142,11 +142,20 @@ export async function recoverTransit(
   }
 }
 
-/** Forgets a file that never arrived, so that a single-use link was not used by it. */
+/** Forgets a file that never arrived. A link that it used up works again. */
 async function neverCame({ db }: Pick<Database, 'db'>, node: string, inode: number): Promise<void> {
   const here = db.selectFrom('directories').select('id').where('node', '=', node);
-  for (const table of ['placements', 'link_uses'] as const)
-    await db.deleteFrom(table).where('inode', '=', inode).where('directory_id', 'in', here).execute();
+  await db.transaction().execute(async (tx) => {
+    const gone = await tx
+      .deleteFrom('placements')
+      .where('inode', '=', inode)
+      .where('recorded', '=', 0)
+      .where('directory_id', 'in', here)
+      .returning('link_id')
+      .execute();
+    for (const { link_id } of gone)
+      if (link_id !== null) await tx.updateTable('links').set({ used_at: null }).where('id', '=', link_id).execute();
+  });
 }
 
 function rowOf(reads: Kysely<Tables>, node: string, uploadId: string) {

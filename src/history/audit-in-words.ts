@@ -31,6 +31,7 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   'announce-partial': 'partial file announced',
   'release-file': 'file released from the check',
   'create-link': 'link created',
+  'revoke-link': 'link revoked',
   test: 'test webhook sent',
   'show-secret': 'webhook secret viewed',
   'create-key': 'API key created',

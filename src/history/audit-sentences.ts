@@ -57,6 +57,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return `released the file ${quoted(file?.to)}`;
     case 'create-link':
       return `created a link to ${file?.from === null ? 'upload' : 'download'} ${quoted(file?.to ?? file?.from)}`;
+    case 'revoke-link':
+      return file ? `revoked a link to ${quoted(file.from)}` : 'revoked all links';
     case 'test':
       return 'sent a test webhook';
     case 'show-secret':
@@ -135,7 +137,6 @@ const PHRASES: Readonly<Record<AuditedColumn | 'events' | 'session', Phrase>> = 
       : 'went back to the account’s events',
   webhook_secret: () => 'activated the new webhook secret',
   next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
-  link_secret: () => 'revoked all links',
   session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,
   public_key: ({ from, to }, all, keys) => keysInWords(from, to, all['public_key_fingerprint'], keys),
   public_key_fingerprint: ({ from, to }, all, keys) =>

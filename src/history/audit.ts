@@ -48,7 +48,6 @@ const AUDITED = {
   uses_account_webhook: 'shown',
   webhook_secret: 'named',
   next_webhook_secret: 'named',
-  link_secret: 'named',
   max_connections: 'shown',
   storage_bytes: 'unaudited',
   retention_days: 'shown',

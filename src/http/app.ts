@@ -51,7 +51,7 @@ export interface AppOptions {
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly held: HeldFiles;
-  /** Signed links: the origin of their URLs, and the options of their endpoint. */
+  /** Links: the origin of their URLs, and the options of their endpoint. */
   readonly links: { readonly origin: string } & Pick<LinkEndpointOptions, 'uses' | 'pages' | 'clientAddress'>;
   readonly listTurn: Turn;
   readonly fileTurn: Turn;
@@ -131,7 +131,13 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
     app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }
-  const byLink = linkEndpoint({ ...options.links, files: options.files, turn: options.fileTurn, log });
+  const byLink = linkEndpoint({
+    ...options.links,
+    files: options.files,
+    turn: options.fileTurn,
+    clock: rules.clock,
+    log,
+  });
   app.on(['GET', 'POST', 'PUT'], LINK, open(byLink));
   const queries = directoryQueries(rules.database.reads);
   const operatorRoutes = options.isOfOperators

@@ -15,12 +15,21 @@ export function isForm(type = ''): boolean {
   return /^multipart\/form-data\s*;.*?\bboundary=(?:"[^"\r\n]{1,70}"|[^\s;"]{1,70})/i.test(type);
 }
 
+export interface FormFile {
+  /** The name that the browser gave the file, without folders. */
+  readonly name: string;
+  /** Throws {BerthError} `incomplete_body` for a body that ends too early. */
+  readonly content: AsyncIterable<Buffer>;
+  /** Call it when the content is not read to its end. */
+  close(): void;
+}
+
 /**
  * @param type the body's `Content-Type`, for which `isForm` holds.
  * @throws {BerthError} `incomplete_body` for a body that ends too early, or has no file.
  */
-export async function* fileInForm(body: AsyncIterable<Buffer>, type: string): AsyncGenerator<Buffer, void, void> {
-  const found = Promise.withResolvers<Readable>();
+export async function fileInForm(body: AsyncIterable<Buffer>, type: string): Promise<FormFile> {
+  const found = Promise.withResolvers<{ readonly name: string; readonly stream: Readable }>();
   let file: Readable | undefined;
   const parser = new Busboy({ headers: { 'content-type': type }, limits: LIMITS });
   parser.once('file', (_field, stream, name) => {
@@ -28,7 +37,8 @@ export async function* fileInForm(body: AsyncIterable<Buffer>, type: string): As
     // Its errors are those of the parser, too.
     file.on('error', () => undefined);
     if (name === '') found.reject(new BerthError('incomplete_body', 'Choose a file first.'));
-    else found.resolve(file);
+    // Browsers escape a quote, which would end the name (HTML, "Multipart form data").
+    else found.resolve({ name: name.replaceAll('%22', '"'), stream });
   });
   parser.on('file', (_field, stream) => stream !== file && stream.resume());
   const source = Readable.from(boundedBefore(body, () => file !== undefined));
@@ -37,14 +47,31 @@ export async function* fileInForm(body: AsyncIterable<Buffer>, type: string): As
     file?.destroy(error);
   };
   pipeline(source, parser).then(() => found.reject(broken()), fail);
-  try {
-    yield* await found.promise;
-  } catch (error) {
-    throw error instanceof BerthError ? error : broken(error);
-  } finally {
+  const close = (): void => {
     source.destroy();
     parser.destroy();
+  };
+  try {
+    const { name, stream } = await found.promise;
+    return { name, content: contentOf(stream, close), close };
+  } catch (error) {
+    close();
+    throw known(error);
   }
+}
+
+async function* contentOf(stream: Readable, close: () => void): AsyncGenerator<Buffer, void, void> {
+  try {
+    yield* stream;
+  } catch (error) {
+    throw known(error);
+  } finally {
+    close();
+  }
+}
+
+function known(error: unknown): BerthError {
+  return error instanceof BerthError ? error : broken(error);
 }
 
 /** Passes a body on. @throws {BerthError} `incomplete_body` when too much of it comes before the file. */

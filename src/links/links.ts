@@ -1,26 +1,30 @@
 /**
- * Makes a directory's links, and revokes all of them. Links are not stored: revoking replaces the secret that signs them.
- *
- * A directory gets its secret with its first link.
+ * Makes, lists and revokes a directory's links. Each has a row, which goes when the link is revoked: without a row, nothing
+ * works.
  */
+import { randomUUID } from 'node:crypto';
+import type { Kysely, Selectable } from 'kysely';
 import * as v from 'valibot';
 import { verifyActor } from '../accounts/actor.ts';
 import { requireDirectory } from '../accounts/scope.ts';
 import { DAY, type Micros, SECOND } from '../base/clock.ts';
-import type { DirectoriesTable } from '../db/schema.ts';
-import { type ChangeOptions, revokeAccess } from '../directories/change.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
+import { BLANK, checked, filled, INVALID, orBlank, storable, timestamp, wholeNumber } from '../base/validation.ts';
+import type { LinksTable, Tables } from '../db/schema.ts';
+import type { ChangeOptions } from '../directories/change.ts';
 import type { Fields } from '../directories/fields.ts';
-import { refusingWhenFull } from '../directories/storage-full.ts';
-import { lockedDirectory, type Target } from '../directories/target.ts';
-import { ValidationError } from '../base/errors.ts';
+import { refusingWhenFull, withDiskReserve } from '../directories/storage-full.ts';
+import { lockedDirectory, notFound, type Target } from '../directories/target.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
-import { displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
-import { BLANK, checked, filled, INVALID, orBlank, storable, timestamp, wholeNumber } from '../base/validation.ts';
-import { type Claims, encoded, newNonce, newSecret, targetOf } from './claims.ts';
+import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
+import { encoded, hashToken, linkTarget, newToken } from './token.ts';
 
 /** How far ahead a link may expire. */
 const LONGEST_LIFE: Micros = 366 * DAY;
+
+/** How long a row is kept after its link has expired, since the clock may be set back meanwhile. */
+const KEPT_FOR: Micros = DAY;
 
 export const NewLink = v.pipe(
   v.object({
@@ -29,7 +33,9 @@ export const NewLink = v.pipe(
       v.string(orBlank),
       ...storable,
       filled,
-      v.description('The path of the file, such as `in/report.pdf`.'),
+      v.description(
+        'The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which takes files of any name; `/` is the top folder.',
+      ),
     ),
     expires_at: v.pipe(timestamp, v.description('When the link stops working: within 366 days, in whole seconds.')),
     max_bytes: v.optional(
@@ -48,14 +54,37 @@ export const NewLink = v.pipe(
   v.title('CreateLink'),
 );
 
+/** A link as it may be shown later: without its token. */
+export type Link = Omit<Selectable<LinksTable>, 'hash'>;
+
 export interface MadeLink {
-  /** Path and query of the URL. */
+  /** The path of its URL, with the token. */
   readonly target: string;
-  readonly claims: Claims;
+  readonly link: Link;
 }
+
+const SHOWN = [
+  'id',
+  'directory_id',
+  'kind',
+  'path',
+  'is_folder',
+  'max_bytes',
+  'once',
+  'expires_at',
+  'inserted_at',
+  'created_by',
+  'used_at',
+  'pending',
+] as const;
 
 /** @throws {ValidationError} when no file can have that path. */
 export type ReadPath = (target: string, prefix: string) => FilePath;
+
+/** A link's path as people read it: `in/` for a folder, `/` for the top one. */
+export function linkPath({ path, is_folder }: Pick<Link, 'path' | 'is_folder'>): string {
+  return displayName(path) + (is_folder === 1 ? '/' : '');
+}
 
 /**
  * @param answer stores the response to a request with an Idempotency-Key.
@@ -71,6 +100,7 @@ export function makeLink(
   const { for: kind, path: text, expires_at, max_bytes: maxBytes, once = false } = checked(NewLink, fields);
   const now = clock.now();
   const expiresAt = expires_at - (expires_at % SECOND);
+  const isFolder = kind === 'upload' && text.endsWith('/');
   const problems = {
     ...(expiresAt <= now && { expires_at: ['must be in the future'] }),
     ...(expiresAt > now + LONGEST_LIFE && { expires_at: ['must be within 366 days'] }),
@@ -78,35 +108,116 @@ export function makeLink(
     ...(kind === 'download' && maxBytes !== undefined && { max_bytes: ['is for upload links only'] }),
   };
   if (Object.keys(problems).length > 0) throw new ValidationError(problems);
-  const path = readPath(`/${encoded(pathOf(Buffer.from(text)))}`, '/');
-  const claims: Claims = { kind, directoryId: target.id, path, expiresAt, once, maxBytes, nonce: newNonce() };
+  const path = isFolder ? folderIn(text, readPath) : readPath(`/${encoded(pathOf(Buffer.from(text)))}`, '/');
+  const token = newToken();
+  const link: Link = {
+    id: randomUUID(),
+    directory_id: target.id,
+    kind,
+    path: bytesOf(path),
+    is_folder: isFolder ? 1 : 0,
+    max_bytes: maxBytes ?? null,
+    once: once ? 1 : 0,
+    expires_at: expiresAt,
+    inserted_at: now,
+    created_by: target.actor?.keyId ?? null,
+    used_at: null,
+    pending: 0,
+  };
   return refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
       requireDirectory(await verifyActor(tx, target.actor), target.id);
       const directory = await lockedDirectory(tx, target);
-      const secret = directory.link_secret ?? newSecret();
-      if (directory.link_secret === null)
-        await tx.updateTable('directories').set({ link_secret: secret }).where('id', '=', directory.id).execute();
-      const name = displayName(path);
+      await tx
+        .deleteFrom('links')
+        .where('directory_id', '=', directory.id)
+        .where('expires_at', '<', now - KEPT_FOR)
+        .execute();
+      await tx
+        .insertInto('links')
+        .values({ ...link, hash: hashToken(token) })
+        .execute();
+      const name = linkPath(link);
       const file = kind === 'upload' ? { from: null, to: name } : { from: name, to: null };
       const details = { file, once: { from: once, to: once } };
       if (target.actor) await insertAudit(tx, target.actor, { action: 'create-link', at: now, directory, details });
-      const made = { target: targetOf(secret, claims), claims };
+      const made = { target: linkTarget(token, isFolder ? '' : baseName(path)), link };
       await answer?.keep(tx, made);
       return made;
     }),
   );
 }
 
-/** Ends every link of the directory. @throws {BerthError} `directory_not_found`, `storage_full`. */
-export function revokeLinks(options: ChangeOptions, target: Target): Promise<DirectoriesTable> {
-  return revokeAccess(
-    options,
-    target,
-    // Without a secret there are no links.
-    (_tx, _now, { link_secret }) => (link_secret === null ? {} : { link_secret: newSecret() }),
-    async (tx) => {
-      await tx.deleteFrom('link_uses').where('directory_id', '=', target.id).where('pending', '=', 0).execute();
-    },
-  );
+function folderIn(text: string, readPath: ReadPath): FilePath {
+  const folder = text.replace(/^\//, '').replace(/\/$/, '');
+  return folder === '' ? '' : readPath(`/${encoded(pathOf(Buffer.from(folder)))}`, '/');
+}
+
+export interface LinkPage {
+  readonly now: Micros;
+  readonly limit: number | undefined;
+  readonly after?: { readonly inserted_at: Micros; readonly id: string } | undefined;
+}
+
+/** The links of a directory that still work, newest first. */
+export function linksOf(reads: Kysely<Tables>, directoryId: string, { now, limit, after }: LinkPage): Promise<Link[]> {
+  let links = reads
+    .selectFrom('links')
+    .select(SHOWN)
+    .where('directory_id', '=', directoryId)
+    .where('expires_at', '>', now)
+    .where(({ eb, or }) => or([eb('used_at', 'is', null), eb('pending', '=', 1)]))
+    .orderBy('inserted_at', 'desc')
+    .orderBy('id', 'desc');
+  if (limit !== undefined) links = links.limit(limit);
+  if (after)
+    links = links.where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('inserted_at', 'id'), '<', tuple(after.inserted_at, after.id)),
+    );
+  return links.execute();
+}
+
+/** The link with that id, if the directory has it. */
+export function linkById(reads: Kysely<Tables>, directoryId: string, id: string): Promise<Link | undefined> {
+  return reads
+    .selectFrom('links')
+    .select(SHOWN)
+    .where('directory_id', '=', directoryId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+}
+
+/** Revokes one link of the directory. @throws {BerthError} `link_not_found`, and like `revokeLinks`. */
+export async function revokeLink(options: ChangeOptions, target: Target, id: string): Promise<void> {
+  const revoked = await revoke(options, target, id);
+  if (revoked === 0) throw new BerthError('link_not_found', 'Link not found');
+}
+
+/** Revokes every link of the directory. @throws {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`. */
+export async function revokeLinks(options: ChangeOptions, target: Target): Promise<void> {
+  await revoke(options, target);
+}
+
+/** @returns how many links were revoked. */
+function revoke(options: ChangeOptions, target: Target, id?: string): Promise<number> {
+  const { database, clock } = options;
+  const work = (): Promise<number> =>
+    database.db.transaction().execute(async (tx) => {
+      requireDirectory(await verifyActor(tx, target.actor), target.id);
+      const directory = await lockedDirectory(tx, target);
+      let links = tx.deleteFrom('links').where('directory_id', '=', directory.id);
+      if (id !== undefined) links = links.where('id', '=', id);
+      const gone = await links.returning(['path', 'is_folder']).execute();
+      const [first] = gone;
+      if (!first) return 0;
+      const file = id === undefined ? {} : { file: { from: linkPath(first), to: null } };
+      const details = { ...file, links: { from: gone.length, to: 0 } };
+      if (target.actor)
+        await insertAudit(tx, target.actor, { action: 'revoke-link', at: clock.now(), directory, details });
+      return gone.length;
+    });
+  return refusingWhenFull(async () => {
+    const done = await withDiskReserve(options, target, work, async () => undefined);
+    return done ?? notFound();
+  });
 }

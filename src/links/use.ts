@@ -2,101 +2,91 @@
  * Decides whether a link works now. A request is checked when it arrives, and again in the transaction of its change: a link
  * that has expired, or was used or revoked in between, changes nothing.
  */
-import type { Kysely, Transaction } from 'kysely';
-import { DAY, type Clock, type Micros } from '../base/clock.ts';
+import type { Kysely, Selectable, Transaction } from 'kysely';
+import type { Clock } from '../base/clock.ts';
+import { BerthError } from '../base/errors.ts';
 import type { Database } from '../db/open.ts';
-import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import type { DirectoriesTable, LinksTable, Tables } from '../db/schema.ts';
 import { hasExpired } from '../directories/access.ts';
 import { isWithin } from '../directories/networks.ts';
-import { BerthError } from '../base/errors.ts';
+import { pathOf } from '../uploads/file-path.ts';
 import { historyRow, recordHistory } from '../uploads/record/history.ts';
-import { digestOf, isSigned, type Link } from './claims.ts';
+import { hashToken } from './token.ts';
 
-/** How long a use is kept after its link has expired, since the clock may be set back meanwhile. */
-const KEPT_FOR: Micros = DAY;
-
-/** Stands in where a directory has no secret, so that the refusal takes as long as with one. */
-const NO_SECRET = 'none';
-
-/** A link, and the address of the client that uses it. */
+/** A link's token, and the address of the client that uses it. */
 export interface Visit {
-  readonly link: Link;
+  readonly token: string;
   readonly address: string;
 }
 
+/** What a link that works gives access to. */
+export interface Admitted {
+  readonly link: Selectable<LinksTable>;
+  readonly directory: DirectoriesTable;
+  /** The name of the directory's account, for the page that outsiders see. */
+  readonly account: string;
+}
+
 export interface LinkUses {
-  /** The directory of a link that works. @throws {BerthError} `link_invalid`, `link_ended`. */
-  check(visit: Visit): Promise<DirectoriesTable>;
-  /** Like `check`, and uses up a single-use link with the commit of the transaction. @throws {BerthError} like `check`. */
-  take(tx: Transaction<Tables>, visit: Visit, inode: number): Promise<void>;
+  /** @throws {BerthError} `link_invalid`, `link_ended`. */
+  check(visit: Visit): Promise<Admitted>;
+  /**
+   * Like `check`, and uses up a single-use link with the commit of the transaction.
+   * @returns the id of a link that this used up.
+   * @throws {BerthError} like `check`.
+   */
+  take(tx: Transaction<Tables>, visit: Visit): Promise<string | undefined>;
   /** Begins a download. A single-use link is used up, unless the download fails. @throws {BerthError} like `check`. */
-  begin(visit: Visit): Promise<void>;
+  begin(visit: Visit, admitted: Admitted): Promise<void>;
   /** Ends a download. @param bytes how many bytes were sent; undefined when the download was cut off. */
-  end(visit: Visit, bytes: number | undefined): Promise<void>;
+  end(visit: Visit, admitted: Admitted, bytes: number | undefined): Promise<void>;
 }
 
 export function linkUses({ database, clock }: { readonly database: Database; readonly clock: Clock }): LinkUses {
-  async function admitted(db: Kysely<Tables>, visit: Visit, isLocked: boolean) {
-    const { link, address } = visit;
-    const query = db
-      .selectFrom('directories')
-      .selectAll()
-      .where('id', '=', link.directoryId)
-      .where('deleted_at', 'is', null);
+  async function admitted(db: Kysely<Tables>, { token, address }: Visit, isLocked: boolean): Promise<Admitted> {
+    // Locked in the order of other changes: the directory before what belongs to it.
+    const id = (await linkOf(db, token))?.directory_id ?? '';
+    const query = db.selectFrom('directories').selectAll().where('id', '=', id).where('deleted_at', 'is', null);
     const directory = await (isLocked ? query.forNoKeyUpdate() : query).executeTakeFirst();
-    const secret = directory?.link_secret ?? NO_SECRET;
-    const isOurs = isSigned(secret, link) && secret !== NO_SECRET;
-    if (!directory || !isOurs || !(await isOfLiveAccount(db, directory)))
+    const link = directory && (await linkOf(db, token));
+    const account = directory && (await nameOfLiveAccount(db, directory));
+    if (!directory || !link || account === undefined)
       throw new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
     const now = clock.now();
-    if (link.expiresAt <= now) throw new BerthError('link_ended', 'This link has expired. Ask for a new one.');
+    if (link.expires_at <= now) throw new BerthError('link_ended', 'This link has expired. Ask for a new one.');
     if (directory.suspended === 1 || hasExpired(directory, now))
       throw new BerthError('link_invalid', 'This link does not work at the moment.');
     if (!isWithin(JSON.parse(directory.allowed_networks) as string[], address))
       throw new BerthError('link_invalid', 'This link does not work from this network.');
-    const digest = digestOf(secret, link);
-    const use = link.once && db.selectFrom('link_uses').select('digest').where('digest', '=', digest);
-    if (use && (await use.executeTakeFirst())) throw used();
-    return { directory, digest };
+    if (link.used_at !== null)
+      throw new BerthError('link_ended', 'This link has been used, and works only once. Ask for a new one.');
+    return { link, directory, account };
   }
 
-  async function insert(tx: Transaction<Tables>, visit: Visit, of: { inode: number | null; pending: 0 | 1 }) {
-    const { directory, digest } = await admitted(tx, visit, true);
-    if (!visit.link.once) return;
-    await tx
-      .deleteFrom('link_uses')
-      .where('directory_id', '=', directory.id)
-      .where('expires_at', '<', clock.now() - KEPT_FOR)
-      .execute();
-    const row = { digest, directory_id: directory.id, expires_at: visit.link.expiresAt, ...of };
-    const done = await tx
-      .insertInto('link_uses')
-      .values(row)
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirst();
-    if (Number(done.numInsertedOrUpdatedRows ?? 0) === 0) throw used();
+  async function use(tx: Transaction<Tables>, visit: Visit, pending: 0 | 1): Promise<string | undefined> {
+    const { link } = await admitted(tx, visit, true);
+    if (link.once === 0) return undefined;
+    await tx.updateTable('links').set({ used_at: clock.now(), pending }).where('id', '=', link.id).execute();
+    return link.id;
   }
 
   return {
-    check: async (visit) => (await admitted(database.reads, visit, false)).directory,
-    take: (tx, visit, inode) => insert(tx, visit, { inode, pending: 0 }),
-    begin: async (visit) => {
-      if (!visit.link.once) return;
-      await database.db.transaction().execute((tx) => insert(tx, visit, { inode: null, pending: 1 }));
+    check: (visit) => admitted(database.reads, visit, false),
+    take: (tx, visit) => use(tx, visit, 0),
+    begin: async (visit, { link }) => {
+      if (link.once === 1) await database.db.transaction().execute((tx) => use(tx, visit, 1));
     },
-    end: ({ link, address }, bytes) =>
+    end: ({ address }, { link, directory: { id } }, bytes) =>
       database.db.transaction().execute(async (tx) => {
-        const own = tx.selectFrom('directories').selectAll().where('id', '=', link.directoryId);
-        const directory = await own.where('deleted_at', 'is', null).executeTakeFirst();
+        const own = tx.selectFrom('directories').selectAll().where('id', '=', id).where('deleted_at', 'is', null);
+        const directory = await own.executeTakeFirst();
         if (!directory) return;
-        if (link.once && directory.link_secret !== null) {
-          const digest = digestOf(directory.link_secret, link);
-          if (bytes === undefined)
-            await tx.deleteFrom('link_uses').where('digest', '=', digest).where('pending', '=', 1).execute();
-          else await tx.updateTable('link_uses').set({ pending: 0 }).where('digest', '=', digest).execute();
-        }
+        const done = bytes === undefined ? { used_at: null, pending: 0 as const } : { pending: 0 as const };
+        if (link.once === 1)
+          await tx.updateTable('links').set(done).where('id', '=', link.id).where('pending', '=', 1).execute();
         if (bytes === undefined) return;
-        const about = { event: 'downloaded', path: link.path, at: clock.now(), bytes, byLink: { address } } as const;
+        const path = pathOf(link.path);
+        const about = { event: 'downloaded', path, at: clock.now(), bytes, byLink: { address } } as const;
         await recordHistory(tx, [historyRow(directory, about)], clock);
       }),
   };
@@ -105,14 +95,19 @@ export function linkUses({ database, clock }: { readonly database: Database; rea
 /** Makes single-use links work again whose downloads a crash has cut off. */
 export async function forgetCutOff({ db }: Pick<Database, 'db'>, node: string): Promise<void> {
   const here = db.selectFrom('directories').select('id').where('node', '=', node);
-  await db.deleteFrom('link_uses').where('pending', '=', 1).where('directory_id', 'in', here).execute();
+  await db
+    .updateTable('links')
+    .set({ used_at: null, pending: 0 })
+    .where('pending', '=', 1)
+    .where('directory_id', 'in', here)
+    .execute();
 }
 
-function used(): BerthError {
-  return new BerthError('link_ended', 'This link has been used, and works only once. Ask for a new one.');
+function linkOf(db: Kysely<Tables>, token: string) {
+  return db.selectFrom('links').selectAll().where('hash', '=', hashToken(token)).executeTakeFirst();
 }
 
-async function isOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoriesTable): Promise<boolean> {
-  const account = db.selectFrom('accounts').select('id').where('id', '=', account_id).where('deleted_at', 'is', null);
-  return (await account.executeTakeFirst()) !== undefined;
+async function nameOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoriesTable): Promise<string | undefined> {
+  const account = db.selectFrom('accounts').select('name').where('id', '=', account_id).where('deleted_at', 'is', null);
+  return (await account.executeTakeFirst())?.name;
 }

@@ -31,6 +31,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   body_too_large: 413,
   unsupported_media_type: 415,
   home_elsewhere: 421,
+  link_not_found: 404,
   link_invalid: 403,
   link_ended: 410,
   directory_limit: 422,

@@ -77,7 +77,9 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     right: { for: 'download', path: 'x', expires_at: new Date(Date.now() + 86_400_000).toISOString() },
     wrongBodies: [{}, { for: 'download', path: '../x', expires_at: '2020-01-01T00:00:00Z' }],
   },
+  'GET /api/v1/directories/:id/links': { role: 'any', wrongBodies: [], wrongQueries: PAGES },
   'DELETE /api/v1/directories/:id/links': { role: 'any', wrongBodies: [] },
+  'DELETE /api/v1/directories/:id/links/:link_id': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/uploads/:upload_id/announce': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/deliveries': {
     role: 'any',

@@ -1,4 +1,4 @@
-/** Links that are made on a directory's pages: by the rules of the API, shown once, and ended all at once. */
+/** Links that are made on a directory's pages: by the rules of the API, shown once, listed, and revoked one by one or all at once. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -50,6 +50,7 @@ for (const role of ['admin', 'member'] as const) {
     const [, address = ''] = /href="(links\?file=[^"]+)">Link</.exec(list.text) ?? [];
     assert.ok(address !== '' && id !== '');
     const form = await user.get(`${home}/${address}`);
+    assert.match(form.text, /aria-current="page">Share a file</);
     assert.match(form.text, /name="path"[^>]*value="out &amp; back\.txt"|value="out &amp; back\.txt"[^>]*name="path"/);
     assert.equal(shown(form), '');
 
@@ -80,7 +81,7 @@ test('a link to upload takes a file of its size, once; all are revoked together'
   const path = `/dashboard/directories/${directory.id}/links`;
   const fields = { path: 'in/scan.pdf', max_bytes: '1 KB', expires_at: until(7), uses: 'once' };
   const link = shown(await user.submit(`${path}?for=upload`, fields));
-  assert.match((await visit(berth, link)).text, /Upload scan\.pdf.*at most 1,000 bytes/s);
+  assert.match((await visit(berth, link)).text, /Up to 1 KB, until/);
   assert.equal((await visit(berth, link, 'PUT', 'x'.repeat(1001))).status, 413);
   assert.equal((await visit(berth, link, 'PUT', 'scanned')).status, 201);
   assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 7);
@@ -88,21 +89,21 @@ test('a link to upload takes a file of its size, once; all are revoked together'
   assert.equal((await visit(berth, link, 'PUT', 'again')).status, 410);
 
   const other = shown(await user.submit(`${path}?for=upload`, { ...fields, path: 'in/other.pdf' }));
-  const done = await user.submit(`${path}/revoke`);
-  assert.match(done.text, /No link that was made before works any more/);
-  assert.notEqual((await visit(berth, other, 'PUT', 'late')).status, 201);
-});
-
-test('a path too long for a cookie has its link shown all the same', async () => {
-  using files = await withFixedPort();
-  await using berth = await startBerth(files);
-  using user = await signedIn(place(berth), berth.accountId);
-  const { id } = await berth.directory();
-  const long = Array.from({ length: 12 }, () => 'ä'.repeat(120)).join('/');
-  const fields = { path: long, max_bytes: '1 MB', expires_at: until(1), uses: 'often' };
-  const page = await user.post(`/dashboard/directories/${id}/links?for=upload`, fields);
-  assert.equal(page.status, 200);
-  assert.equal((await visit(berth, shown(page))).status, 200);
+  const third = shown(await user.submit(`${path}?for=upload`, { ...fields, path: 'in/' }));
+  assert.match(third, /\/links\/[\w-]{32}\/$/);
+  const list = await user.get(path);
+  assert.match(list.text, /in\/other\.pdf[^]*upload, up to 1 KB, once/);
+  assert.doesNotMatch(list.text, /in\/scan\.pdf<|\/links\/[\w-]{32}\//, 'neither used ones nor URLs');
+  // The newest is the first.
+  const [, id = ''] = /links\/([\da-f-]{36})\/revoke/.exec(list.text) ?? [];
+  const done = await user.submit(`${path}/${id}/revoke`);
+  assert.match(done.text, /The link has been revoked/);
+  assert.equal((await user.post(`${path}/${id}/revoke`)).status, 303, 'again, as in a second tab');
+  assert.equal((await visit(berth, `${third}x`, 'PUT', 'late')).status, 403);
+  assert.equal((await visit(berth, other, 'GET')).status, 200);
+  const all = await user.submit(`${path}/revoke`);
+  assert.match(all.text, /All existing links have been revoked/);
+  assert.equal((await visit(berth, other, 'PUT', 'late')).status, 403);
 });
 
 test('refusals of the rules stand beside their field, with the input', async () => {

@@ -125,6 +125,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'checks/held.ts',
     'directories',
     'history',
+    'links/limit.ts',
     'links/links.ts',
     'reports/activity.ts',
     'reports/login-log.ts',

@@ -339,11 +339,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the links of a directory, newest first
+         * @description Without links that have expired, been used up or been revoked. URLs are not stored, so they are not shown again. At most 100 at a time; the `Link` header has the next page.
+         */
+        get: operations["listLinks"];
         put?: never;
         /**
-         * Make a link to download or upload one file
-         * @description A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. With `once`, an upload link accepts one file and never replaces one. A download link ends once the last byte has been sent; until then, a download can be resumed. Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.
+         * Make a link to download a file or upload files
+         * @description A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. An upload link to a folder takes files of any name: `PUT` them below its URL. It replaces no file; a name that is taken gets a number, such as `scan (2).pdf`. With `once`, an upload link accepts one file and never replaces one. A download link ends once the last byte has been sent; until then, a download can be resumed. Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.
          */
         post: operations["createLink"];
         /**
@@ -351,6 +355,26 @@ export interface paths {
          * @description All links that were made before stop working. New ones can be made.
          */
         delete: operations["revokeLinks"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/links/{link_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a link
+         * @description The link stops working at once. A download that has begun goes on.
+         */
+        delete: operations["revokeLink"];
         options?: never;
         head?: never;
         patch?: never;
@@ -922,7 +946,7 @@ export interface components {
              * @enum {string}
              */
             for: "download" | "upload";
-            /** @description The path of the file, such as `in/report.pdf`. */
+            /** @description The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which takes files of any name; `/` is the top folder. */
             path: string & unknown;
             /** Format: date-time */
             expires_at: string;
@@ -1135,18 +1159,18 @@ export interface components {
             key: string;
         };
         Link: {
-            /**
-             * Format: uri
-             * @description Anybody who has it can use it, without a key. It is not stored.
-             */
-            url: string;
+            /** Format: uuid */
+            id: string;
             /** @enum {string} */
             for: "download" | "upload";
+            /** @description Of the file. Ends with `/` for a folder. */
             path: string;
             max_bytes: number | null;
             once: boolean;
             /** Format: date-time */
             expires_at: string;
+            /** Format: date-time */
+            inserted_at: string;
         };
         ListedDirectory: {
             /** Format: uuid */
@@ -1191,6 +1215,25 @@ export interface components {
             refused_at: string;
             /** @description The slug. */
             directory: string;
+        };
+        MadeLink: {
+            /** Format: uuid */
+            id: string;
+            /** @enum {string} */
+            for: "download" | "upload";
+            /** @description Of the file. Ends with `/` for a folder. */
+            path: string;
+            max_bytes: number | null;
+            once: boolean;
+            /** Format: date-time */
+            expires_at: string;
+            /** Format: date-time */
+            inserted_at: string;
+            /**
+             * Format: uri
+             * @description Anybody who has it can use it, without a key. Shown only here.
+             */
+            url: string;
         };
         NewApiKey: {
             name: string;
@@ -3212,6 +3255,63 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listLinks: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The links */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10",
+                     *           "for": "upload",
+                     *           "path": "in/report.pdf",
+                     *           "expires_at": "2026-12-01T00:00:00.000000Z",
+                     *           "max_bytes": 50000000,
+                     *           "once": true,
+                     *           "inserted_at": "2026-11-24T09:21:49.980260Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Link"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     createLink: {
         parameters: {
             query?: never;
@@ -3257,17 +3357,19 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
-                     *         "url": "https://sftp.example.com/links/5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10/in/report.pdf?for=upload&max_bytes=50000000&expires=1796083200&once=1&nonce=Zk3p9QxW1a2b&signature=0Yx3mTq5u7w9zBcDeFgHiJkLmNoPqRsTuVwXyZ01234",
+                     *         "id": "5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10",
                      *         "for": "upload",
                      *         "path": "in/report.pdf",
                      *         "expires_at": "2026-12-01T00:00:00.000000Z",
                      *         "max_bytes": 50000000,
-                     *         "once": true
+                     *         "once": true,
+                     *         "inserted_at": "2026-11-24T09:21:49.980260Z",
+                     *         "url": "https://sftp.example.com/links/Zk3p9QxW1a2b0Yx3mTq5u7w9zBcDeFgH/report.pdf"
                      *       }
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["Link"];
+                        data: components["schemas"]["MadeLink"];
                     };
                 };
             };
@@ -3302,6 +3404,45 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description The links have ended */
+            204: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    revokeLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The link.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                link_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link has ended */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

@@ -1,7 +1,8 @@
-/** `berth directory link …`: makes and revokes links for people without an SFTP client. */
+/** `berth directory link …`: makes, lists and revokes links for people without an SFTP client. */
 import { Command, InvalidArgumentError } from 'commander';
 import { formatMicros, type Micros, SECOND } from '../../base/clock.ts';
 import type { Invocation } from '../invocation.ts';
+import { columns } from '../../base/terminal.ts';
 import { moment } from '../options.ts';
 import { table } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
@@ -18,23 +19,38 @@ interface Link {
   readonly once: boolean;
 }
 
+interface ListedLink extends Omit<Link, 'url'> {
+  readonly id: string;
+  readonly for: string;
+  readonly path: string;
+}
+
 const HELP = `
-Anyone with the link can use it, without a key or an SFTP client. This is the only time it is printed.
+Anyone with the link can use it, without a key or an SFTP client. This is the only time it is printed. An upload link to a
+folder, whose path ends with /, takes files of any name and never replaces one.
 
 Examples:
   berth directory link download acme-corp out/report.pdf --until 7d
   berth directory link upload acme-corp in/scan.pdf --until 1d --max-bytes 50000000 --once
+  berth directory link upload acme-corp in/ --until 30d --max-bytes 50000000
+  berth directory link list acme-corp
+  berth directory link revoke acme-corp 5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10 --yes
   berth directory link revoke acme-corp --yes`;
 
 const SECONDS: Readonly<Record<string, number>> = { m: 60, h: 3600, d: 86_400 };
 
 export function linkCommand(invocation: Invocation): Command {
   const command = new Command('link')
-    .description('Links to download or upload one file without an SFTP client')
+    .description('Links to download or upload files without an SFTP client')
     .addHelpText('after', HELP);
   const make = (kind: 'download' | 'upload', description: string): Command =>
     onDirectory(command.command(kind).description(description))
-      .argument('<path>', 'the path of the file in the directory')
+      .argument(
+        '<path>',
+        kind === 'upload'
+          ? 'the path of the file, or of a folder: in/ takes any name, / is the top folder'
+          : 'the path of the file in the directory',
+      )
       .requiredOption(
         '--until <time>',
         'how long it works: 30m, 12h, 7d, or a time such as 2026-12-20T08:00Z',
@@ -61,15 +77,38 @@ export function linkCommand(invocation: Invocation): Command {
       '\nExample:\n  berth directory link upload acme-corp in/scan.pdf --until 1d --max-bytes 50000000 --once',
     );
 
-  irrevocable(onDirectory(command.command('revoke').description('Revoke all links of a directory')))
-    .addHelpText('after', '\nExample:\n  berth directory link revoke acme-corp --yes')
+  onDirectory(command.command('list').description('List the links that work, newest first'))
+    .addHelpText('after', '\nExample:\n  berth directory link list acme-corp')
     .action(async (text: string, options: CommonOptions) => {
+      const { ask } = await named(invocation, text, options);
+      show(invocation, options, await ask<ListedLink[]>('GET', '/links?limit=1000'), (links) =>
+        columns()([['ID', 'FOR', 'PATH', 'ONCE', 'EXPIRES'], ...links.map(cellsOf)]),
+      );
+    });
+
+  irrevocable(onDirectory(command.command('revoke').description('Revoke one link, or all links of a directory')))
+    .argument('[link]', 'its id, as the list shows it; without it, all links are revoked')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  berth directory link revoke acme-corp 5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10\n  berth directory link revoke acme-corp --yes',
+    )
+    .action(async (text: string, link: string | undefined, options: CommonOptions) => {
       const { ask, directory } = await named(invocation, text, options);
+      if (link !== undefined) {
+        await confirm(invocation, options, `Revoke the link ${link} of ${directory.sftp_username}?`);
+        const one = await ask('DELETE', `/links/${encodeURIComponent(link)}`);
+        show(invocation, options, one, () => [`Revoked the link ${link} of ${directory.sftp_username}`]);
+        return;
+      }
       await confirm(invocation, options, `Revoke all links of ${directory.sftp_username}?`);
       const answer = await ask('DELETE', '/links');
       show(invocation, options, answer, () => [`Revoked all links of ${directory.sftp_username}`]);
     });
   return command;
+}
+
+function cellsOf({ id, for: kind, path, once, expires_at }: ListedLink) {
+  return [id, kind, path, once ? 'yes' : 'no', expires_at];
 }
 
 function until(text: string, now: Micros): Micros {

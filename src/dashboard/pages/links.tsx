@@ -1,41 +1,52 @@
-/** Makes links for people without an SFTP client, to download or upload one file, by the same rules as the API. */
+/** Makes, lists and revokes links for people without an SFTP client, by the same rules as the API. */
 import type { Hono } from 'hono';
+import type { Kysely } from 'kysely';
 import { type Clock, DAY, formatMicros, type Micros } from '../../base/clock.ts';
+import { BerthError } from '../../base/errors.ts';
+import type { Tables } from '../../db/schema.ts';
 import type { ChangeOptions } from '../../directories/change.ts';
 import { requestedPath } from '../../web/requested-path.ts';
-import { makeLink, revokeLinks } from '../../links/links.ts';
+import { limitInWords } from '../../links/limit.ts';
+import { type Link, linkById, linkPath, linksOf, makeLink, revokeLink, revokeLinks } from '../../links/links.ts';
 import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName, type UploadList } from '../../uploads/upload-list.ts';
 import { ActionButton, Field, Form, Select } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
-import { Links, Section } from '../components/section.tsx';
-import { Secret } from '../components/values.tsx';
+import { Empty, Links, Pager, Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, Name, Text } from '../components/text.tsx';
+import { Secret, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { bytesIn, isoTime, submitted } from '../form.ts';
-import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
 
 const PATH = '/dashboard/directories/:id/links';
-const DONE = { revoked: 'No link that was made before works any more.' };
+const DONE = {
+  revoked: 'All existing links have been revoked.',
+  'revoked-one': 'The link has been revoked.',
+};
+
+const PAGE = 50;
+/** How many characters of a path are shown. */
+const PATH_LENGTH = 300;
 
 /** How long a link works by default. */
 const WEEK: Micros = 7 * DAY;
 const USES = { often: 'As often as needed', once: 'Once' };
-/** Longer links are not passed to the next page by cookie: a cookie has at most 4,096 bytes, and the link in it is encrypted. */
-const LONGEST_IN_COOKIE = 2000;
 
 const KINDS = {
-  download: {
-    label: 'Download a file',
-    about: 'Anybody who has the link can download the file at this path, without a key and without an SFTP client.',
-    path: 'Of the file, such as out/invoice.pdf',
-    once: 'A link that works once ends when the last byte has been sent.',
-  },
   upload: {
-    label: 'Upload a file',
+    label: 'Ask for files',
     about:
-      'Anybody who has the link can send one file to this path, in a browser. It is checked, recorded and announced like an upload by SFTP.',
-    path: 'Where the file goes, with its name: in/report.pdf',
-    once: 'A link that works once never replaces a file.',
+      'Anyone with the link can upload here in a browser, without an account. Each file is checked, recorded and announced like an SFTP upload.',
+    path: 'A folder such as in/ takes files of any name and never replaces one. A path such as in/report.pdf takes that one file.',
+    once: 'A link that works once takes one file, and never replaces one.',
+  },
+  download: {
+    label: 'Share a file',
+    about: 'Anyone with the link can download the file in a browser, without an account.',
+    path: 'The path of the file, such as out/invoice.pdf.',
+    once: 'A link that works once ends when the last byte has been sent.',
   },
 } as const;
 
@@ -48,20 +59,28 @@ export interface LinksOptions {
 }
 
 export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, linkOrigin }: LinksOptions): void {
-  async function page(c: PageContext, made: ShownOnce | undefined = takeShownOnce(c)) {
+  async function page(c: PageContext) {
     const { file, folder = '' } = c.req.query();
     const kind = kindOf(c);
     const directory = c.get('directory');
     // A link's URL has to name the machine that has the files.
     await files.checkHome(directory);
+    const { reads } = rules.database;
+    const now = rules.clock.now();
+    const after = await linkById(reads, directory.id, c.req.query('after') ?? '');
+    const listed = await linksOf(reads, directory.id, { now, limit: PAGE + 1, after });
+    const links = listed.slice(0, PAGE);
+    const makers = await makersOf(reads, links);
     const upload = file === undefined ? undefined : await uploads.byId(directory.id, file);
     const within = Buffer.from(folder, 'base64url');
-    const path = upload ? displayName(upload.path) : within.length > 0 ? `${displayName(within)}/` : '';
+    const isFolder = kind === 'upload' || within.length > 0;
+    const path = upload ? displayName(upload.path) : isFolder ? `${displayName(within)}/` : '';
     const texts = KINDS[kind];
+    const made = takeShownOnce(c);
     return c.render(
-      <DirectoryLayout tab="Files" page="Create a link" done={DONE}>
+      <DirectoryLayout tab="Files" page="Links" done={DONE}>
         <Secret of={made} label="Your new link">
-          <p class="quiet">berth does not store it. Anyone who has it can use it until it expires.</p>
+          <p class="quiet">Anyone who has it can use it until it expires or you revoke it.</p>
         </Secret>
         <Links
           class="views"
@@ -69,17 +88,24 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
           links={Object.fromEntries(Object.entries(KINDS).map(([each, { label }]) => [label, `?for=${each}`]))}
           current={texts.label}
         />
-        <Section title="Create a link" about={texts.about}>
+        <Section title={texts.label} about={texts.about}>
           <Form action={`?for=${kind}`}>
-            <Field label="Path" name="path" value={path} hint={texts.path} isRequired isFirst />
+            <Field
+              label={kind === 'upload' ? 'Folder or file' : 'Path'}
+              name="path"
+              value={path}
+              hint={texts.path}
+              isRequired
+              isFirst
+            />
             {kind === 'upload' && (
-              <Field label="Largest size" name="max_bytes" value="100 MB" hint="Such as 500 MB or 2.5 GB" isRequired />
+              <Field label="Largest file" name="max_bytes" value="100 MB" hint="Such as 500 MB or 2.5 GB." isRequired />
             )}
             <Field
               label="Works until"
               name="expires_at"
               type="datetime-local"
-              value={formatMicros(rules.clock.now() + WEEK).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}
+              value={formatMicros(now + WEEK).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}
               isRequired
             />
             <Select label="Works" name="uses" options={USES} />
@@ -90,14 +116,29 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
             </div>
           </Form>
         </Section>
-        <Section title="End all links" about="Links cannot be listed. This ends every link of this directory at once.">
-          <ActionButton
-            action="links/revoke"
-            label="Revoke all links"
-            kind="danger"
-            about="Revoke all links"
-            confirm="Everybody who has a link to this directory needs a new one."
+        <Section title="Links that work" about="Their URLs are not stored: berth shows each only once.">
+          <Table
+            caption="Newest first"
+            columns={['Path', 'Allows', 'Works until', 'Created', 'Actions']}
+            rows={links.map((link) => cellsOf(link, makers))}
+          >
+            <Empty title="No links">
+              Links that you create appear here until they expire, are used up or are revoked.
+            </Empty>
+          </Table>
+          <Pager
+            of="links"
+            first={after && `?for=${kind}`}
+            next={listed.length > PAGE ? `?for=${kind}&after=${links.at(-1)?.id}` : undefined}
           />
+          {links.length > 1 && (
+            <ActionButton
+              action="links/revoke"
+              label="Revoke all links"
+              kind="danger"
+              confirm="Everyone who has a link to this directory needs a new one."
+            />
+          )}
         </Section>
       </DirectoryLayout>,
     );
@@ -117,12 +158,15 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
       };
       await files.checkHome(c.get('directory'));
       const { target } = await makeLink(rules, targetOf(c), fields, requestedPath);
-      const made = { kind: 'link', value: linkOrigin + target, page: c.req.path } as const;
-      if (made.value.length > LONGEST_IN_COOKIE) return page(c, made);
-      showOnce(c, made);
+      showOnce(c, { kind: 'link', value: linkOrigin + target, page: c.req.path });
       return `${pathOf(c)}/links?for=${kind}`;
     }),
   );
+
+  app.post(`${PATH}/:link/revoke`, async (c) => {
+    await revokeLink(rules, targetOf(c), c.req.param('link')).catch(unlessGone);
+    return c.redirect(`${pathOf(c)}/links?done=revoked-one`, 303);
+  });
 
   app.post(`${PATH}/revoke`, async (c) => {
     await revokeLinks(rules, targetOf(c));
@@ -130,6 +174,44 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
   });
 }
 
+/** Somebody else has revoked it, or it has expired: either way, it has ended. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof BerthError && error.code === 'link_not_found')) throw error;
+}
+
+/** The names of the API keys that made these links, by id. */
+async function makersOf(reads: Kysely<Tables>, links: readonly Link[]): Promise<ReadonlyMap<string, string>> {
+  const ids = links.flatMap(({ created_by }) => created_by ?? []);
+  if (ids.length === 0) return new Map();
+  const keys = await reads.selectFrom('api_keys').select(['id', 'name']).where('id', 'in', ids).execute();
+  return new Map(keys.map(({ id, name }) => [id, name]));
+}
+
+function cellsOf(link: Link, makers: ReadonlyMap<string, string>) {
+  const { id, kind, max_bytes, once, expires_at, inserted_at, created_by } = link;
+  const maker = created_by === null ? undefined : (makers.get(created_by) ?? created_by.replace(/^\w+:/, ''));
+  const limits = [
+    kind === 'download' ? 'download' : `upload, up to ${limitInWords(max_bytes ?? 0)}`,
+    ...(once === 1 ? ['once'] : []),
+  ];
+  const path = clipped(linkPath(link), PATH_LENGTH);
+  return [
+    <Name of={path} />,
+    limits.join(', '),
+    <Time at={expires_at} />,
+    <>
+      <Time at={inserted_at} /> {maker !== undefined && <Text of={`by ${maker}`} />}
+    </>,
+    <ActionButton
+      action={`links/${id}/revoke`}
+      label="Revoke"
+      kind="danger"
+      about={`link to ${path}`}
+      confirm="It stops working at once. This can’t be undone."
+    />,
+  ];
+}
+
 function kindOf(c: PageContext): keyof typeof KINDS {
-  return c.req.query('for') === 'upload' ? 'upload' : 'download';
+  return c.req.query('for') === 'download' || c.req.query('file') !== undefined ? 'download' : 'upload';
 }

@@ -16,6 +16,7 @@ import * as moreApi from './016-api2.ts';
 import * as wantedEvents from './019-events.ts';
 import * as signedLinks from './020-links.ts';
 import * as webhookTests from './021-tests.ts';
+import * as listedLinks from './022-links.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -34,4 +35,5 @@ export const migrations: Record<string, Migration> = {
   '019-events': wantedEvents,
   '020-links': signedLinks,
   '021-tests': webhookTests,
+  '022-links': listedLinks,
 };

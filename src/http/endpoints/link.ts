@@ -1,19 +1,23 @@
 /**
- * /links/…: downloads and uploads with a signed link, without a key. A link gives access to its own path only; nothing is
- * listed, and no cookie is set or read.
+ * /links/…: downloads and uploads with a link, without a key. A link gives access to its own path only; nothing is listed, no
+ * folder is named, and no cookie is set or read.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
+import { type Clock, formatMicros } from '../../base/clock.ts';
 import { BerthError, ValidationError } from '../../base/errors.ts';
-import { type Link, linkIn } from '../../links/claims.ts';
-import type { LinkUses, Visit } from '../../links/use.ts';
+import type { LinksTable } from '../../db/schema.ts';
+import { limitInWords } from '../../links/limit.ts';
+import { encoded, TOKEN } from '../../links/token.ts';
+import type { Admitted, LinkUses, Visit } from '../../links/use.ts';
 import type { Log } from '../../base/log.ts';
 import type { DirectoryFiles } from '../../files/directory-files.ts';
-import { baseName, displayName } from '../../uploads/file-path.ts';
+import type { ByLink } from '../../files/placing.ts';
+import { baseName, displayName, type FilePath, pathOf } from '../../uploads/file-path.ts';
 import type { ClientAddress } from '../../web/client-address.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
-import { LINK_HEADERS, type LinkPages } from '../link-page.ts';
-import { fileInForm, isForm } from '../multipart.ts';
+import { LINK_HEADERS, type LinkPages, type Receipt } from '../link-page.ts';
+import { fileInForm, type FormFile, isForm } from '../multipart.ts';
 import type { ApiEnv } from '../../web/observe.ts';
 import { receivedBytes } from '../../web/received-bytes.ts';
 import { requestedPath } from '../../web/requested-path.ts';
@@ -21,7 +25,7 @@ import { dataResponse, errorResponse, refusal } from '../../web/responses.ts';
 import type { Turn } from '../../web/turns.ts';
 import { checkCoding } from './files.ts';
 
-export const LINK = '/links/:id/:path{.+}';
+export const LINK = '/links/:token/*';
 
 /** How many files may arrive in one directory by links at once. */
 const AT_ONCE = 16;
@@ -37,6 +41,7 @@ export interface LinkEndpointOptions {
   readonly files: Pick<DirectoryFiles, 'checkHome' | 'contentAt' | 'place'>;
   readonly clientAddress: ClientAddress;
   readonly pages: LinkPages;
+  readonly clock: Clock;
   readonly turn: Turn;
   readonly log: Log;
 }
@@ -44,58 +49,61 @@ export interface LinkEndpointOptions {
 type LinkContext = Context<ApiEnv>;
 
 export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => Promise<Response> {
-  const { uses, files, clientAddress, pages, turn, log } = options;
+  const { uses, files, clientAddress, pages, clock, turn, log } = options;
   const coming = new Map<string, number>();
 
-  async function download(c: LinkContext, visit: Visit): Promise<Response> {
+  async function download(c: LinkContext, visit: Visit, admitted: Admitted): Promise<Response> {
     const { incoming, outgoing } = c.env;
-    const directory = await uses.check(visit);
-    await files.checkHome(directory);
-    const found = await files.contentAt(directory, visit.link.path);
+    const { link, directory } = admitted;
+    const found = await files.contentAt(directory, pathOf(link.path));
     const answer = await fileAnswer(c.env, found, () => turn(`link ${directory.id}`, outgoing));
     const sent = incoming.method === 'GET' ? bytesToTheEnd(answer, found.content.size) : undefined;
     if (sent === undefined) return answer;
     try {
-      await uses.begin(visit);
+      await uses.begin(visit, admitted);
     } catch (error) {
       await answer.body?.cancel();
       throw error;
     }
     const ended = (): void =>
       void uses
-        .end(visit, outgoing.writableFinished ? sent : undefined)
+        .end(visit, admitted, outgoing.writableFinished ? sent : undefined)
         .catch((error: unknown) => log.error({ err: error }, 'could not record the end of a download by link'));
     if (outgoing.destroyed) ended();
     else outgoing.once('close', ended);
     return answer;
   }
 
-  async function upload(c: LinkContext, visit: Visit): Promise<Response> {
+  /** @param name the name in the URL. */
+  async function upload(c: LinkContext, visit: Visit, admitted: Admitted, name: FilePath): Promise<Receipt> {
     const { incoming, untimed } = c.env;
-    const { link, address } = visit;
-    const directory = await uses.check(visit);
-    await files.checkHome(directory);
+    const { link, directory } = admitted;
     checkCoding(incoming.headers);
-    const most = link.maxBytes ?? 0;
+    const most = link.max_bytes ?? 0;
     const { 'content-type': type, 'content-length': length = 0 } = incoming.headers;
-    const form = incoming.method === 'POST' && isForm(type) ? type : undefined;
-    if (incoming.method === 'POST' && form === undefined)
+    const formType = incoming.method === 'POST' && isForm(type) ? type : undefined;
+    if (incoming.method === 'POST' && formType === undefined)
       throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data');
-    if (Number(length) > most + (form === undefined ? 0 : FORM_BYTES)) throw tooLarge(most);
+    if (Number(length) > most + (formType === undefined ? 0 : FORM_BYTES)) throw tooLarge(most);
     const before = coming.get(directory.id) ?? 0;
     if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
     coming.set(directory.id, before + 1);
+    let form: FormFile | undefined;
     try {
       untimed?.();
       const received = receivedBytes(incoming);
-      const file = atMost(form === undefined ? received : fileInForm(received, form), most);
+      form = formType === undefined ? undefined : await fileInForm(received, formType);
+      const path = pathFor(link, form ? pathOf(Buffer.from(form.name)) : name);
+      const isNumbered = link.is_folder === 1;
+      const byLink: ByLink = { address: visit.address, isNumbered, take: (tx) => uses.take(tx, visit) };
+      const condition = isNumbered || link.once === 1 ? NEW : undefined;
       const target = { accountId: directory.account_id, id: directory.id };
-      const byLink = { address, take: (tx: Parameters<LinkUses['take']>[0], ino: number) => uses.take(tx, visit, ino) };
-      const { size_bytes } = await files.place(target, link.path, file, link.once ? NEW : undefined, byLink);
-      if (form !== undefined && wantsPage(incoming))
-        return await pages.message('The file has been uploaded. You can close this page.', 201);
-      return dataResponse(JSON.stringify({ path: displayName(link.path), size_bytes }), 201);
+      const { size_bytes } = await files
+        .place(target, path, atMost(form?.content ?? received, most), condition, byLink)
+        .catch(forOutsiders);
+      return { filename: displayName(baseName(path)), size_bytes, received_at: formatMicros(clock.now()) };
     } finally {
+      form?.close();
       const left = (coming.get(directory.id) ?? 1) - 1;
       if (left > 0) coming.set(directory.id, left);
       else coming.delete(directory.id);
@@ -104,21 +112,38 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
 
   async function answerTo(c: LinkContext): Promise<Response> {
     const { incoming } = c.env;
-    const link = linkOf(c);
-    const visit = { link, address: clientAddress(incoming) };
+    const { token, name } = requestedLink(incoming.url ?? '');
+    const visit = { token, address: clientAddress(incoming) };
+    const admitted = await uses.check(visit);
+    const { link, directory } = admitted;
     const isRead = incoming.method === 'GET' || incoming.method === 'HEAD';
+    // A folder's link takes any name, but only of a file that is sent.
+    const isNamed = link.is_folder === 1 ? name === '' || !isRead : name === baseName(pathOf(link.path));
+    if (!isNamed) throw invalid();
+    await files.checkHome(directory);
     if (link.kind === 'download')
-      return isRead ? download(c, visit) : refusal(405, 'This link is for a download', { allow: 'GET, HEAD' });
-    if (!isRead) return upload(c, visit);
-    await files.checkHome(await uses.check(visit));
-    return pages.form(displayName(baseName(link.path)), link.maxBytes ?? 0);
+      return isRead
+        ? download(c, visit, admitted)
+        : refusal(405, 'This link is for a download', { allow: 'GET, HEAD' });
+    const about = {
+      account: admitted.account,
+      name: link.is_folder === 1 ? undefined : displayName(name),
+      maxBytes: link.max_bytes ?? 0,
+      expiresAt: link.expires_at,
+      isOnce: link.once === 1,
+      now: clock.now(),
+    };
+    if (isRead) return pages.form(about);
+    const receipt = await upload(c, visit, admitted, name);
+    if (incoming.method === 'POST' && wantsPage(incoming)) return pages.receipt(about, receipt);
+    return dataResponse(JSON.stringify(receipt), 201);
   }
 
   return async (c) => {
     let answer = await answerTo(c).catch((error: unknown) => errorResponse(error, log, c.env.notes.id));
     if (answer.status >= 400 && wantsPage(c.env.incoming)) {
-      const { error = 'It did not work.' } = (await answer.json()) as { error?: string };
-      answer = await pages.message(error, answer.status);
+      const { error = 'Something went wrong. Try again.' } = (await answer.json()) as { error?: string };
+      answer = await pages.refusal(error, answer.status, c.req.method === 'POST');
     }
     for (const [name, value] of Object.entries(LINK_HEADERS))
       if (!answer.headers.has(name)) answer.headers.set(name, value);
@@ -126,19 +151,51 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
   };
 }
 
-/** @throws {BerthError} `link_invalid`. */
-function linkOf(c: LinkContext): Link {
-  const id = c.req.param('id') ?? '';
-  const { url = '' } = c.env.incoming;
+/** @returns the name after the token, '' for none. @throws {BerthError} `link_invalid`. */
+function requestedLink(url: string): { readonly token: string; readonly name: FilePath } {
+  const [, token = '', rest = ''] = /^\/links\/([^/?]*)(\/[^?]*)/.exec(url) ?? [];
+  if (!TOKEN.test(token)) throw invalid();
+  if (rest === '/') return { token, name: '' };
   try {
-    const path = requestedPath(url, `/links/${id}/`);
-    const link = linkIn(id, path, new URLSearchParams(url.slice(url.indexOf('?') + 1)));
-    if (link) return link;
+    return { token, name: requestedPath(rest, '/') };
   } catch (error) {
-    if (!(error instanceof ValidationError)) throw error;
+    if (error instanceof ValidationError) throw invalid();
+    throw error;
   }
-  throw new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
 }
+
+/** The path for a file of that name. A link to a file ignores the name. */
+function pathFor(link: Pick<LinksTable, 'path' | 'is_folder'>, name: FilePath): FilePath {
+  const path = pathOf(link.path);
+  if (link.is_folder === 0) return path;
+  // Some browsers send the folders of the sender's computer along.
+  const own = name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1);
+  try {
+    return requestedPath(`/${path === '' ? '' : `${encoded(path)}/`}${encoded(own)}`, '/');
+  } catch (error) {
+    if (error instanceof ValidationError)
+      throw new BerthError('file_conflict', 'This name is not possible. Rename the file.');
+    throw error;
+  }
+}
+
+function invalid(): BerthError {
+  return new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
+}
+
+/** Replaces refusals whose text names folders, or speaks of what an outsider does not know. */
+function forOutsiders(error: unknown): never {
+  const text = error instanceof BerthError ? REFUSALS[error.code] : undefined;
+  if (error instanceof BerthError && text !== undefined) throw new BerthError(error.code, text, { cause: error });
+  throw error;
+}
+
+const REFUSALS: Partial<Record<BerthError['code'], string>> = {
+  file_conflict: 'The file cannot be stored. Tell the person who sent you this link.',
+  precondition_failed: 'A file was stored here already. Ask for a new link.',
+  storage_full: 'There is no space for the file. Tell the person who sent you this link.',
+  directory_not_found: 'This link is not valid. Ask for a new one.',
+};
 
 /** How many bytes a response sends up to the file's end; undefined when it stops before the end. */
 function bytesToTheEnd({ status, headers }: Response, size: number): number | undefined {
@@ -157,7 +214,7 @@ async function* atMost(body: AsyncIterable<Buffer>, most: number): AsyncGenerato
 }
 
 function tooLarge(most: number): BerthError {
-  return new BerthError('body_too_large', `The file is too large: this link takes at most ${most} bytes`);
+  return new BerthError('body_too_large', `The file is too large. The limit is ${limitInWords(most)}.`);
 }
 
 function wantsPage({ headers }: IncomingMessage): boolean {

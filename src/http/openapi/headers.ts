@@ -62,6 +62,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
   upload_id: id('The file.'),
   delivery_id: id('The delivery.'),
   key_id: id('The API key.'),
+  link_id: id('The link.'),
   fingerprint: {
     description: 'The fingerprint of the key, percent-encoded.',
     schema: { type: 'string' },

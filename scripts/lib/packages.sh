@@ -3,7 +3,9 @@
 # The names of the packages that the scripts have installed, one per line, for scripts/uninstall --packages.
 brought=/var/lib/misc/berth-packages
 
-# need_packages PACKAGE...   ($why, if set, gives the reason in the message)
+package_lists_are_new=''
+
+# need_packages PACKAGE...
 need_packages() {
   local package missing=()
   for package in "$@"; do
@@ -11,8 +13,9 @@ need_packages() {
   done
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || die "this is not Debian: install these yourself: ${missing[*]}"
-  say "Debian packages are missing${why:+, $why}: ${missing[*]}"
-  quietly 'apt-get update' 'check the network and /etc/apt/sources.list' in_turn apt-get -q update
+  say "Debian packages are missing: ${missing[*]}"
+  [[ $package_lists_are_new ]] || quietly 'apt-get update' 'check the network and /etc/apt/sources.list' in_turn apt-get -q update
+  package_lists_are_new=1
   say "installing $(would_install "${missing[@]}" | wc -l) packages, with their dependencies (scripts/uninstall --packages removes them)"
   case " ${missing[*]} " in
     *' openssh-server '*) with_debian_sshd_off install_packages "${missing[@]}" ;;

@@ -37,7 +37,8 @@ const SLOW_SECONDS = 30;
 /** Files at once: two cores are idle a sixth of the time with four, and hardly with five. */
 const AT_ONCE = Math.ceil(2.5 * availableParallelism());
 const MOST_AGAIN = Number(process.env['TEST_AGAIN'] ?? 0);
-const SLOWEST_SHOWN = 15;
+const SLOWEST_SHOWN = 5;
+const COSTLIEST_SHOWN = 20;
 /** In characters. */
 const LONGEST_ERROR = 1500;
 const LONGEST_OUTPUT = 20_000;
@@ -65,7 +66,7 @@ try {
   await runAgain();
   const times = timesOfFiles();
   keepTimes(times);
-  process.stdout.write(`\n${slowest(times)}\n${summary()}`);
+  process.stdout.write(`\n${costliest(times)}\n${summary()}`);
   const failureFile = process.env['TEST_FAILURES'];
   if (failures.length + passedAlone.length > 0 && failureFile !== undefined) appendFileSync(failureFile, summary());
 } finally {
@@ -178,12 +179,20 @@ function timesOfFiles(): FileTimes[] {
   });
 }
 
-function slowest(rows: readonly FileTimes[]): string {
-  const sum = (key: 'wall' | 'processor'): string => rows.reduce((all, row) => all + row[key], 0).toFixed(0);
-  const shown = rows.toSorted((one, other) => other.wall - one.wall).slice(0, SLOWEST_SHOWN);
+/** The files that cost the machine most, and those that took longest. */
+function costliest(rows: readonly FileTimes[]): string {
+  const sum = (key: 'wall' | 'processor', some = rows): number => some.reduce((all, row) => all + row[key], 0);
+  const most = (key: 'wall' | 'processor', count: number): FileTimes[] =>
+    rows.toSorted((one, other) => other[key] - one[key]).slice(0, count);
+  const line = ({ file, wall, processor }: FileTimes): string =>
+    `  ${processor.toFixed(1)} s of processor time in ${wall.toFixed(1)} s: ${file}`;
+  const costly = most('processor', COSTLIEST_SHOWN);
+  const share = ((100 * sum('processor', costly)) / sum('processor')).toFixed(0);
   return [
-    `${rows.length} files took ${sum('wall')} s, one after the other, and ${sum('processor')} s of processor time. The slowest:`,
-    ...shown.map(({ file, wall, processor }) => `  ${wall.toFixed(1)} s (${processor.toFixed(1)} s processor) ${file}`),
+    `${rows.length} files took ${sum('processor').toFixed(0)} s of processor time, ${share} % of it in these ${costly.length}:`,
+    ...costly.map(line),
+    'The slowest:',
+    ...most('wall', SLOWEST_SHOWN).map(line),
     '',
   ].join('\n');
 }

@@ -5,7 +5,8 @@ if (Number.parseInt(process.versions.node, 10) >= oldestNode) {
   const { invoke } = await import('./cli/invocation.ts');
   const { runProgram } = await import('./cli/program.ts');
   const { systemClock } = await import('./base/clock.ts');
-  process.exitCode = await runProgram(process.argv.slice(2), invoke(process.env, systemClock()));
+  const { withRealFolders } = await import('./base/real-folders.ts');
+  process.exitCode = await runProgram(process.argv.slice(2), invoke(withRealFolders(process.env), systemClock()));
 } else {
   process.stderr.write(`berth: needs Node ${oldestNode} or newer; this is ${process.version}\n`);
   process.exitCode = 1;

@@ -8,6 +8,7 @@ import { isAbsolute, join, normalize } from 'node:path';
 import * as v from 'valibot';
 import { isPostgresUrl } from './database-place.ts';
 import { OperatorError } from './errors.ts';
+import { FOLDERS } from './real-folders.ts';
 
 export interface Config {
   readonly stateDir: string;
@@ -177,9 +178,9 @@ const claimMap = v.pipe(
 const FROM_SUPERVISOR = { BERTH_LOG_SOCKETS: descriptors, BERTH_BOOT_ID: bootId };
 
 const Environment = v.object({
-  BERTH_STATE_DIR: v.optional(folder, '/var/lib/berth'),
-  BERTH_JAIL_DIR: v.optional(folder, '/srv/berth/jails'),
-  BERTH_RUNTIME_DIR: v.optional(folder, '/run/berth'),
+  BERTH_STATE_DIR: v.optional(folder, FOLDERS.BERTH_STATE_DIR),
+  BERTH_JAIL_DIR: v.optional(folder, FOLDERS.BERTH_JAIL_DIR),
+  BERTH_RUNTIME_DIR: v.optional(folder, FOLDERS.BERTH_RUNTIME_DIR),
   ...FROM_SUPERVISOR,
   BERTH_API_HOST: v.optional(hostName, '0.0.0.0'),
   BERTH_API_PORT: v.optional(port, '8443'),

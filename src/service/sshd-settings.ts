@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, OF_SSHD, readForSshd } from '../base/config.ts';
 import { errorMessage, OperatorError } from '../base/errors.ts';
+import { FOLDERS } from '../base/real-folders.ts';
 import { replaceFile } from '../sftp/files.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -42,7 +43,7 @@ export function noteSettings({ stateDir }: Pick<Config, 'stateDir'>, environment
 }
 
 /** Undefined when there are none, for example because the state folder itself is named wrongly. */
-function lastSettings({ BERTH_STATE_DIR: stateDir = '/var/lib/berth' }: Variables): Variables | undefined {
+function lastSettings({ BERTH_STATE_DIR: stateDir = FOLDERS.BERTH_STATE_DIR }: Variables): Variables | undefined {
   try {
     const settings = JSON.parse(readFileSync(placeOf(stateDir), 'utf8')) as Record<string, string>;
     return { ...settings, BERTH_STATE_DIR: stateDir };

@@ -2,10 +2,11 @@
  * Finds problems that would make sshd refuse every login, before it does: it would just close the connection. Each is
  * reported in one line with its cause and remedy.
  */
-import { readFileSync, statSync, watch } from 'node:fs';
+import { lstatSync, readFileSync, statSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../base/config.ts';
 import { errorCode, OperatorError } from '../base/errors.ts';
+import { realPath } from '../base/real-folders.ts';
 import { ownerOf, pathsOf } from './paths.ts';
 
 /**
@@ -42,7 +43,8 @@ export function preflight(config: PreflightConfig): void {
 function checkOwner(config: PreflightConfig): void {
   const paths = pathsOf(config);
   const owner = ownerOf(paths);
-  if (owner === undefined || owner === paths.state) return;
+  // An owner that was noted by a path with links is still the same.
+  if (owner === undefined || realPath(owner) === realPath(paths.state)) return;
   throw new OperatorError(
     `${paths.jails} belongs to the berth whose BERTH_STATE_DIR is ${owner}: choose another BERTH_JAIL_DIR for this one, or remove ${paths.owner} if that state has moved or gone`,
   );
@@ -62,7 +64,12 @@ function isPrivileged(): boolean {
 function checkComponents(variable: string, dir: string): void {
   for (const component of [...ancestors(dir)].toReversed()) {
     const stat = statSync(component, { throwIfNoEntry: false });
-    if (stat === undefined) return;
+    if (stat === undefined) {
+      if (!lstatSync(component, { throwIfNoEntry: false })) return;
+      throw new OperatorError(
+        `${component} (in ${variable}) is a link to a folder that does not exist: create that folder`,
+      );
+    }
     if (!stat.isDirectory())
       throw new OperatorError(`${component} (in ${variable}) is not a folder: choose another place`);
     const [problem, remedy] =

@@ -172,7 +172,7 @@ async function putUpload(
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<void> {
-  const isWaiting = directory.world.isTemporary(path);
+  const isWaiting = end.isReserved || directory.world.isTemporary(path);
   replace(row, stat, directory);
   const written = await directory.files.put(
     {
@@ -323,6 +323,8 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
   let announced = 0;
   for (const row of rows) {
     const path = pathOf(row.path);
+    // Another session writes the file, and its close announces it.
+    if (directory.world.trackedAt(path)?.hasOpenWriters) continue;
     // The row was written from the log alone. A look syncs the file and announces it.
     if (row.mtime === UNSEEN && directory.fileAt(path)) {
       requests.look(path, SOON_MS);

@@ -156,6 +156,7 @@ export class Handles {
       bytes: truncates ? written : undefined,
       written,
       isUnwritten: written === 0 && !truncates,
+      isReserved: written === 0 && truncates && handle.isResized,
       isDoubted: order <= session.doubtedUpTo && !handle.isResized,
       isUnproven: at < this.#options.provenFrom,
       inode,
@@ -200,7 +201,7 @@ export class Handles {
     const put: Put = { kind: 'put', path, file, end, isResized: false };
     file.inode = end.inode ?? file.inode;
     file.puts.push(put);
-    if (this.#options.isTemporary(path)) {
+    if (end.isReserved || this.#options.isTemporary(path)) {
       const { session } = handle;
       const closer = end.by.pid === session.by.pid ? session : this.#options.sessionOf(end.by.pid);
       if (closer) closer.hasTemporary = true;
@@ -298,7 +299,7 @@ function isRefusalOf(asked: Asked | undefined, after: Sighting | null | undefine
 /** How a handle ends when its process dies. */
 export function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
   const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
-  return { isComplete: false, isRefused: false, at, by, openedAt, inode, order, ...unknown };
+  return { isComplete: false, isRefused: false, isReserved: false, at, by, openedAt, inode, order, ...unknown };
 }
 
 /**

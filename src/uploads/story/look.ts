@@ -42,7 +42,10 @@ export async function lookAt(
   const row = await directory.files.at(path);
   const stillFor = timeSince(look, stat, directory.world.ms);
   if (!found || !stat) return row ? missing(look, row, stillFor, directory) : 'settled';
-  if (row && isSame(row, stat) && row.inode >= 0) return known(row, stat, directory);
+  if (row && isSame(row, stat) && row.inode >= 0) {
+    // If the row waits, the close of the handle that writes the file announces it.
+    return file?.hasOpenWriters ? 'settled' : known(row, stat, directory);
+  }
   look.wasSet ||= file?.wasSet === true;
   const isAsSet = look.wasSet && row?.mtime === UNSEEN && row.size_bytes === stat.size_bytes;
   if (row && (isAsSet || isUnseen(row, stat, true))) {

@@ -32,6 +32,11 @@ export interface Ending {
   readonly written: number;
   /** The handle neither wrote to the file nor emptied it. This is an upload only if the open created the file. */
   readonly isUnwritten: boolean;
+  /**
+   * The handle made an empty file and set its size, but wrote nothing: other handles will. Until the session ends the
+   * file is treated as if it had a temporary name.
+   */
+  readonly isReserved: boolean;
   /** The session had a request refused that may have been a write. */
   readonly isDoubted: boolean;
   /**

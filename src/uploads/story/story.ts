@@ -381,8 +381,8 @@ export class Story {
       const end = { isComplete: about === 'close', at, by: session.by, openedAt: undefined, bytes: undefined };
       const isUnproven = at < this.#options.provenFrom;
       const unknown = { written: 0, isUnwritten: false, isDoubted: false, isUnproven, inode: undefined, order: 0 };
-      const isRefused = false;
-      this.#options.cutOff(start, { ...end, ...unknown, isRefused });
+      const [isRefused, isReserved] = [false, false];
+      this.#options.cutOff(start, { ...end, ...unknown, isRefused, isReserved });
     }
     this.#options.compare();
   }

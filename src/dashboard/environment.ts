@@ -1,6 +1,7 @@
 /** The variables that the dashboard's pages get with a request, and functions that read them. */
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
+import type { Micros } from '../base/clock.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
 import type { Target } from '../directories/target.ts';
 import type { FieldErrors } from '../base/errors.ts';
@@ -19,12 +20,20 @@ export interface DashboardEnv {
     visit: Visit;
     /** Set for the pages of a directory. */
     directory: DirectoriesTable;
+    access: AccessState;
     /** Set when a form is shown again because it was refused, so that its fields say why. */
     refused?: Refused;
     /** Set for a page that embeds a PDF. */
     showsPdf?: true;
   };
 }
+
+/** Whether customers can log in to a directory, for the header of its pages. */
+export type AccessState =
+  | { readonly kind: 'live' }
+  | { readonly kind: 'expired'; readonly at: Micros }
+  /** `by` and `at` are missing when the audit does not have the change any more. */
+  | { readonly kind: 'suspended'; readonly by?: string; readonly at?: Micros };
 
 export type FormFields = Readonly<Record<string, string>>;
 

@@ -16,6 +16,7 @@ import { BerthError } from '../base/errors.ts';
 import type { ClientAddress } from '../web/client-address.ts';
 import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../users/sessions.ts';
+import { accessState } from './queries/directory.ts';
 import { type DashboardEnv, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
@@ -171,9 +172,11 @@ export const adminOnly: Handler = async (c, next) => {
 };
 
 /** Finds the directory of a page. @throws {BerthError} `directory_not_found`. */
-export function withDirectory(reads: Kysely<Tables>): MiddlewareHandler<DashboardEnv, '/:id'> {
+export function withDirectory(reads: Kysely<Tables>, clock: Clock): MiddlewareHandler<DashboardEnv, '/:id'> {
   return async (c, next) => {
-    c.set('directory', await liveDirectory(reads, targetOf(c, c.req.param('id'))));
+    const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
+    c.set('directory', directory);
+    c.set('access', await accessState(reads, directory, clock.now()));
     return next();
   };
 }

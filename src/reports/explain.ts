@@ -1,7 +1,8 @@
 /** `berth explain`: everything that is known about one customer's directory, in one line each. */
-import { formatMicros } from '../base/clock.ts';
+import { formatMicros, type Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import { OperatorError } from '../base/errors.ts';
+import { loginChecks, remedyFor } from './login-rules.ts';
 import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { partialFiles, reasonOf } from '../files/partial.ts';
@@ -22,7 +23,7 @@ export interface Explained {
 
 /** @throws {OperatorError} when no directory has that name, or several have it. */
 export async function explain(
-  { database, log }: { readonly database: Database; readonly log: SshdLog },
+  { database, log, now }: { readonly database: Database; readonly log: SshdLog; readonly now: Micros },
   name: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
@@ -33,7 +34,37 @@ export async function explain(
   const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...found.logins]);
   const notes = all.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   const partial = await partialNotes(database, id);
-  return { directory, happenings: all.slice(-limit), notes: [...notes, ...partial, ...noteOf(found)] };
+  const why = [...(await obstacleNotes(database, id, now)), ...refusalNotes(found)];
+  return { directory, happenings: all.slice(-limit), notes: [...why, ...notes, ...partial, ...noteOf(found)] };
+}
+
+/** Why nobody can log in now. */
+async function obstacleNotes({ reads }: Database, id: string, now: Micros): Promise<string[]> {
+  const directory = await reads
+    .selectFrom('directories')
+    .select(['suspended', 'expires_at', 'allowed_networks', 'auth_mode'])
+    .select((eb) =>
+      eb
+        .selectFrom('public_keys')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+        .whereRef('public_keys.directory_id', '=', 'directories.id')
+        .as('keys'),
+    )
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  if (!directory) return [];
+  const checks = loginChecks(directory, { keys: directory.keys ?? 0, now });
+  return checks
+    .filter(({ lets }) => lets === 'nobody')
+    .map(({ text, remedy = '' }) => `nobody can log in: ${text}. ${remedy}`.trim());
+}
+
+/** What to do about the last refusal, unless there was a login since. */
+function refusalNotes({ logins }: Logins): string[] {
+  const last = logins.at(-1);
+  const remedy = last?.kind === 'refused' ? remedyFor(last.text) : undefined;
+  return remedy === undefined ? [] : [`the last login was refused (${last?.text}). ${remedy}`];
 }
 
 /** Notes on files that are on the disk but are not uploads, with the reasons. */

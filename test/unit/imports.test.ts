@@ -64,6 +64,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'uploads/draining.ts',
   ],
   reports: [
+    'directories/access.ts',
     'files/partial.ts',
     'history/audit-in-words.ts',
     'history/audit-sentences.ts',
@@ -129,6 +130,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'links/links.ts',
     'reports/activity.ts',
     'reports/login-log.ts',
+    'reports/login-rules.ts',
     'reports/sshd-log.ts',
     'sftp/public-host-keys.ts',
     'uploads/announce.ts',

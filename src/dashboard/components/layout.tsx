@@ -2,12 +2,20 @@
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { takeDone } from '../after-redirect.ts';
-import { type DashboardEnv, type PageContext, pathOf, type Refused } from '../environment.ts';
+import {
+  type AccessState,
+  type DashboardEnv,
+  isAdmin,
+  type PageContext,
+  pathOf,
+  type Refused,
+} from '../environment.ts';
 import { sentencesOf } from '../words.ts';
 import { ActionButton } from './form.tsx';
 import { Icon, type IconName, Mark } from './icons.tsx';
 import { Links } from './section.tsx';
 import { clipped, plainText, Text } from './text.tsx';
+import { Badge, Time } from './values.tsx';
 
 interface Place {
   readonly name: string;
@@ -198,11 +206,17 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
 const TABS = {
   Overview: '',
   Connect: '/connect',
+  Login: '/login',
   Files: '/files',
   Webhook: '/webhook',
   Activity: '/activity',
   Settings: '/settings',
 };
+
+/** The path of a tab by its name, below the directory's. */
+export function tabPath(name: string): string {
+  return Object.entries(TABS).find(([each]) => each === name)?.[1] ?? '';
+}
 
 interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'>, Omit<TitleProps, 'heading'> {
   readonly tab: keyof typeof TABS;
@@ -211,16 +225,74 @@ interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'>, Omit<TitlePro
 }
 
 /** For the pages of a directory, with its name as the title, and tabs. */
-export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({ tab, page, children, ...others }) => {
+export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
+  tab,
+  page,
+  done = {},
+  state,
+  children,
+  ...others
+}) => {
   const c = useRequestContext<DashboardEnv>();
+  const access = c.get('access');
   const { name } = c.get('directory');
   const tabs = Object.fromEntries(Object.entries(TABS).map(([each, end]) => [each, pathOf(c) + end]));
   const title = tab === 'Overview' ? name : [page, tab, name].filter((part) => part !== undefined).join(' · ');
   return (
-    <Layout title={title} heading={name} {...others}>
+    <Layout
+      title={title}
+      heading={name}
+      done={{ resumed: 'Resumed. Customers can log in again.', ...done }}
+      state={
+        <>
+          <Badge kind={access.kind === 'live' ? 'good' : 'waiting'} text={access.kind} /> {state}
+        </>
+      }
+      {...others}
+    >
+      <Closed of={access} tab={tab} />
       <Links class="tabs" label="Directory" links={tabs} current={tab} />
       {children}
     </Layout>
+  );
+};
+
+/** Says why nobody can log in, and how to change that. */
+const Closed: FC<{ of: AccessState; tab: string }> = ({ of: access, tab }) => {
+  const c = useRequestContext<DashboardEnv>();
+  const path = pathOf(c);
+  const mayChange = isAdmin(c);
+  if (access.kind === 'live') return <></>;
+  if (access.kind === 'expired')
+    return (
+      <p class="warning">
+        <span>
+          Expired <Time at={access.at} />. Nobody can log in.
+        </span>
+        {mayChange && <a href={`${path}/login#expires_at`}>Change the expiry</a>}
+      </p>
+    );
+  const { at, by } = access;
+  return (
+    <div class="warning">
+      <span>
+        Suspended
+        {at !== undefined && (
+          <>
+            {' '}
+            <Time at={at} />
+          </>
+        )}
+        {by !== undefined && (
+          <>
+            {' '}
+            by <Text of={by} />
+          </>
+        )}
+        . Nobody can log in.
+      </span>
+      {mayChange && <ActionButton action={`${path}/resume`} label="Resume" fields={{ tab }} />}
+    </div>
   );
 };
 

@@ -46,10 +46,20 @@ export const Badge: FC<{ kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: strin
   <span class={`badge ${kind}`}>{text}</span>
 );
 
-/** `label` says what the button copies. The button is shown only if there is JavaScript. */
-export const CopyButton: FC<{ text: string; label?: string | undefined }> = ({ text, label }) => (
-  <button type="button" class="copy" data-copy={text} hidden>
-    Copy
+interface CopyButtonProps {
+  readonly text: string;
+  /** What the button copies. */
+  readonly label?: string | undefined;
+  /** The word on the button. */
+  readonly say?: string;
+  /** Whether it looks like a button, and not like a link. */
+  readonly isButton?: boolean;
+}
+
+/** The button is shown only if there is JavaScript. */
+export const CopyButton: FC<CopyButtonProps> = ({ text, label, say = 'Copy', isButton = false }) => (
+  <button type="button" class={isButton ? undefined : 'copy'} data-copy={text} hidden>
+    {say}
     {label !== undefined && <span class="unseen"> {label}</span>}
   </button>
 );

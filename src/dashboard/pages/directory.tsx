@@ -9,14 +9,13 @@ import type { LoginLog } from '../../reports/login-log.ts';
 import { receiverUrl } from '../../webhooks/receiver-of.ts';
 import { displayName, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
 import { DayChart, DaysChoice, daysIn } from '../components/day-chart.tsx';
-import { DirectoryState } from '../components/directory.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { clipped, Name, Text } from '../components/text.tsx';
 import { WebhookHealthLine } from '../components/webhook-health.tsx';
-import { counted, Facts, Size, sizeInWords, Time } from '../components/values.tsx';
+import { Badge, counted, Facts, Size, sizeInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf } from '../environment.ts';
-import { directoryDays, lastRefusal } from '../queries/directory.ts';
+import { directoryDays, lastAttempts } from '../queries/directory.ts';
 import { type WebhookHealth, webhookHealth } from '../queries/webhook-health.ts';
 
 export interface DirectoryOptions {
@@ -38,14 +37,13 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
     const [newest] = await uploads.list(id, { limit: 1 });
     const health = await webhookHealth(reads, id, clock.now());
     const byDay = await directoryDays(reads, directory, { now: clock.now(), days });
-    const unwritten = logins.recent(username)?.attempts.filter(({ kind }) => kind === 'refused') ?? [];
-    const refused = unwritten.at(-1) ?? (await lastRefusal(reads, id));
+    const { refusal } = await lastAttempts(reads, logins, directory);
     const connected = sessions.of(username).length;
     const shown = byDay.map(({ day }) => day);
     return c.render(
       <DirectoryLayout
         tab="Overview"
-        state={<DirectoryState of={directory} isFailing={health.failing !== undefined} now={clock.now()} />}
+        state={health.failing && <Badge kind="bad" text="webhook failing" />}
         actions={
           <a class="button" href={`${path}/connect`}>
             Connect
@@ -59,10 +57,11 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
                 'Last upload': newest ? <LastUpload of={newest} path={path} /> : 'none yet',
                 Storage: <Storage of={directory} />,
                 'Connected now': <a href={`${path}/activity`}>{counted(connected)}</a>,
-                'Last refusal': refused ? (
+                'Last refusal': refusal ? (
                   <>
-                    <Time at={refused.at} />: <Text of={clipped(refused.text, 200)} />
-                    {refused.address !== null && ` from ${refused.address}`}
+                    <Time at={refusal.at} />: <Text of={clipped(refusal.text, 200)} />
+                    {refusal.address !== null && ` from ${refusal.address}`}{' '}
+                    <a href={`${path}/login#why`}>What to do</a>
                   </>
                 ) : (
                   'none known'

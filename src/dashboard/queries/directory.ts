@@ -1,7 +1,12 @@
 /** Queries for the overview of one directory. Each uses an index. */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../../base/clock.ts';
-import type { Tables } from '../../db/schema.ts';
+import type { DirectoriesTable, Tables } from '../../db/schema.ts';
+import { hasExpired } from '../../directories/access.ts';
+import { auditSentence } from '../../history/audit-sentences.ts';
+import type { LoginLog } from '../../reports/login-log.ts';
+import type { LoginAttempt } from '../../reports/sshd-log.ts';
+import type { AccessState } from '../environment.ts';
 import type { Span } from './overview.ts';
 
 export interface DirectoryDay {
@@ -46,14 +51,45 @@ export async function directoryDays(
   });
 }
 
-/** The latest refused login in sshd's log. */
-export function lastRefusal(reads: Kysely<Tables>, directoryId: string) {
-  return reads
-    .selectFrom('logins')
-    .select(['at', 'address', 'text'])
-    .where('directory_id', '=', directoryId)
-    .where('kind', '=', 'refused')
-    .orderBy('at', 'desc')
+/** Only a suspended directory needs a query: for who suspended it, and when. */
+export async function accessState(
+  reads: Kysely<Tables>,
+  directory: Pick<DirectoriesTable, 'id' | 'suspended' | 'expires_at'>,
+  now: Micros,
+): Promise<AccessState> {
+  if (directory.suspended === 0)
+    return hasExpired(directory, now) ? { kind: 'expired', at: directory.expires_at ?? now } : { kind: 'live' };
+  const row = await reads
+    .selectFrom('audit')
+    .leftJoin('api_keys', 'api_keys.id', 'audit.key_id')
+    .select(['audit.at', 'audit.action', 'audit.changes', 'audit.key_id', 'api_keys.name as key_name'])
+    .where('audit.directory_id', '=', directory.id)
+    .where('audit.action', '=', 'update')
+    .where('audit.changes', 'like', '%"suspended":{"from":false,"to":true}%')
+    .orderBy('audit.at', 'desc')
     .limit(1)
     .executeTakeFirst();
+  return { kind: 'suspended', ...(row && { at: row.at, by: auditSentence(row).actor }) };
+}
+
+export type Attempt = Pick<LoginAttempt, 'at' | 'address' | 'text'>;
+
+/** The latest login and the latest refusal in sshd's log, of those that are known. */
+export async function lastAttempts(
+  reads: Kysely<Tables>,
+  logins: Pick<LoginLog, 'recent'>,
+  { id, sftp_username }: Pick<DirectoriesTable, 'id' | 'sftp_username'>,
+): Promise<{ login: Attempt | undefined; refusal: Attempt | undefined }> {
+  const unwritten = logins.recent(sftp_username)?.attempts ?? [];
+  const last = async (kind: LoginAttempt['kind']): Promise<Attempt | undefined> =>
+    unwritten.findLast((attempt) => attempt.kind === kind) ??
+    (await reads
+      .selectFrom('logins')
+      .select(['at', 'address', 'text'])
+      .where('directory_id', '=', id)
+      .where('kind', '=', kind)
+      .orderBy('at', 'desc')
+      .limit(1)
+      .executeTakeFirst());
+  return { login: await last('login'), refusal: await last('refused') };
 }

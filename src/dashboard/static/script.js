@@ -8,11 +8,12 @@ document.addEventListener('click', ({ target }) => {
   if (!button) return;
   const [label] = button.childNodes;
   const say = (text) => (label.data = text);
+  const before = (button.dataset.label ??= label.data);
   navigator.clipboard.writeText(button.dataset.copy).then(
     () => say('Copied'),
     () => say('Not allowed'),
   );
-  setTimeout(say, 2000, 'Copy');
+  setTimeout(say, 2000, before);
 });
 
 // Times. `zone` is the user's choice. Fields send their times to the server in UTC.

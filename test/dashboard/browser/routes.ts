@@ -15,6 +15,8 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories': at('/dashboard/directories'),
   '/dashboard/directories/:id': { path: ({ directory }) => `/dashboard/directories/${directory.id}` },
   '/dashboard/directories/:id/connect': { path: ({ directory }) => `/dashboard/directories/${directory.id}/connect` },
+  '/dashboard/directories/:id/connect/instructions.txt': null,
+  '/dashboard/directories/:id/login': { path: ({ directory }) => `/dashboard/directories/${directory.id}/login` },
   '/dashboard/directories/:id/settings': { path: ({ directory }) => `/dashboard/directories/${directory.id}/settings` },
   '/dashboard/failing-webhooks': at('/dashboard/failing-webhooks'),
   '/dashboard/directories/:id/webhook': { path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook` },

@@ -1,25 +1,25 @@
-/** How to connect to a directory: address, the server's fingerprints, commands for common clients, and the credentials. */
+/** What to send to a customer: address, username, password, the server's fingerprint, and how to connect common clients. */
 import type { Hono } from 'hono';
-import type { FC } from 'hono/jsx';
+import type { Child, FC } from 'hono/jsx';
 import type { CreateOptions } from '../../../directories/create.ts';
-import { renewPassword, updateAuth } from '../../../directories/update.ts';
-import { addPublicKey, publicKeysOf, removePublicKey } from '../../../directories/public-keys.ts';
+import { renewPassword } from '../../../directories/update.ts';
+import { publicKeysOf } from '../../../directories/public-keys.ts';
 import type { PublicHostKey, PublicHostKeys } from '../../../sftp/public-host-keys.ts';
+import { Choice } from '../../components/choice.tsx';
+import type { DirectoryProps } from '../../components/directory.tsx';
+import { ActionButton } from '../../components/form.tsx';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
-import { Copyable, Facts, Secret } from '../../components/values.tsx';
+import { Code, CopyButton, counted } from '../../components/values.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
-import { showOnce, takeShownOnce } from '../../after-redirect.ts';
+import { type ShownOnce, showOnce, takeShownOnce } from '../../after-redirect.ts';
 import { directoryActions } from './actions.ts';
 import { clientCommands, type Place } from './client-commands.ts';
-import { SignIn } from './sign-in.tsx';
+import { instructions, lines } from './instructions.ts';
 
 const DONE = {
   created: 'The directory is live.',
-  saved: 'Saved.',
-  'key-added': 'The key is added. It works from the next login on.',
-  'key-removed': 'The key is removed. Logins with it are refused.',
-  password: 'The password is replaced. The old one is refused from now on.',
+  password: 'The password is replaced. The old one no longer works.',
 };
 
 export function connectPage(
@@ -29,78 +29,174 @@ export function connectPage(
 ): void {
   const { reads } = rules.database;
 
-  async function page(c: PageContext) {
+  async function connectionOf(c: PageContext) {
     const directory = c.get('directory');
     const { inUse, next } = await hostKeys();
-    const keys = [...inUse, ...next];
     const place = { host: directory.sftp_host, port: directory.sftp_port, username: directory.sftp_username };
-    const commands = clientCommands(place, keys);
+    return { directory, place, hostKeys: [...inUse, ...next], path: pathOf(c) };
+  }
+
+  async function page(c: PageContext) {
+    const connection = await connectionOf(c);
+    const keys = await publicKeysOf(reads, connection.directory.id);
     return c.render(
       <DirectoryLayout tab="Connect" done={DONE}>
-        <Secret of={takeShownOnce(c)} label="SFTP password">
-          <p>
-            <Copyable text={commands.sftp} label="Command" />
-          </p>
-        </Secret>
-        <Connection place={place} hostKeys={keys} commands={commands} />
-        <SignIn
-          directory={directory}
-          path={pathOf(c)}
-          isAdmin={isAdmin(c)}
-          keys={await publicKeysOf(reads, directory.id)}
-        />
+        <ToSend {...connection} password={takeShownOnce(c)} keys={keys.length} isAdmin={isAdmin(c)} />
+        <Clients {...connection} />
+        <p>
+          Customer can’t log in? <a href={`${connection.path}/login#why`}>See what stops them</a>
+        </p>
       </DirectoryLayout>,
     );
   }
 
-  const { adminAction } = directoryActions(app, page, 'connect');
+  const { adminAction } = directoryActions(app, page, 'Connect');
 
-  adminAction('auth-mode', 'saved', (_, { accountId, id, actor }, { auth_mode }) =>
-    updateAuth(rules, accountId, id, { auth_mode }, actor),
-  );
+  app.get('/dashboard/directories/:id/connect/instructions.txt', async (c) => {
+    const { directory, place, hostKeys: keys } = await connectionOf(c);
+    c.header('content-type', 'text/plain; charset=utf-8');
+    c.header('content-disposition', `attachment; filename="sftp-${directory.slug}.txt"`);
+    return c.body(instructions(directory, place, keys));
+  });
+
   adminAction('password', 'password', async (c, { accountId, id, actor }) => {
     const { password } = await renewPassword(rules, accountId, id, actor);
     showOnce(c, { kind: 'sftp-password', value: password, page: `${pathOf(c)}/connect` });
   });
-  adminAction('public-keys', 'key-added', (_, { accountId, id, actor }, { public_key }) =>
-    addPublicKey(rules, accountId, id, { public_key }, actor),
-  );
-  adminAction('public-keys/remove', 'key-removed', (_, { accountId, id, actor }, { fingerprint = '' }) =>
-    removePublicKey(rules, accountId, id, fingerprint, actor),
-  );
 }
 
-interface ConnectionProps {
+interface ConnectionProps extends DirectoryProps {
   readonly place: Place;
   readonly hostKeys: readonly PublicHostKey[];
-  /** Commands by client. */
-  readonly commands: Readonly<Record<string, string>>;
 }
 
-const Connection: FC<ConnectionProps> = ({ place: { host, port, username }, hostKeys, commands }) => {
-  const keys = Object.fromEntries(hostKeys.map(({ type, fingerprint }) => [`${type} key`, fingerprint]));
-  const lines = Object.fromEntries(hostKeys.map(({ type, known_hosts: line }) => [type, line]));
+interface ToSendProps extends ConnectionProps {
+  /** The password, if it was just created. */
+  readonly password: ShownOnce | undefined;
+  /** How many public keys there are. */
+  readonly keys: number;
+  readonly isAdmin: boolean;
+}
+
+/** Everything that a customer needs, in one card. */
+const ToSend: FC<ToSendProps> = ({ password, ...shown }) => {
+  const { directory, place, hostKeys, path } = shown;
+  const [first, ...others] = hostKeys;
   return (
-    <>
-      <Section title="Server">
-        <Copyables of={{ Host: host, Port: String(port), Username: username, ...keys }} />
-        <details>
-          <summary>Lines for known_hosts</summary>
-          <p class="quiet">Add them to ~/.ssh/known_hosts, and a client recognizes the server at its first login.</p>
-          <Copyables of={lines} />
-        </details>
-      </Section>
-      <Section
-        title="Commands"
-        about="Each asks for the password. Paste FileZilla's address into its Host field. curl uploads with -T FILE."
-      >
-        <Copyables of={commands} />
-      </Section>
-    </>
+    <Section title="Send to your customer">
+      <div class="rows">
+        <Row name="Host" text={place.host} />
+        <Row name="Port" text={String(place.port)} />
+        <Row name="Username" text={place.username} />
+        {password ? (
+          <Row name="Password" text={password.value} secret={password.kind}>
+            <p class="notice" role="status">
+              This is the only time the password is shown. Copy it now.
+            </p>
+          </Row>
+        ) : (
+          <HiddenCredentials {...shown} />
+        )}
+        {first && <Row name="Fingerprint" text={first.fingerprint} label={`${first.type} fingerprint`} />}
+      </div>
+      <div class="actions">
+        <CopyButton isButton say="Copy all" text={lines(directory, place, { hostKeys, password: password?.value })} />
+        <a class="button plain" href={`${path}/connect/instructions.txt`}>
+          Download instructions
+        </a>
+      </div>
+      {!password && directory.auth_mode !== 'public_key' && (
+        <p class="hint">Neither has the password. Send it separately.</p>
+      )}
+      <details>
+        <summary>Other host keys and known_hosts</summary>
+        <div class="rows">
+          {others.map(({ type, fingerprint }) => (
+            <Row name={type} text={fingerprint} label={`${type} fingerprint`} />
+          ))}
+        </div>
+        <p class="quiet">With these lines in ~/.ssh/known_hosts, OpenSSH knows the server at the first login.</p>
+        {hostKeys.map(({ type, known_hosts: line }) => (
+          <Code text={line} label={`the ${type} line`} />
+        ))}
+      </details>
+    </Section>
   );
 };
 
-const Copyables: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => {
-  const facts = Object.entries(of).map(([name, text]) => [name, <Copyable text={text} label={name} />]);
-  return <Facts of={Object.fromEntries(facts)} />;
+interface RowProps {
+  readonly name: string;
+  readonly text: string;
+  /** What the button copies, if not `name`. */
+  readonly label?: string;
+  readonly secret?: ShownOnce['kind'];
+  readonly children?: Child;
+}
+
+const Row: FC<RowProps> = ({ name, text, label = name, secret, children }) => (
+  <div>
+    <span class="quiet">{name}</span>
+    <code data-secret={secret}>{text}</code>
+    <CopyButton text={text} label={label} />
+    {children}
+  </div>
+);
+
+/** What to log in with, when there is no password to show. */
+const HiddenCredentials: FC<Omit<ToSendProps, 'password'>> = ({
+  directory: { auth_mode: mode },
+  path,
+  keys,
+  isAdmin: mayChange,
+}) => (
+  <>
+    {mode !== 'public_key' && (
+      <div>
+        <span class="quiet">Password</span>
+        <span>
+          •••••••• <span class="quiet">shown once, when it was created</span>
+        </span>
+        {mayChange && (
+          <ActionButton
+            action={`${path}/password`}
+            label="New password"
+            confirm="The old password stops working at the next login."
+          />
+        )}
+      </div>
+    )}
+    {mode !== 'password' && (
+      <div>
+        <span class="quiet">Public keys</span>
+        <span>{keys === 0 ? 'none yet' : counted(keys)}</span>
+        <a href={`${path}/login#public_key`}>{mayChange && keys === 0 ? 'Add one' : 'Show'}</a>
+      </div>
+    )}
+  </>
+);
+
+/** How to use each client, beside its command. */
+const HINTS = {
+  sftp: 'Asks for the password. Type put FILE to upload.',
+  FileZilla: 'Paste this into Host at the top of the window, enter the password, and press Quickconnect.',
+  WinSCP: 'Run it in Win+R or a command prompt, and enter the password when asked.',
+  lftp: 'Asks for the password. Type put FILE to upload.',
+  rclone: 'Asks for the password, and lists the files. The server’s line has to be in known_hosts.',
+  curl: 'Asks for the password, and lists the files. Add -T FILE to upload one.',
+} as const;
+
+const Clients: FC<ConnectionProps> = ({ place, hostKeys }) => {
+  const commands = clientCommands(place, hostKeys);
+  const texts = (Object.keys(HINTS) as (keyof typeof HINTS)[]).map((client) => [
+    client,
+    <>
+      <p class="quiet">{HINTS[client]}</p>
+      <Code text={commands[client]} label={`the ${client} ${client === 'FileZilla' ? 'address' : 'command'}`} />
+    </>,
+  ]);
+  return (
+    <Section title="Connect with">
+      <Choice label="Client" name="client" of={Object.fromEntries(texts) as Record<string, Child>} />
+    </Section>
+  );
 };

@@ -1,16 +1,15 @@
-/** A directory's settings: name, access, quota and deletion. */
+/** A directory's settings: name, quota and deletion. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { LRUCache } from 'lru-cache';
 import type { DirectoriesTable } from '../../../db/schema.ts';
-import { updateAccess } from '../../../directories/access.ts';
 import type { CreateOptions } from '../../../directories/create.ts';
 import { deleteDirectory } from '../../../directories/delete.ts';
 import { setQuota } from '../../../directories/quota.ts';
 import { updateBasics } from '../../../directories/update.ts';
 import { ValidationError } from '../../../base/errors.ts';
 import { changedFields } from '../../changed-fields.ts';
-import { type DirectoryProps, DirectoryState, MoreFields, NameField } from '../../components/directory.tsx';
+import { type DirectoryProps, MoreFields, NameField } from '../../components/directory.tsx';
 import { Field, Form, Was } from '../../components/form.tsx';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
@@ -18,13 +17,11 @@ import { plainText, Text } from '../../components/text.tsx';
 import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
 import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
 import { numberIn, submitted, textOrNull } from '../../form.ts';
-import { Access, accessFields, quotaFields } from './access.tsx';
+import { Quota, quotaFields } from './quota.tsx';
 import { directoryActions } from './actions.ts';
 
 const DONE = {
   saved: 'Saved.',
-  suspended: 'Suspended. Live sessions have ended, and nobody can log in.',
-  resumed: 'Resumed. Logins work again.',
 };
 
 /** How long the answer whether quotas can be set is cached, since each check may start a process. */
@@ -49,31 +46,19 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): voi
     const shown = { directory: c.get('directory'), path: pathOf(c) };
     const obstacle = isAdmin(c) ? await quotaObstacle(shown.directory) : undefined;
     return c.render(
-      <DirectoryLayout
-        tab="Settings"
-        state={<DirectoryState of={shown.directory} isFailing={false} now={rules.clock.now()} />}
-        done={DONE}
-      >
+      <DirectoryLayout tab="Settings" done={DONE}>
         <Settings {...shown} />
-        <Access {...shown} isAdmin={isAdmin(c)} quotaObstacle={obstacle} />
+        <Quota {...shown} isAdmin={isAdmin(c)} obstacle={obstacle} />
         <Details directory={shown.directory} />
         <Delete {...shown} />
       </DirectoryLayout>,
     );
   }
 
-  const { action, adminAction } = directoryActions(app, page, 'settings');
+  const { action, adminAction } = directoryActions(app, page, 'Settings');
 
   action('settings', 'saved', (c, { accountId, id, actor }, given) =>
     updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), actor),
-  );
-  for (const [name, done, suspended] of [
-    ['suspend', 'suspended', true],
-    ['resume', 'resumed', false],
-  ] as const)
-    adminAction(name, done, (_, { accountId, id, actor }) => updateAccess(rules, accountId, id, { suspended }, actor));
-  adminAction('access', 'saved', (c, { accountId, id, actor }, given) =>
-    updateAccess(rules, accountId, id, accessFields(given, c.get('directory')), actor),
   );
   adminAction('quota', 'saved', (c, target, given) => setQuota(rules, target, quotaFields(given, c.get('directory'))));
 

@@ -1,4 +1,4 @@
-/** How a customer logs in: with the password, public keys, or both. */
+/** What customers log in with: the password, public keys, or both. */
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../../db/schema.ts';
 import type { ShownKey } from '../../../directories/public-keys.ts';
@@ -21,18 +21,20 @@ interface SignInProps extends DirectoryProps {
 }
 
 export const SignIn: FC<SignInProps> = ({ directory: { auth_mode: mode }, path, keys, isAdmin }) => (
-  <Section title="Login" about="Changes take effect at the next login. Live sessions continue.">
+  <Section title="Method" about="Changes apply from the next login on. Live sessions continue.">
     {mode === 'public_key' && keys.length === 0 && (
       <p class="problem">Customers can log in with a public key only, and there is none: nobody can log in.</p>
     )}
-    {mode === 'password' && keys.length > 0 && <p>Keys are ignored until you allow public-key login.</p>}
+    {mode === 'password' && keys.length > 0 && <p>Keys are ignored until you allow public keys.</p>}
     {!isAdmin && <p>Log in with: {MODES[mode]}</p>}
     {isAdmin && (
       <>
-        <Form action={`${path}/auth-mode`}>
-          <Select label="Log in with" name="auth_mode" options={MODES} value={mode} />
-          <button>Save</button>
-        </Form>
+        <div class="beside">
+          <Form action={`${path}/auth-mode`}>
+            <Select label="Log in with" name="auth_mode" options={MODES} value={mode} />
+            <button>Save</button>
+          </Form>
+        </div>
         <ActionButton
           action={`${path}/password`}
           label="New password"

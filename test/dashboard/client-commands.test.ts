@@ -19,7 +19,8 @@ const ASKPASS = fileURLToPath(new URL('../support/askpass', import.meta.url));
 async function commandOf(visitor: Visitor, directory: TestDirectory, client: string): Promise<string> {
   const { text: html } = await visitor.get(`${pathOf(directory)}/connect`);
   const shown =
-    new RegExp(`<dt>${client}</dt><dd><span class="copyable"><code[^>]*>([^<]*)</code>`).exec(html)?.[1] ?? '';
+    new RegExp(`<h3[^>]*>${client}</h3><p[^>]*>[^<]*</p><div class="code"><pre[^>]*>([^<]*)</pre>`).exec(html)?.[1] ??
+    '';
   return unescaped(shown);
 }
 

@@ -66,7 +66,7 @@ test('public keys: added, listed, used, removed; the mode decides what lets in',
     public_key: `${pair.publicKey.split(' ', 2).join(' ')} a <b>\u202e`,
   });
   assert.match(added.text, /a &lt;b&gt;<span class="hidden-character">U\+202E<\/span>/);
-  assert.match(added.text, /Keys are ignored until you allow public-key login\./);
+  assert.match(added.text, /Keys are ignored until you allow public keys\./);
   const [key] = dataOf<{ fingerprint: string }[]>(await berth.send('GET', `/directories/${directory.id}/public_keys`));
   assert.ok(key && added.text.includes(key.fingerprint));
   assert.equal(await letsKeyIn(), false);
@@ -110,7 +110,7 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
     allowed_networks: networks,
   });
   assert.equal(await opens(berth.place, berth, directory.username, directory.password), false);
-  const page = await user.get(`${path}/settings`);
+  const page = await user.get(`${path}/login`);
   assert.match(page.text, /value="2099-01-02T03:04" id="expires_at"/);
   assert.match(page.text, /203\.0\.113\.0\/24\n::1\/128/);
 

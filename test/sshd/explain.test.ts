@@ -77,7 +77,13 @@ test('one line for each thing, in order, by every name of the directory, also af
   ])
     assert.match(texts, expected);
   assert.doesNotMatch(texts, /6\.6\.6\.6/);
-  assert.deepEqual(notes, ["left out: 1 connections that forged lines in sshd's log"]);
+  assert.deepEqual(notes, [
+    'the last login was refused (right password, but too many connections). Ask the customer to close other sessions, or raise the limit of connections.',
+    "left out: 1 connections that forged lines in sshd's log",
+  ]);
+  await berth.send('PATCH', `/directories/${id}/access`, { json: { suspended: true } });
+  const [note] = (await explained('cust-42')).notes;
+  assert.equal(note, 'nobody can log in: The directory is suspended. Resume it.');
   assert.deepEqual(
     events.map(({ at }) => at),
     events.map(({ at }) => at).toSorted(),

@@ -32,7 +32,7 @@ for (const [name, javaScriptEnabled, viewport] of [
       if (await dialog.isVisible()) await dialog.getByRole('button', { name: button, exact: true }).click();
     };
 
-    await page.goto(`${home}/settings`);
+    await page.goto(`${home}/login`);
     if (javaScriptEnabled) {
       await page.getByRole('button', { name: 'Suspend' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
@@ -53,6 +53,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     assert.match((await shown.textContent()) ?? '', /^\S{32}$/);
     if (javaScriptEnabled) await copies(page, (await shown.textContent()) ?? '');
 
+    await page.goto(`${home}/login`);
     await page.getByLabel('Public key').fill(KEY);
     await press('Add key');
     await page.getByRole('cell', { name: 'laptop' }).waitFor();
@@ -77,7 +78,7 @@ for (const [name, javaScriptEnabled, viewport] of [
 /** The button puts the secret where it can be pasted from. */
 async function copies(page: Page, secret: string): Promise<void> {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  const button = page.locator('.secret').getByRole('button', { name: 'Copy' }).first();
+  const button = page.getByRole('button', { name: 'Copy Password' });
   await button.click();
   await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.equal(await page.evaluate('navigator.clipboard.readText()'), secret);

@@ -64,7 +64,7 @@ export function loginPage(app: Hono<DashboardEnv>, rules: CreateOptions, logins:
     'resume',
     'resumed',
     (_, { accountId, id, actor }) => updateAccess(rules, accountId, id, { suspended: false }, actor),
-    ({ tab = '' }) => tab,
+    ({ tab = 'Login' }) => tab,
   );
   adminAction('access', 'saved', (c, { accountId, id, actor }, given) =>
     updateAccess(rules, accountId, id, accessFields(given, c.get('directory')), actor),

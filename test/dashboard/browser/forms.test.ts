@@ -26,7 +26,7 @@ for (const [name, options] of [
     await using visit = await openSignedIn(browser, berth, options);
     const { page, wrong } = visit;
     const { id } = await berth.directory();
-    await page.goto(`/dashboard/directories/${id}/settings`);
+    await page.goto(`/dashboard/directories/${id}/login`);
     await page.getByLabel('Allowed networks').fill('::1\nnot an address');
     await page.getByLabel('Allowed networks').press('Tab');
     await page.keyboard.press('Enter');
@@ -52,7 +52,7 @@ test('a question stands in the middle, names the thing, and has one red button; 
   await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
   const { page, wrong } = visit;
   const { id } = await berth.directory({ name: 'Acme invoices' });
-  await page.goto(`/dashboard/directories/${id}/settings`);
+  await page.goto(`/dashboard/directories/${id}/login`);
   await page.getByRole('button', { name: 'Suspend' }).click();
   const dialog = page.getByRole('dialog', { name: 'Suspend: Acme invoices' });
   await dialog.waitFor();

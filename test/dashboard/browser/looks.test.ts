@@ -77,7 +77,7 @@ test('on a phone each tab is in the window; a time has its zone beside it; print
   );
   assert.ok(ends.length > 6 && ends.every((end) => end <= PHONE.width), ends.join(' '));
 
-  for (const address of ['/dashboard/deliveries', `/dashboard/directories/${id}/settings`, '/dashboard/api-keys']) {
+  for (const address of ['/dashboard/deliveries', `/dashboard/directories/${id}/login`, '/dashboard/api-keys']) {
     await page.goto(address);
     const zones = await page.evaluate<string[]>(
       `[...document.querySelectorAll('input[type=datetime-local]')].map(({ labels }) => labels[0].textContent)`,

@@ -1,9 +1,8 @@
 /** Metrics of files that are checked before they are announced. They exist only with a checker. */
 import { type Kysely, sql } from 'kysely';
-import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
-import { scraped } from './scraped.ts';
+import { counter, type Registry, scraped } from './registry.ts';
 
 export interface CheckSources {
   readonly reads: Kysely<Tables>;
@@ -17,16 +16,12 @@ export function checkMetrics(
   { reads, clock }: CheckSources,
 ): (outcome: (typeof OUTCOMES)[number], seconds: number) => void {
   const help = 'Checks of uploads by outcome; `unchecked`: announced without a check.';
-  const labelNames = ['outcome'];
-  const checks = new Counter({ name: 'berth_checks_total', help, labelNames, registers: [registry] });
-  const seconds = new Counter({
-    name: 'berth_check_seconds_total',
-    help: 'The total time of checks of uploads.',
-    registers: [registry],
-  });
-  for (const outcome of OUTCOMES) checks.inc({ outcome }, 0);
+  const known = OUTCOMES.map((outcome) => ({ outcome }));
+  const checks = counter(registry, { name: 'berth_checks_total', help }, known);
+  const time = { name: 'berth_check_seconds_total', help: 'The total time of checks of uploads.' };
+  const seconds = counter(registry, time, [{}]);
   const gauge = (name: string, about: string, read: () => Promise<number>): void =>
-    scraped(registry, Gauge, { name, help: about }, () => read().catch(() => ({})));
+    scraped(registry, 'gauge', { name, help: about }, () => read().catch(() => ({})));
   gauge('berth_checking_files', 'Uploads that wait for their check.', async () => {
     const { count } = await checking(reads);
     return count;
@@ -47,8 +42,8 @@ export function checkMetrics(
     },
   );
   return (outcome, took) => {
-    checks.inc({ outcome });
-    seconds.inc(took);
+    checks(1, { outcome });
+    seconds(took);
   };
 }
 

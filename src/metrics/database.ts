@@ -3,12 +3,11 @@
  * is unavailable these have no samples; all other metrics still have theirs.
  */
 import { type Kysely, sql } from 'kysely';
-import { Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import { standbyLags } from '../db/postgres-server.ts';
 import type { Tables } from '../db/schema.ts';
 import { listNodes } from '../nodes/list.ts';
-import { type Samples, scraped } from './scraped.ts';
+import { type Registry, type Samples, scraped } from './registry.ts';
 
 export interface DatabaseSources {
   readonly reads: Kysely<Tables>;
@@ -22,7 +21,7 @@ const NODE_STATES = ['live', 'away', 'drained'] as const;
 
 export function databaseMetrics(registry: Registry, { reads, node, clock }: DatabaseSources): void {
   const gauge = (name: string, help: string, read: () => Promise<Samples>, label = ''): void =>
-    scraped(registry, Gauge, { name, help, label }, () => read().catch(() => ({})));
+    scraped(registry, 'gauge', { name, help, label }, () => read().catch(() => ({})));
   gauge(
     'berth_database_up',
     '1 while the database answers; otherwise the metrics that are read from it are missing.',

@@ -2,8 +2,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
 import { type Micros, SECOND } from '../base/clock.ts';
-import { Gauge, type Registry } from 'prom-client';
-import { scraped } from './scraped.ts';
+import { type Registry, scraped } from './registry.ts';
 
 export interface MachineSources {
   /** Whether our sshd listens on its port. */
@@ -23,16 +22,16 @@ export function machineMetrics(
   { isSshdUp, lastBackup, isJailDiskThere, folders, certificate, isCertificateRefused }: MachineSources,
 ): void {
   const sshd = { name: 'berth_sshd_up', help: '1 while our sshd listens on the SFTP port.' };
-  scraped(registry, Gauge, sshd, async () => Number(isSshdUp()));
+  scraped(registry, 'gauge', sshd, async () => Number(isSshdUp()));
 
   const disk = { name: 'berth_jails_disk_up', help: '1 while the disk of the jails is mounted.' };
-  scraped(registry, Gauge, disk, async () => Number(isJailDiskThere()));
+  scraped(registry, 'gauge', disk, async () => Number(isJailDiskThere()));
 
   const backup = {
     name: 'berth_backup_timestamp_seconds',
     help: 'When the last backup was made here, in seconds since 1970; 0 for never.',
   };
-  scraped(registry, Gauge, backup, async () => (lastBackup() ?? 0) / SECOND);
+  scraped(registry, 'gauge', backup, async () => (lastBackup() ?? 0) / SECOND);
 
   const perFolder = (read: (folder: string) => Promise<number>) => async () => ({
     jails: await read(folders.jails),
@@ -45,7 +44,7 @@ export function machineMetrics(
   };
   scraped(
     registry,
-    Gauge,
+    'gauge',
     bytes,
     perFolder(async (folder) => {
       const { bavail, bsize } = await statfs(folder);
@@ -59,7 +58,7 @@ export function machineMetrics(
   };
   scraped(
     registry,
-    Gauge,
+    'gauge',
     share,
     perFolder(async (folder) => {
       const { bavail, blocks, ffree, files } = await statfs(folder);
@@ -73,12 +72,12 @@ export function machineMetrics(
     name: 'berth_certificate_refused',
     help: '1 while the configured certificate cannot be used, and an older one is in use.',
   };
-  scraped(registry, Gauge, refused, async () => Number(isCertificateRefused()));
+  scraped(registry, 'gauge', refused, async () => Number(isCertificateRefused()));
   const expiry = {
     name: 'berth_certificate_expiry_timestamp_seconds',
     help: "When the API's certificate expires, in seconds since 1970; 0 without one.",
   };
-  scraped(registry, Gauge, expiry, async () => {
+  scraped(registry, 'gauge', expiry, async () => {
     const pem = await readFile(certificate).catch(() => undefined);
     return pem ? new X509Certificate(pem).validToDate.getTime() / 1000 : 0;
   });

@@ -5,9 +5,9 @@
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Registry } from 'prom-client';
 import { errorMessage } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { CONTENT_TYPE, type Registry } from './registry.ts';
 
 export interface MetricsServer {
   /** Undefined when it could not listen. */
@@ -16,7 +16,7 @@ export interface MetricsServer {
 }
 
 export interface MetricsServerOptions {
-  readonly registry: Pick<Registry, 'metrics' | 'contentType'>;
+  readonly registry: Pick<Registry, 'text'>;
   readonly host: string;
   /** 0 for any free port. */
   readonly port: number;
@@ -34,8 +34,8 @@ export async function startMetricsServer({ registry, host, port, log }: MetricsS
     const path = request.url?.split('?')[0];
     if (path !== '/metrics') return answer(response, 404, 'Not found\n');
     if (request.method !== 'GET' && request.method !== 'HEAD') return answer(response, 405, 'Method not allowed\n');
-    registry.metrics().then(
-      (text) => answer(response, 200, text, registry.contentType),
+    registry.text().then(
+      (text) => answer(response, 200, text, CONTENT_TYPE),
       (error: unknown) => {
         log.error({ err: error }, 'cannot collect metrics');
         answer(response, 500, 'Cannot collect metrics; see the log for the reason\n');

@@ -1,18 +1,19 @@
 /** Makes a registry and its metrics. Each part of berth gets only the function to which it reports. */
-import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Config } from '../base/config.ts';
 import type { Log } from '../base/log.ts';
 import { checkMetrics, type CheckSources } from './checks.ts';
 import { attemptMetrics, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';
 import { machineMetrics, type MachineSources } from './machine.ts';
+import { processMetrics } from './process.ts';
+import { Registry } from './registry.ts';
 import { eventLoopLag, stateMetrics, type StateSources } from './state.ts';
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export function createMetrics() {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  processMetrics(registry);
   const lag = eventLoopLag(registry);
   return {
     request: requestMetrics(registry),

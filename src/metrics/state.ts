@@ -1,10 +1,9 @@
 /** Metrics of this process's state, read at each scrape: sessions, background loops, the event loop. */
 import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Background } from '../base/background.ts';
 import { databaseMetrics, type DatabaseSources } from './database.ts';
-import { scraped } from './scraped.ts';
+import { type Registry, scraped } from './registry.ts';
 
 /** How often the event loop's delay is sampled. */
 const RESOLUTION_MS = 20;
@@ -19,7 +18,7 @@ export interface StateSources extends DatabaseSources {
 export function stateMetrics(registry: Registry, sources: StateSources): void {
   const { deniedLogins, uploads, background } = sources;
   const gauge = (name: string, help: string, read: () => number): void =>
-    scraped(registry, Gauge, { name, help }, read);
+    scraped(registry, 'gauge', { name, help }, read);
   gauge('berth_sftp_sessions', 'Live SFTP sessions.', () => uploads().sessions);
   gauge('berth_transfer_log_up', '1 while the transfer log is read.', () => Number(uploads().transferLogRead));
   gauge(
@@ -33,7 +32,7 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
     help: 'Logins with the right password or key that exceeded max_connections. Resets when the machine restarts.',
     label: 'reason',
   };
-  scraped(registry, Counter, denied, () => ({
+  scraped(registry, 'counter', denied, () => ({
     'too-many-connections': statSync(deniedLogins, { throwIfNoEntry: false })?.size ?? 0,
   }));
   const failures = {
@@ -41,10 +40,10 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
     help: 'Runs of background loops that failed and are retried.',
     label: 'loop',
   };
-  scraped(registry, Counter, failures, () => Object.fromEntries(background.failures()));
+  scraped(registry, 'counter', failures, () => Object.fromEntries(background.failures()));
 }
 
-/** Measures until it is disposed of. prom-client's own metric counts the whole interval, in which small lags hardly show. */
+/** Measures until it is disposed of. */
 export function eventLoopLag(registry: Registry): Disposable {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
@@ -56,7 +55,7 @@ export function eventLoopLag(registry: Registry): Disposable {
     // Not `quantile`, which belongs to summaries.
     label: 'percentile',
   };
-  scraped(registry, Gauge, lag, () => {
+  scraped(registry, 'gauge', lag, () => {
     const samples = { 50: late(delay.percentile(50)), 99: late(delay.percentile(99)), 100: late(delay.max) };
     delay.reset();
     return samples;

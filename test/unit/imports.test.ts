@@ -180,7 +180,6 @@ const PACKAGES: Record<string, readonly string[]> = {
   sshpk: ['directories/public-key.ts'],
   commander: ['cli'],
   pino: ['base/log.ts'],
-  'prom-client': ['metrics'],
   pg: ['db'],
   'pg-copy-streams': ['db'],
 };

@@ -52,7 +52,7 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'announce':
       return 'announced a file again';
     case 'announce-partial':
-      return `announced the unfinished file ${quoted(file?.to)}`;
+      return `announced the incomplete file ${quoted(file?.to)}`;
     case 'release-file':
       return `released the file ${quoted(file?.to)}`;
     case 'create-link':
@@ -82,7 +82,7 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       if (changes['events']) return 'changed the account’s events';
       if (changes['webhook_secret']) return 'changed the account’s webhook secret';
       return changes['second_factor_required']?.to === true
-        ? 'required a second factor of everybody'
+        ? 'required a second factor for everyone'
         : 'made the second factor optional';
     case 'erase':
       return 'erased the history';

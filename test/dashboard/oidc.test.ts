@@ -26,7 +26,7 @@ test('the first time makes the user, and each further time gives the role that t
   using page = visitorOf(here.place);
   assert.match(
     (await page.get('/dashboard/sign-in?next=/dashboard/team')).text,
-    /href="\/dashboard\/oidc\?next=%2Fdashboard%2Fteam">Sign in with your company</,
+    /href="\/dashboard\/oidc\?next=%2Fdashboard%2Fteam">Sign in with SSO</,
   );
 
   const { visitor, answer } = await come(here, ALICE, { next: '?next=/dashboard/api-keys' });
@@ -261,7 +261,7 @@ test('with passwords switched off there is no such form, and a link of the comma
   const { email, token } = await invited(here.place, COMPANY);
   using visitor = visitorOf(here.place);
   const page = await visitor.get('/dashboard/sign-in');
-  assert.match(page.text, /Sign in with your company/);
+  assert.match(page.text, /Sign in with SSO/);
   assert.doesNotMatch(page.text, /Password|<form/);
   const set = await visitor.post(`/dashboard/link/${token}`, { password: PASSWORD, repeated: PASSWORD });
   assert.equal(set.status, 303);

@@ -33,7 +33,7 @@ test('a new password takes the current one, keeps the rules, and ends the other 
     'Current password</label>',
     'New password</label>',
     '<h2>Second factor</h2>',
-    '<h2>Sessions</h2>',
+    '<h2>Where you’re signed in</h2>',
   ])
     assert.ok(page.text.includes(text), text);
   for (const [current_password, password, message] of [
@@ -68,7 +68,7 @@ test('a stolen session cannot guess the password', async () => {
   assert.match(await guess(PASSWORD), /Too many wrong attempts\. Try again in 1 min\./);
   assert.match(
     (await user.post(`${PROFILE}/second-factor/turn-off`, { current_password: PASSWORD })).text,
-    /wrong too often|Set it up/,
+    /wrong too often|Set up/,
   );
 });
 
@@ -96,7 +96,7 @@ test('sessions are listed with where and with what, and each can be ended, or al
   assert.equal((await user.post(end)).status, 404);
   const rest = await user.submit(`${PROFILE}/sessions/end-others`);
   assert.match(rest.text, /All other sessions have ended/);
-  assert.doesNotMatch(rest.text, /End all others/);
+  assert.doesNotMatch(rest.text, /Sign out everywhere else/);
   assert.ok(!(await isIn(two)));
   assert.ok(await isIn(stranger));
 });

@@ -57,7 +57,7 @@ test('a stolen session sets up no second factor: the password is asked for, but 
     assert.ok(refused.text.includes(`<code>${secret}</code>`));
   }
   const done = await user.submit(FACTOR, { secret: kept, code, current_password: PASSWORD });
-  assert.match(done.text, /It is on/);
+  assert.match(done.text, /Second factor is on/);
 
   using guest = await signedIn(place(berth), berth.accountId);
   const old = await guest.get(FACTOR);
@@ -79,7 +79,7 @@ test('a second factor counts once a code was right; signing in then takes a code
   assert.ok(await isIn(elsewhere));
 
   const page = await user.get(FACTOR);
-  assert.match(page.text, /<svg class="qr-code" role="img" aria-label="Picture for your app"/);
+  assert.match(page.text, /<svg class="qr-code" role="img" aria-label="QR code"/);
   assert.doesNotMatch(page.text, /style=/);
   const [, secret = ''] = /<code>([A-Z2-7]{32})<\/code>/.exec(page.text) ?? [];
   const [, kept = ''] = /name="secret" value="([^"]*)"/.exec(page.text) ?? [];
@@ -91,11 +91,11 @@ test('a second factor counts once a code was right; signing in then takes a code
   const code = codeAt(secret, clock.now());
   using other = await entered(place(berth), berth.accountId);
   assert.equal((await other.post(FACTOR, { secret: kept, code })).headers.location, FACTOR);
-  assert.match((await other.get(FACTOR)).text, /Set it up/, "another session's key is nobody's");
+  assert.match((await other.get(FACTOR)).text, /Set up/, "another session's key is nobody's");
   const done = await user.submit(FACTOR, { secret: kept, code });
   const [, codes = ''] = /data-secret="recovery-codes">([^<]*)</.exec(done.text) ?? [];
   assert.equal(new Set(codes.split('\n')).size, 10);
-  assert.match(done.text, /These codes won’t be shown again\..*It is on.*You have 10 recovery codes left/s);
+  assert.match(done.text, /These codes won’t be shown again\..*Second factor is on.*You have 10 recovery codes left/s);
   assert.doesNotMatch((await user.get(FACTOR)).text, /data-secret/);
   assert.ok(!(await isIn(elsewhere)), 'a session from before it was asked for');
   assert.equal((await user.post(FACTOR, { secret: kept, code: codeAt(secret, clock.now()) })).status, 403);

@@ -46,7 +46,7 @@ test('a link sets a password, once, and signs in; looking at it first does not u
     const page = await visitor.get(path);
     assert.equal(page.status, 200);
     assert.match(page.text, new RegExp(`<h1>Set your password</h1>.*${user.email}`, 's'));
-    for (const label of ['Password', 'Once more']) assert.match(page.text, new RegExp(`>${label}</label>`));
+    for (const label of ['Password', 'Repeat password']) assert.match(page.text, new RegExp(`>${label}</label>`));
     assert.equal(page.headers['referrer-policy'], 'strict-origin', 'no page sees the link as its referrer');
   }
   assert.equal(visitor.cookies.size, 0);

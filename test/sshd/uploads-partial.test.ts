@@ -197,10 +197,10 @@ void describe('unfinished files', { concurrency: 3 }, () => {
       'member',
     );
     const path = `/dashboard/directories/${directory.id}`;
-    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Not finished/);
+    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Incomplete uploads/);
     const [one, two] = [await at.cutOff('<b>one'), await at.cutOff('two')];
     const { text } = await user.get(`${path}/files`);
-    assert.match(text, /<h2>Not finished<\/h2>.*&lt;b&gt;one.*the session from 127\.0\.0\.1 was cut off/s);
+    assert.match(text, /<h2>Incomplete uploads<\/h2>.*&lt;b&gt;one.*the session from 127\.0\.0\.1 was cut off/s);
     assert.match(
       text,
       new RegExp(`href="partial/${one}/announce">Announce</a> <a href="partial/${one}/delete">Delete<`),
@@ -216,7 +216,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     assert.deepEqual(await listed(berth, directory), ['<b>one 4']);
     assert.equal((await user.post(`${path}/partial/${two}/announce`, {})).status, 404);
     assert.equal((await user.get(`${path}/partial/${two}/delete`)).status, 404);
-    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Not finished/);
+    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Incomplete uploads/);
 
     using stranger = await signedIn(
       { config: berth.config, port: berth.service().dashboardPort ?? 0 },

@@ -23,7 +23,7 @@ const WIDTH = 600;
 const HEIGHT = 120;
 const TOP = 20;
 
-/** Needs at least one bar. The line at the top is labelled with the maximum. */
+/** Needs at least one bar. The line at the top is labelled as the peak. */
 export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
   const highest = Math.max(1, ...bars.map(({ value }) => value));
   const step = WIDTH / bars.length;
@@ -32,7 +32,7 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
     <>
       <svg class="chart" viewBox={`0 0 ${WIDTH} ${bottom + 22}`} role="img" aria-label={`${title}, at most ${most}`}>
         <rect class="axis" y={TOP} width={WIDTH} height={1} />
-        <text y={TOP - 6}>{most}</text>
+        <text y={TOP - 6}>Peak {most}</text>
         {bars.map(({ name, value, text, mark }, index) => {
           const height = value === 0 ? 0 : Math.max(2, Math.round((value / highest) * HEIGHT));
           const [x, width] = [

@@ -32,7 +32,7 @@ const CSV_HEADER = 'at,actor,deed,directory_id,username,route,request_id,changes
 
 const DONE = {
   ...WEBHOOK_DONE,
-  yes: 'Everybody needs a second factor from now on.',
+  yes: 'Everyone needs a second factor from now on.',
   no: 'A second factor is optional from now on.',
 };
 
@@ -120,7 +120,7 @@ const SecondFactor = ({ isRequired, mayChange }: { isRequired: boolean; mayChang
     {mayChange && (
       <ActionButton
         action={`${PATH}/second-factor`}
-        label={isRequired ? 'Make it optional' : 'Require it of everybody'}
+        label={isRequired ? 'Make optional' : 'Require for everyone'}
         about="second factor"
         confirm={
           isRequired

@@ -65,7 +65,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         <Pager of="keys" next={last && `${PATH}?after=${last.id}`} />
         {!allowsApi(plan) && <NoApi plan={plan} />}
         {allowsApi(plan) && mayChange && <NewKey />}
-        {!mayChange && <p class="quiet">Only an admin of your account can create and revoke keys.</p>}
+        {!mayChange && <p class="quiet">Only admins can create and revoke keys.</p>}
       </Layout>,
     );
   }
@@ -93,7 +93,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
     return c.render(
       <Layout title="Revoke an API key">
         <p>
-          Programs that use <Text of={key.name} /> are refused from now on. This cannot be undone. Last used:{' '}
+          Programs that use <Text of={key.name} /> are refused from now on. This can’t be undone. Last used:{' '}
           <Time at={key.last_used_at} />
         </p>
         <Form>
@@ -220,10 +220,10 @@ const NewKey = () => (
         <Field
           label="Directories"
           name="directories"
-          hint="SFTP usernames, one per line. The key sees no other directory. Leave it empty for all."
+          hint="SFTP usernames, one per line. The key sees no other directory. Leave empty for all."
           rows={3}
         />
-        <Field label="Expires" name="expires_at" type="datetime-local" hint="Leave it empty for never." />
+        <Field label="Expires" name="expires_at" type="datetime-local" hint="Leave empty for no expiry." />
       </Folded>
       <button>Create key</button>
     </Form>

@@ -30,7 +30,7 @@ export function chooseAccountPage(app: Hono<DashboardEnv>, signIn: SignIn, datab
     if (!accounts) return c.redirect(withNext(SIGN_IN, nextPage(c)), 303);
     return c.render(
       <NarrowLayout title="Choose an account">
-        <p>Your email and password are right for several accounts.</p>
+        <p>Your email and password match several accounts.</p>
         <Form action={withNext(PATH, nextPage(c))}>
           <div class="actions">
             {accounts.map(({ id, accountName }) => (

@@ -78,12 +78,7 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules, li
             confirm={`Up to ${counted(failed.count)} failed deliveries are sent again, oldest first.`}
             about="failed deliveries"
           >
-            <Field
-              label="Failed since"
-              name="since"
-              type="datetime-local"
-              hint="Leave it empty to replay all that are still kept."
-            />
+            <Field label="Failed since" name="since" type="datetime-local" hint="Leave empty to replay all." />
             <button>Replay {counted(failed.count)} failed deliveries</button>
           </Form>
         </Section>

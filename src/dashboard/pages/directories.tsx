@@ -115,7 +115,7 @@ const Full: FC<{ limit: number }> = ({ limit }) => (
 /** The form for a new directory. Only the name is required. */
 const NewDirectory: FC<{ isOpen: boolean }> = ({ isOpen }) => (
   <Folding title="New directory" isOpen={isOpen}>
-    <p class="quiet">It is live at once, with a username and a password of its own.</p>
+    <p class="quiet">It works immediately. You’ll get a username and a password.</p>
     <Form action={DIRECTORIES}>
       <NameField hint="A customer or a purpose, such as Acme Corp." />
       <Folded summary="More settings" fields={['description', 'external_id', 'max_connections', 'retention_days']}>
@@ -125,7 +125,7 @@ const NewDirectory: FC<{ isOpen: boolean }> = ({ isOpen }) => (
           name="retention_days"
           type="number"
           value="0"
-          hint="Files are deleted after this number of days; 0 keeps them. It cannot be changed later."
+          hint="Files are deleted after this many days. 0 keeps them. You can’t change this later."
         />
       </Folded>
       <button>Create directory</button>

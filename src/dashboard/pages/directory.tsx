@@ -64,7 +64,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
                     <a href={`${path}/login#why`}>What to do</a>
                   </>
                 ) : (
-                  'none known'
+                  'none'
                 ),
               }}
             />
@@ -84,7 +84,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
               inWords={counted}
             />
           </Section>
-          <Section title="Storage" about="What the directory held, by day in UTC.">
+          <Section title="Storage" about="Used by the directory, by day in UTC.">
             <p class="figure">{sizeInWords(directory.storage_bytes)}</p>
             <DayChart
               title="Storage per day"

@@ -22,7 +22,7 @@ const STATUS: Partial<Record<BerthError['code'], ContentfulStatusCode>> = {
 const TITLES: Partial<Record<number, string>> = { 403: 'Not allowed', 404: 'Not found', 429: 'Too many requests' };
 
 export function notFoundPage(c: PageContext): Response | Promise<Response> {
-  return page(c, 404, 'There is nothing here. It may have been deleted, or the address is wrong.');
+  return page(c, 404, 'This page doesn’t exist. It may have been deleted, or the address is wrong.');
 }
 
 /** The page for an error. For an unknown error it only has the request's id, by which the log has the details. */

@@ -21,7 +21,7 @@ export function failingWebhooksPage(app: Hono<DashboardEnv>, { reads }: Pick<Dat
     const shown = all.slice(page * PAGE, (page + 1) * PAGE);
     return c.render(
       <Layout title="Failing webhooks">
-        <p>Their receivers refused or did not answer, and nothing has been delivered since.</p>
+        <p>Receivers refused these webhooks or did not answer, and nothing has been delivered since.</p>
         <FailingTable of={shown} />
         {shown.length === 0 && <Empty title="No webhook is failing" />}
         <Pager

@@ -106,7 +106,7 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
     const upload = await uploads.byId(c.get('directory').id, c.req.param('upload'));
     return c.render(
       <DirectoryLayout tab="Files" page="Delete">
-        <Section title="Delete this file?" about="This cannot be undone.">
+        <Section title="Delete this file?" about="This can’t be undone.">
           <About of={upload} />
           <Form class="actions">
             <button class="danger solid">Delete file</button>
@@ -165,7 +165,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
     const bytes = chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
     return c.render(
       <DirectoryLayout tab="Files" page="Delete">
-        <Section title={`Delete ${countOf(chosen)}?`} about="This cannot be undone.">
+        <Section title={`Delete ${countOf(chosen)}?`} about="This can’t be undone.">
           <p>
             <Size bytes={bytes} /> in all:
           </p>

@@ -122,7 +122,7 @@ const Upload: FC<{ address: string }> = ({ address }) => (
     <label for="upload">Upload files from this computer</label>
     <input type="file" id="upload" multiple />
     <p class="hint">
-      Or drop them here. They are for your customer to fetch: no webhook is sent, and Folders lists them.
+      Or drop them here. Your customer can download these files. They don’t trigger a webhook, and appear under Folders.
     </p>
     <div role="status"></div>
   </Form>

@@ -54,7 +54,7 @@ const HeldBack: FC<{ files: readonly HeldFile[]; mayDecide: boolean }> = ({ file
 );
 
 const ABOUT =
-  'Uploads are checked before they are announced. A rejected file is out of its directory, and goes after a while. An admin can release a file that is harmless.';
+  'Uploads are checked before they are announced. Rejected files are moved out of the directory, and deleted after a while. An admin can release a file that is harmless.';
 
 function why({ state, reason }: HeldFile): string {
   return state === 'rejected' ? `Rejected: ${reason ?? ''}` : 'To be checked';
@@ -68,7 +68,7 @@ const ACTIONS = {
     label: 'Release file',
     kind: 'danger',
   },
-  delete: { title: 'Delete this file?', about: 'It cannot be brought back.', label: 'Delete file', kind: 'danger' },
+  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger' },
 } as const;
 
 export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions): void {

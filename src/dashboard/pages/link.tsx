@@ -71,7 +71,7 @@ const PasswordPage: FC<{ email: string }> = ({ email }) => (
         hint="At least 12 characters, and not a common password"
         isRequired
       />
-      <PasswordField label="Once more" name="repeated" isRequired />
+      <PasswordField label="Repeat password" name="repeated" isRequired />
       <button>Save</button>
     </Form>
   </NarrowLayout>

@@ -60,7 +60,7 @@ export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clo
         {failing.length > 0 && (
           <Section
             title="Failing webhooks"
-            about="Their receivers refused or did not answer. Deliveries can be replayed."
+            about="Receivers refused these webhooks or did not answer. You can replay the deliveries."
           >
             <FailingTable of={failing.slice(0, NAMED)} />
             {failing.length > NAMED && (
@@ -115,7 +115,7 @@ const Numbers: FC<NumbersProps> = ({ days, stored, held, refusals, span, isHealt
           <p class="figure">{sizeInWords(sum(bytes))}</p>
           <DayChart title="Data per day" days={shown} values={bytes} inWords={sizeInWords} />
         </Section>
-        <Section title="Storage" about="What all directories held, by day in UTC.">
+        <Section title="Storage" about="Used by all directories, by day in UTC.">
           <p class="figure">{sizeInWords(stored.bytes)}</p>
           <p>
             in{' '}

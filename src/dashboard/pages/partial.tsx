@@ -34,9 +34,9 @@ export async function partialSection(reads: Kysely<Tables>, directoryId: string)
 }
 
 const NotFinished: FC<{ files: readonly PartialFile[] }> = ({ files }) => (
-  <Section title="Not finished" id="partial" about={ABOUT}>
+  <Section title="Incomplete uploads" id="partial" about={ABOUT}>
     <Table
-      caption={files.length > SHOWN ? `${SHOWN} of the files that were not finished` : 'Files that were not finished'}
+      caption={files.length > SHOWN ? `${SHOWN} of the incomplete uploads` : 'Incomplete uploads'}
       columns={['Name', number('Size'), 'Since', 'Why', 'Actions']}
       rows={files.slice(0, SHOWN).map((file) => [
         <Text of={clipped(displayName(file.path), PATH_LENGTH)} />,
@@ -52,7 +52,7 @@ const NotFinished: FC<{ files: readonly PartialFile[] }> = ({ files }) => (
 );
 
 const ABOUT =
-  'These files count as storage, but are not uploads and were not announced. If the client resumes and completes a file, it becomes an upload. If you know that a file is complete, announce it.';
+  'The client stopped before these files were complete. They use storage, and no webhook was sent. A client can still resume them. If you know that a file is complete, announce it.';
 
 interface Action {
   readonly title: string;
@@ -65,11 +65,11 @@ const ACTIONS = {
   announce: {
     title: 'Announce this file?',
     about:
-      'It is announced as an upload that has just arrived, with its current size. Receivers will treat it as complete.',
+      'A webhook is sent as if the upload had just completed, with its current size. Receivers will treat it as complete.',
     label: 'Announce file',
     kind: undefined,
   },
-  delete: { title: 'Delete this file?', about: 'It cannot be brought back.', label: 'Delete file', kind: 'danger' },
+  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger' },
 } as const satisfies Record<string, Action>;
 
 export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialOptions): void {

@@ -86,16 +86,16 @@ const SecondFactor = ({ isOn }: { isOn: boolean }) => (
   <Section title="Second factor" about="A code from an app on your phone that you enter when you sign in.">
     <p>
       <Badge kind={isOn ? 'good' : 'quiet'} text={isOn ? 'on' : 'off'} />{' '}
-      <a href={`${PATH}/second-factor`}>{isOn ? 'Recovery codes, turn off' : 'Set it up'}</a>
+      <a href={`${PATH}/second-factor`}>{isOn ? 'Manage' : 'Set up'}</a>
     </p>
   </Section>
 );
 
 const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessionsOf>>; own: string }) => (
-  <Section title="Sessions">
+  <Section title="Where you’re signed in">
     <Table
       caption="Where you are signed in, last used first"
-      columns={['Browser', 'Address', 'Signed in', 'Last used', 'End']}
+      columns={['Browser', 'Address', 'Signed in', 'Last used', 'Action']}
       rows={sessions.map(({ id, agent, address, inserted_at, seen_at }) => [
         <Text of={browserName(agent)} />,
         <Text of={address} />,
@@ -104,6 +104,6 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
         id === own ? 'this session' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
       ])}
     />
-    {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="End all others" />}
+    {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="Sign out everywhere else" />}
   </Section>
 );

@@ -83,11 +83,11 @@ interface SetUpProps {
 }
 
 const SetUp = ({ secret, uri, sealed: kept, asksPassword }: SetUpProps) => (
-  <Section title="Set it up" about="From then on you enter a code from an app on your phone when you sign in.">
+  <Section title="Set up" about="From then on you enter a code from an app on your phone when you sign in.">
     <ol>
       <li>
         <p>Scan this code with an authenticator app.</p>
-        <QrCode text={uri} label="Picture for your app" />
+        <QrCode text={uri} label="QR code" />
         <p>
           Or enter this key: <Copyable text={secret} label="key" />
         </p>
@@ -113,7 +113,7 @@ const SetUp = ({ secret, uri, sealed: kept, asksPassword }: SetUpProps) => (
 );
 
 const Change = ({ recoveryCodes, hasPassword }: { recoveryCodes: number; hasPassword: boolean }) => (
-  <Section title="It is on" about={`You have ${recoveryCodes} recovery codes left.`}>
+  <Section title="Second factor is on" about={`You have ${recoveryCodes} recovery codes left.`}>
     <p>To change it, enter a code{hasPassword && ' or your password'}.</p>
     <Form action={`${PATH}/recovery-codes`}>
       <CodeField />

@@ -44,7 +44,7 @@ export function signInPage(
         )}
         {companyLogin !== undefined && (
           <p>
-            <a href={withNext(companyLogin, nextPage(c))}>Sign in with your company</a>
+            <a href={withNext(companyLogin, nextPage(c))}>Sign in with SSO</a>
           </p>
         )}
         {signIn && <p class="quiet">No password yet, or forgotten it? Ask an admin of your account for a new link.</p>}

@@ -42,7 +42,7 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
 const Invite = () => (
   <Section
     title="Invite a user"
-    about="You get a link to hand over. It lets the user set a password. berth sends no email."
+    about="You’ll get a link to send to the user, who sets a password with it. berth sends no email."
   >
     <Form>
       <Field label="Email" name="email" type="email" isRequired />

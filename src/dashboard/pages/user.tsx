@@ -53,7 +53,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
   remove: {
     label: 'Remove',
-    confirm: 'The user is signed out everywhere. This cannot be undone.',
+    confirm: 'The user is signed out everywhere. This can’t be undone.',
     isFor: () => true,
     change: users.removeUser,
   },
@@ -87,7 +87,7 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
     if (!user) return c.notFound();
     return c.render(
       <Layout title={user.email} done={doneTo(user.email)}>
-        <Secret of={takeShownOnce(c)} label="Link to hand over">
+        <Secret of={takeShownOnce(c)} label="Invitation link">
           <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
           {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}
         </Secret>

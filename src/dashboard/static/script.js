@@ -11,7 +11,7 @@ document.addEventListener('click', ({ target }) => {
   const before = (button.dataset.label ??= label.data);
   navigator.clipboard.writeText(button.dataset.copy).then(
     () => say('Copied'),
-    () => say('Not allowed'),
+    () => say('Can’t copy'),
   );
   setTimeout(say, 2000, before);
 });

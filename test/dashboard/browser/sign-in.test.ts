@@ -24,7 +24,7 @@ test('a link leads in, and its token goes nowhere; a wrong password is reported,
     page.on('request', note);
     await page.goto(`/dashboard/link/${token}`);
     await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
-    await page.getByLabel('Once more').fill(PASSWORD);
+    await page.getByLabel('Repeat password').fill(PASSWORD);
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     // The browser may be gone before it answers about a later request.
@@ -37,11 +37,11 @@ test('a link leads in, and its token goes nowhere; a wrong password is reported,
 
     await page.goto('/dashboard/directories?sort=name');
     await page.getByLabel('Email').fill(email);
-    await page.getByLabel('Password').fill('wrong horse battery staple');
+    await page.getByLabel('Password', { exact: true }).fill('wrong horse battery staple');
     await page.getByRole('button', { name: 'Sign in' }).click();
     assert.equal(await page.getByRole('alert').textContent(), 'The email or the password is wrong.');
     assert.equal(await page.getByLabel('Email').inputValue(), email);
-    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Directories' }).waitFor();
     assert.equal(page.url(), `${origin}/dashboard/directories?sort=name`);

@@ -57,15 +57,15 @@ async function linkOf(place: Scratch, { accountId }: TestBerth): Promise<string>
 
 async function getIn(page: Page, link: string): Promise<void> {
   await page.goto(link);
-  await page.getByLabel('Password').fill(PASSWORD);
-  await page.getByLabel('Once more').fill(PASSWORD);
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+  await page.getByLabel('Repeat password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
   assert.equal((await page.goto(link))?.status(), 404, 'a link works once');
 
   await page.goto('/dashboard');
   await go(page, 'Profile');
-  await page.getByRole('link', { name: 'Set it up' }).click();
+  await page.getByRole('link', { name: 'Set up' }).click();
   const secret = (await page.locator('ol code').first().textContent()) ?? '';
   await page.getByLabel('Code').fill(new TOTP({ secret }).generate());
   await page.getByRole('button', { name: 'Turn on' }).click();
@@ -75,7 +75,7 @@ async function getIn(page: Page, link: string): Promise<void> {
   await openMenu(page);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Email').fill(EMAIL);
-  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
   // The code of this half minute was taken already: it would be refused.
   await page.getByLabel('Code').fill(code);

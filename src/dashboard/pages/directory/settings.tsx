@@ -128,7 +128,7 @@ const Details: FC<Pick<DirectoryProps, 'directory'>> = ({ directory }) => {
 };
 
 const Delete: FC<DirectoryProps> = ({ directory, path }) => (
-  <Section title="Delete" about="Deletes its files and ends its logins at once. This cannot be undone.">
+  <Section title="Delete" about="Deletes the files, ends all sessions and revokes the login. This can’t be undone.">
     <Form action={`${path}/delete`}>
       <Field
         label="Type the name to delete it"

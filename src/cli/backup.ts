@@ -108,5 +108,5 @@ function* lines(
   if (what === 'beside') yield `The settings of the backup are in ${settings}, and are not in use`;
   if (withoutJail.length === 0) return;
   const some = withoutJail.slice(0, 3).join(', ') + (withoutJail.length > 3 ? ', …' : '');
-  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To start without files: berth prepare --accept-empty-disk`;
+  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To start without files: berth prepare --accept-disk`;
 }

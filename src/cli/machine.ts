@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import type { ListenArguments } from '../listen/run.ts';
 import { integer } from './options.ts';
 import { DAY, formatMicros } from '../base/clock.ts';
+import type { Config } from '../base/config.ts';
 import { confirmClock } from '../db/clock-lead.ts';
 import { withDatabase } from './database.ts';
 
@@ -31,23 +32,26 @@ Examples:
     });
 }
 
-export function prepareCommand({ environment }: Invocation): Command {
+export function prepareCommand(invocation: Invocation): Command {
+  const { environment } = invocation;
   return new Command('prepare')
     .description(
       'Check this machine, write what sshd reads, repair credentials after a power cut; may be repeated while sshd runs',
     )
-    .option('--accept-empty-disk', "accept the disk of BERTH_JAIL_DIR, even without the directories' files")
+    .option('--accept-disk', 'accept the disk at BERTH_JAIL_DIR; files that are not on it count as removed')
+    .option('--yes', 'accept it without a question')
     .addHelpText(
       'after',
       `
-It refuses when BERTH_JAIL_DIR is not on the disk of the jails: when that is not mounted, for example. After a restore
-without the customers' files, --accept-empty-disk accepts the new disk; every file then counts as removed.
+It refuses when BERTH_JAIL_DIR is not on the disk of the jails: when that is not mounted, for example. --accept-disk
+accepts the disk that is there: an older one, or an empty one after a restore without the customers' files. It first says how
+many files are not on it, and asks.
 
 Examples:
   berth prepare && systemctl restart berth-sshd
-  berth prepare --accept-empty-disk && systemctl start berth-sshd berth`,
+  berth prepare --accept-disk && systemctl start berth-sshd berth`,
     )
-    .action(async ({ acceptEmptyDisk: acceptEmpty = false }: { readonly acceptEmptyDisk?: boolean }) => {
+    .action(async ({ acceptDisk: accept = false, yes }: { readonly acceptDisk?: boolean; readonly yes?: true }) => {
       const { finishRestore } = await import('../backup/pending-restore.ts');
       const { createLog } = await import('../base/log.ts');
       const { prepare } = await import('../service/prepare.ts');
@@ -57,9 +61,25 @@ Examples:
       const log = createLog(config.logLevel);
       for (const problem of problems) log.error(problem);
       warnOfIgnored(environment, log);
-      await prepare(finishRestore(config), log, { acceptEmpty });
+      finishRestore(config);
+      if (accept) await askAboutDisk(invocation, config, { ...(yes && { yes }) });
+      await prepare(config, log, { accept });
       if (problems.length === 0) noteSettings(config, environment);
     });
+}
+
+/** Says what it means to accept the disk at BERTH_JAIL_DIR, and asks, unless that is the disk of the jails. */
+async function askAboutDisk(invocation: Invocation, config: Config, options: { readonly yes?: true }): Promise<void> {
+  const { checkJailDisk, filesNotHere } = await import('../sftp/jail-disk.ts');
+  const { confirm } = await import('./directory/which.ts');
+  const isRefused = await checkJailDisk(config).then(
+    () => false,
+    () => true,
+  );
+  if (!isRefused) return;
+  const { known, missing } = await filesNotHere(config);
+  invocation.print(`Files that are not on this disk count as removed: ${missing} of ${known}`);
+  await confirm(invocation, options, `Accept the disk at ${config.jailDir}?`);
 }
 
 const DOCTOR_HELP = `

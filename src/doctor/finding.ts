@@ -7,6 +7,8 @@ export interface Finding {
   readonly text: string;
   /** How to fix it. */
   readonly remedy?: string;
+  /** Checks whose problems follow from this one, and are not reported beside it. */
+  readonly explains?: readonly string[];
 }
 
 /** Checks one thing. If it throws, that is reported as a failure of the check. */

@@ -98,8 +98,12 @@ async function* examine({
     return yield ['configuration', fail(error.message, 'see docs/operations.md, "Settings"')];
   }
   for (const finding of settingsFindings(environment)) yield ['settings', finding];
+  const explained = new Set<string>();
   for (const [name, check] of Object.entries(login ? { ...CHECKS, login: checkLogin } : CHECKS)) {
-    for (const finding of await outcomeOf(async () => check(settings, clock))) yield [name, finding];
+    for (const finding of await outcomeOf(async () => check(settings, clock))) {
+      finding.explains?.forEach((each) => explained.add(each));
+      if (finding.verdict === 'ok' || !explained.has(name)) yield [name, finding];
+    }
   }
 }
 

@@ -17,10 +17,10 @@ import { applyCredentials } from '../sftp/reconcile.ts';
 import { prepareSshd } from '../sftp/sshd.ts';
 
 /**
- * @param disk `acceptEmpty`: accepts the disk of the jails even without the directories' files.
+ * @param disk `accept`: accepts the disk that is there as that of the jails, whatever is on it.
  * @throws {OperatorError} when the operator has to fix something first, or the jails' disk is not mounted.
  */
-export async function prepare(config: Config, log: Log, disk: { readonly acceptEmpty?: boolean } = {}): Promise<void> {
+export async function prepare(config: Config, log: Log, disk: { readonly accept?: boolean } = {}): Promise<void> {
   await prepareSshd(config, log, disk);
   noteBoot(config.stateDir, config.bootId, systemClock().now());
   if (isMissing(config.database)) return;

@@ -5,10 +5,13 @@
  */
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Kysely } from 'kysely';
+import { lstatBeneath } from '../base/beneath.ts';
 import type { Config } from '../base/config.ts';
 import { inspect } from '../db/inspect.ts';
 import { isMissing, isPostgresUrl } from '../base/database-place.ts';
+import { pagesById } from '../db/pages.ts';
 import type { Tables } from '../db/schema.ts';
 import { BerthError, errorCode, errorMessage, OperatorError } from '../base/errors.ts';
 import { syncAll } from '../base/sync.ts';
@@ -20,6 +23,9 @@ type DiskPaths = Pick<Paths, 'corner' | 'state' | 'diskId' | 'knownDiskId'>;
 
 /** How long an answer of `jailDiskCheck` is reused. */
 const CHECK_TTL_MS = 1000;
+
+/** How many rows of files are read at once. */
+const PAGE = 1000;
 
 /** How many entries among the jails are looked up in the database, to tell the right disk from another. */
 const ENTRIES = 200;
@@ -56,15 +62,15 @@ export function jailDiskCheck(paths: Pick<Paths, 'diskId' | 'knownDiskId'>): () 
  * @returns the id for `claimJailDisk` to note on both sides; undefined when the database cannot say whose disk it is.
  * @throws {OperatorError} when the database has directories here and none of them is on this disk.
  */
-export async function checkJailDisk(config: Config, { acceptEmpty = false } = {}): Promise<string | undefined> {
+export async function checkJailDisk(config: Config, { accept = false } = {}): Promise<string | undefined> {
   const paths = pathsOf(config);
   const known = idIn(paths.knownDiskId);
   const found = idIn(paths.diskId);
   // A copied disk gets an id of its own, so that it differs from the original.
   const isCopy = ownerOf(paths) === undefined;
   const id = found === undefined || isCopy ? randomUUID() : found;
-  if (known === undefined ? acceptEmpty : known === found) return id;
-  if (acceptEmpty) return randomUUID();
+  if (known === undefined ? accept : known === found) return id;
+  if (accept) return randomUUID();
   if (isMissing(config.database)) return id;
   let counts: Counts;
   try {
@@ -104,13 +110,35 @@ interface Counts {
   readonly here: number;
 }
 
+/** The live directories of this node. */
+function liveOf({ database, node }: Config, db: Kysely<Tables>) {
+  const directories = db.selectFrom('directories').where('deleted_at', 'is', null);
+  // An SQLite database from before nodes existed has no such column.
+  return isPostgresUrl(database) ? directories.where('node', '=', node) : directories;
+}
+
+/** How many files berth knows, and how many of them are not on the disk that is mounted now. */
+export async function filesNotHere(config: Config): Promise<{ readonly known: number; readonly missing: number }> {
+  const { jail } = pathsOf(config);
+  await using inspection = await inspect(config.database);
+  const { db } = inspection;
+  let known = 0;
+  let missing = 0;
+  for (const { id, sftp_username: username } of await liveOf(config, db).select(['id', 'sftp_username']).execute()) {
+    const root = join(jail(username), 'files');
+    const ofDirectory = db.selectFrom('files').select(['id', 'path']).where('directory_id', '=', id);
+    const read = (after: string) => ofDirectory.where('id', '>', after).orderBy('id').limit(PAGE).execute();
+    for await (const page of pagesById(read, new AbortController().signal)) {
+      known += page.length;
+      missing += page.filter(({ path }) => lstatBeneath(root, path) === undefined).length;
+    }
+  }
+  return { known, missing };
+}
+
 async function countsOf(config: Config, jails: string): Promise<Counts> {
   await using inspection = await inspect(config.database);
-  const live = (db: Kysely<Tables>) => {
-    const directories = db.selectFrom('directories').where('deleted_at', 'is', null);
-    // An SQLite database from before nodes existed has no such column.
-    return isPostgresUrl(config.database) ? directories.where('node', '=', config.node) : directories;
-  };
+  const live = (db: Kysely<Tables>) => liveOf(config, db);
   const all = await live(inspection.db)
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
@@ -136,7 +164,7 @@ function refusal({ jailDir }: Config, why: string, directories?: number): Operat
   const counted =
     directories === undefined ? 'directories' : directories === 1 ? '1 directory' : `${directories} directories`;
   return new OperatorError(
-    `${jailDir} is not the disk that the jails of ${counted} are on. ${why} Mount that disk, or copy the files back, and start again; to continue with an empty disk, which counts every file as removed: berth prepare --accept-empty-disk`,
+    `${jailDir} is not the disk that the jails of ${counted} are on. ${why} Mount that disk, or copy the files back, and start again; to continue with the disk that is there: berth prepare --accept-disk, which says first how many files are not on it`,
   );
 }
 

@@ -53,7 +53,7 @@ const NEEDED = 'install the Debian packages openssh-server and libnss-systemd';
 export async function prepareSshd(
   config: Config,
   log: Log = createLog(config.logLevel),
-  disk: { readonly acceptEmpty?: boolean } = {},
+  disk: { readonly accept?: boolean } = {},
 ): Promise<void> {
   preflight(config);
   const diskId = await checkJailDisk(config, disk);

@@ -8,11 +8,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { checkFolders } from '../../src/doctor/checks/folders.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { runDoctor } from '../../src/doctor/run.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { createLog } from '../../src/base/log.ts';
 import { prepare } from '../../src/service/prepare.ts';
 import { claimJailDisk, isJailDiskThere } from '../../src/sftp/jail-disk.ts';
 import { pathsOf, prepareFolders } from '../../src/sftp/paths.ts';
+import { runCommand } from '../support/command-line.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
@@ -43,7 +45,7 @@ function diskOf(place: Scratch) {
   return { disk, mount, unmount, [Symbol.dispose]: () => void (isMounted && unmount()) };
 }
 
-const refuses = { name: 'OperatorError', message: /is not the disk that the jails .* are on.*--accept-empty-disk/ };
+const refuses = { name: 'OperatorError', message: /is not the disk that the jails .* are on.*--accept-disk/ };
 
 async function withFile(berth: TestBerth) {
   const directory = await berth.directory();
@@ -101,9 +103,41 @@ test('a copy of the jails on another disk is taken silently, and the old one is 
     assert.ok(isJailDiskThere(pathsOf(berth.config)));
     execFileSync('umount', ['--lazy', jailDir]);
     await assert.rejects(prepare(berth.config, silent), refuses, 'the jails below the mount point');
-    await prepare(berth.config, silent, { acceptEmpty: true });
+    await prepare(berth.config, silent, { accept: true });
     rmSync(elsewhere, { recursive: true });
   }
+});
+
+test('another disk is accepted on purpose only, once it was said how many files are not on it', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await withFile(berth);
+  await berth.stop();
+  const { jailDir } = berth.config;
+  const elsewhere = join(place.dir, 'elsewhere');
+  execFileSync('cp', ['-a', jailDir, elsewhere]);
+  rmSync(join(elsewhere, '.berth'), { recursive: true });
+  const files = join(elsewhere, directory.username, 'files');
+  execFileSync('cp', ['--preserve=ownership', join(files, 'kept.csv'), join(files, 'later.csv')]);
+  execFileSync('mount', ['--bind', elsewhere, jailDir]);
+  await prepare(berth.config, silent);
+  await berth.start();
+  await until('the file that only this disk has is announced', () => berth.receiver.requests.length === 2);
+  await berth.stop();
+  execFileSync('umount', ['--lazy', jailDir]); // back to the old disk
+
+  const accept = (...more: string[]) =>
+    runCommand({ ...place.environment, BERTH_SFTP_PORT: '2299' }, 'prepare', '--accept-disk', ...more);
+  const said = 'Files that are not on this disk count as removed: 1 of 2\n';
+  const asked = await accept();
+  assert.deepEqual([asked.status, asked.stdout], [1, said], asked.stderr);
+  assert.match(asked.stderr, /there is no terminal to ask on: add --yes/);
+  await assert.rejects(berth.start(), refuses);
+  assert.deepEqual([(await accept('--yes')).stdout, (await accept('--yes')).stdout], [said, '']);
+  await berth.start();
+  await until('the newer file counts as removed', async () => (await berth.uploads(directory)).length === 1);
+  await wait(3000);
+  assert.equal(berth.receiver.requests.length, 2, 'announced again');
 });
 
 test('an empty disk can be accepted on purpose, once', async () => {
@@ -118,7 +152,7 @@ test('an empty disk can be accepted on purpose, once', async () => {
   });
   rmSync(jailDir, { recursive: true });
   await assert.rejects(prepare(berth.config, silent), OperatorError);
-  await prepare(berth.config, silent, { acceptEmpty: true });
+  await prepare(berth.config, silent, { accept: true });
   await prepare(berth.config, silent);
   await berth.start();
   await until('the file counts as removed', async () => (await berth.uploads(directory)).length === 0);
@@ -195,4 +229,21 @@ test('sockets that outlive serve are made on the disk of the jails only, and mad
   assert.match(copied ?? '', /^64 /);
   assert.notEqual(copied, mounted);
   execFileSync('umount', ['--lazy', jailDir]);
+});
+
+test('doctor says one thing about a disk that is not mounted', async () => {
+  using place = scratch();
+  using disk = diskOf(place);
+  disk.mount();
+  await using berth = await startBerth(place);
+  await berth.directory();
+  await berth.stop();
+  disk.unmount();
+  const lines: string[] = [];
+  const stop = new AbortController().signal;
+  const print = (line: string): void => void lines.push(line);
+  await runDoctor({ config: () => berth.config, environment: {}, clock: systemClock(), print, stop });
+  const about = lines.filter((line) => !line.startsWith('ok') && !/^\w+ +(limits|clock) /.test(line));
+  assert.equal(about.length, 1, about.join('\n'));
+  assert.match(about[0] ?? '', /^fail +folders .* is not on the disk of the jails.* -> mount that disk/);
 });

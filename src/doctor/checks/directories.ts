@@ -5,6 +5,7 @@ import { HOSTED } from '../../directories/host.ts';
 import { parsePublicKey } from '../../directories/public-key.ts';
 import { areCredentialsRight, userOfRecord } from '../../sftp/credentials.ts';
 import { isJailRight } from '../../sftp/jail.ts';
+import { isJailDiskThere } from '../../sftp/jail-disk.ts';
 import { CORNER, pathsOf } from '../../sftp/paths.ts';
 import { type Check, fail, orOk, some, warn } from '../finding.ts';
 
@@ -29,15 +30,18 @@ export const checkDirectories: Check = async (config) => {
 
   const liveWhere = (isSo: (row: (typeof live)[number]) => boolean): string[] =>
     live.filter(isSo).map((row) => row.sftp_username);
-  const missing = liveWhere((row) => !existsSync(paths.jail(row.sftp_username)));
-  const wrong = liveWhere((row) => existsSync(paths.jail(row.sftp_username)) && !isJailRight(paths, row));
+  const isDiskThere = isJailDiskThere(paths);
+  const missing = liveWhere((row) => isDiskThere && !existsSync(paths.jail(row.sftp_username)));
+  const wrong = liveWhere(
+    (row) => isDiskThere && existsSync(paths.jail(row.sftp_username)) && !isJailRight(paths, row),
+  );
   const credentials = liveWhere((row) => !areCredentialsRight(paths, row));
   const weak = liveWhere(({ auth_mode, public_key }) => auth_mode !== 'password' && hasWeak(public_key ?? ''));
   const { host, port } = config.sftp;
   const elsewhere = rows
     .filter((row) => row.deleted_at === null && (row.sftp_host !== host || row.sftp_port !== port))
     .map((row) => row.sftp_username);
-  const strangers = jails.filter((name) => !known.has(name));
+  const strangers = isDiskThere ? jails.filter((name) => !known.has(name)) : [];
   const logins = users.filter((name) => !known.has(name));
   return orOk(
     [
@@ -66,7 +70,7 @@ export const checkDirectories: Check = async (config) => {
         ),
       logins.length > 0 && fail(`${logins.length} users that no directory has can log in: ${some(logins)}`, RESTART),
     ],
-    `${live.length} directories: jails and credentials match the database` +
+    `${live.length} directories: ${isDiskThere ? 'jails and credentials match' : 'credentials match'} the database` +
       (changing.size > 0 ? `, ${changing.size} being changed` : ''),
   );
 };

@@ -8,19 +8,26 @@ import { ancestors, preflight } from '../../sftp/preflight.ts';
 import { type Check, fail, type Finding, orOk } from '../finding.ts';
 import { ownershipProblem } from '../ownership.ts';
 
+/** Checks that fail without the disk of the jails, or say nothing about it. */
+const OF_THE_DISK = ['disk', 'quotas', 'serve', 'sshd', 'login'];
+
 export const checkFolders: Check = (config) => {
   const paths = pathsOf(config);
+  const isDiskThere = isJailDiskThere(paths);
   return orOk(
     [
-      !isJailDiskThere(paths) &&
-        fail(
+      !isDiskThere && {
+        ...fail(
           `${paths.jails} is not on the disk of the jails: it is not mounted, or another one is`,
-          `mount that disk (findmnt ${paths.jails}; /etc/fstab), then: systemctl restart berth-sshd berth`,
+          `mount that disk (findmnt ${paths.jails}; /etc/fstab): berth and sshd then start by themselves`,
         ),
+        explains: OF_THE_DISK,
+      },
       problemAbove(config),
       closedToKeys([paths.sshd, paths.authorizedKeys]),
-      ownershipProblem('folder', paths.jails, 0o755),
-      ownershipProblem('folder', paths.corner, 0o700),
+      ...(isDiskThere
+        ? [ownershipProblem('folder', paths.jails, 0o755), ownershipProblem('folder', paths.corner, 0o700)]
+        : []),
       ownershipProblem('folder', paths.userdb, 0o711),
       ownershipProblem('folder', paths.authorizedKeys, 0o711),
       ownershipProblem('folder', paths.limits, 0o700),

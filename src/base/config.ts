@@ -177,6 +177,14 @@ const claimMap = v.pipe(
 /** These are not settings: scripts/lib/log-sockets and the units set them. */
 const FROM_SUPERVISOR = { BERTH_LOG_SOCKETS: descriptors, BERTH_BOOT_ID: bootId };
 
+/**
+ * The temporary names of common clients. `.*` are those of GNOME Files (`.giosaveXXXXXX`), Apache NiFi (`.NAME`), lftp
+ * (`.in.NAME`) and rsync on a mounted directory (`.NAME.XXXXXX`). The others are of WinSCP (`.filepart`), KDE (`.part`),
+ * rclone (`.partial`), Spring Integration (`.writing`), restic, and `sed -i` on a mounted directory.
+ */
+const TEMPORARY_NAMES =
+  '.* *.filepart *.part *.partial *.tmp *.temp *.writing *.uploading *.inprogress *-restic-temp-* sed??????';
+
 const Environment = v.object({
   BERTH_STATE_DIR: v.optional(folder, FOLDERS.BERTH_STATE_DIR),
   BERTH_JAIL_DIR: v.optional(folder, FOLDERS.BERTH_JAIL_DIR),
@@ -212,7 +220,7 @@ const Environment = v.object({
   BERTH_WEBHOOK_ALLOW: v.optional(v.pipe(words, v.array(cidr)), ''),
   BERTH_WEBHOOK_CA: v.optional(folder),
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
-  BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*'),
+  BERTH_TEMP_NAMES: v.optional(words, TEMPORARY_NAMES),
   BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_CHECK: v.optional(checker),
   BERTH_CHECK_UNAVAILABLE: v.optional(v.picklist(['wait', 'pass'], 'must be wait or pass'), 'wait'),

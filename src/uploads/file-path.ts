@@ -52,16 +52,16 @@ export type IsTemporary = (path: FilePath) => boolean;
 
 /**
  * Recognizes the temporary names that clients give to uploads before they rename them. Patterns are as in
- * `BERTH_TEMP_NAMES` (`*.filepart`, `.in.*`, …), where `*` stands for anything. They are matched against a path's last
- * component.
+ * `BERTH_TEMP_NAMES` (`*.filepart`, `.*`, …), where `*` stands for any bytes and `?` for one. They are matched against a
+ * path's last component.
  */
 export function temporaryNames(patterns: readonly string[]): IsTemporary {
   if (patterns.length === 0) return () => false;
   const alternatives = patterns.map((pattern) =>
     pattern
-      .split('*')
-      .map((part) => RegExp.escape(part))
-      .join('[^]*'),
+      .split(/([*?])/)
+      .map((part) => (part === '*' ? '[^]*' : part === '?' ? '[^]' : RegExp.escape(part)))
+      .join(''),
   );
   const expression = new RegExp(`^(?:${alternatives.join('|')})$`);
   return (path) => expression.test(baseName(path));

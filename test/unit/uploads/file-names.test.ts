@@ -26,10 +26,32 @@ test('bytes that are not UTF-8 stay apart as paths and are shown with U+FFFD', (
 
 test('the default patterns know the temporary names of common clients, and no others', () => {
   const isTemporary = temporaryNames(readConfig({}).tempNames);
-  for (const name of ['x.filepart', 'd/x.part', 'x.partial', 'x.tmp', '.in.report.csv.', '.in.report.csv']) {
+  const temporary = [
+    'x.filepart',
+    'd/x.part',
+    'x.5e1f7a2b.partial',
+    'x.tmp',
+    'x.temp',
+    '.in.report.csv',
+    '.report.csv',
+  ];
+  const further = ['x.writing', 'x.uploading', 'x.inprogress', '.giosaveA1b2C3', '.x.csv.Ab12Cd', 'd/sedAb12Cd'];
+  for (const name of [...temporary, ...further, 'data/1f/1f2e-restic-temp-8c1e5d']) {
     assert.equal(isTemporary(name), true, name);
   }
-  for (const name of ['x', 'x.filepart.csv', 'part', 'x.part/y', 'in.x.', 'x.Part']) {
+  for (const name of [
+    'x',
+    'x.filepart.csv',
+    'part',
+    'x.part/y',
+    'in.x.',
+    'x.Part',
+    '.d/x',
+    'sed',
+    'sediment.csv',
+    'x~',
+    'rewriting',
+  ]) {
     assert.equal(isTemporary(name), false, name);
   }
   assert.equal(temporaryNames(readConfig({ BERTH_TEMP_NAMES: '' }).tempNames)('x.tmp'), false);

@@ -38,19 +38,6 @@ const after = compiled<{ account: string; after: number; limit: number }>()((db,
     .$narrowType<{ sequence: number }>(),
 );
 
-/** Like `after`, for one directory. */
-const afterIn = compiled<{ directory: string; after: number; limit: number }>()((db, p) =>
-  db
-    .selectFrom('events')
-    .select(['sequence', 'at', 'event', 'directory_id', 'upload_id', 'body'])
-    .where('directory_id', '=', p('directory'))
-    .where('sequence', 'is not', null)
-    .where('sequence', '>', p('after'))
-    .orderBy('sequence')
-    .limit(p('limit'))
-    .$narrowType<{ sequence: number }>(),
-);
-
 const unnumbered = compiled<{ account: string }>()((db, p) =>
   db
     .selectFrom('events')
@@ -84,13 +71,17 @@ export async function eventsAfter(
   account: string,
   { after: seen, limit, only }: EventsPage,
 ): Promise<NumberedEvent[]> {
-  const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit });
+  // For a limited key, one event is enough to know whether some are gone. All are numbered, since any may be its own.
+  const needed = only ? 1 : limit;
+  const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit: needed });
   // Read before the events: the events of all numbers up to this one can be read then.
   const given = await lastNumber(reads, account);
   let events = await read();
-  while (events.length < limit && (await numberNew(db, account))) events = await read();
+  while ((only || events.length < limit) && (await numberNew(db, account))) events = await read();
   const [first] = events;
-  if (seen === 0 || first?.sequence === seen + 1) return only ? readOnly(reads, only, seen, limit) : events;
+  if (seen === 0 || first?.sequence === seen + 1) {
+    return only ? eventsIn([...only], seen, limit, { reads, last: await lastNumber(reads, account) }) : events;
+  }
   const last = first ? first.sequence - 1 : given;
   if (last > seen) {
     const advice = `list the uploads of your directories, then continue with ?after=${last}`;
@@ -100,16 +91,50 @@ export async function eventsAfter(
   return events;
 }
 
-/** Reads one directory after the other by an index, so that events of other directories cost nothing. */
-async function readOnly(
-  reads: Kysely<Tables>,
-  only: ReadonlySet<string>,
+/** How many more events than are wanted one query may count or sort. */
+const SURPLUS = 4;
+
+/**
+ * The first `limit` events of those directories after a number, up to the number `last`. First finds a range of numbers
+ * that has enough of them and not many more, so that no query costs more, however many events the directories have, and
+ * however they lie among those of other directories.
+ */
+async function eventsIn(
+  directories: readonly string[],
   seen: number,
   limit: number,
+  { reads, last }: { readonly reads: Kysely<Tables>; readonly last: number },
 ): Promise<NumberedEvent[]> {
-  const found: NumberedEvent[] = [];
-  for (const directory of only) found.push(...(await afterIn.all(reads, { directory, after: seen, limit })));
-  return found.toSorted((a, b) => a.sequence - b.sequence).slice(0, limit);
+  const upTo = (to: number) =>
+    reads
+      .selectFrom('events')
+      .where('directory_id', 'in', directories)
+      .where('sequence', 'is not', null)
+      .where('sequence', '>', seen)
+      .where('sequence', '<=', to);
+  /** Stops counting at `most`. */
+  const count = async (to: number, most: number): Promise<number> => {
+    const some = upTo(to).select('sequence').limit(most).as('some');
+    const { found } = await reads
+      .selectFrom(some)
+      .select((eb) => eb.fn.countAll<number>().as('found'))
+      .executeTakeFirstOrThrow();
+    return Number(found);
+  };
+  let [below, to] = [seen, seen + limit];
+  while (to < last && (await count(to, limit)) < limit) [below, to] = [to, seen + (to - seen) * SURPLUS];
+  const most = limit * SURPLUS;
+  while (to - below > most && (await count(to, most)) === most) {
+    const middle = below + Math.floor((to - below) / 2);
+    if ((await count(middle, limit)) < limit) below = middle;
+    else to = middle;
+  }
+  return upTo(to)
+    .select(['sequence', 'at', 'event', 'directory_id', 'upload_id', 'body'])
+    .orderBy('sequence')
+    .limit(limit)
+    .$narrowType<{ sequence: number }>()
+    .execute();
 }
 
 /** Numbers up to a batch of events that have no number. @returns whether there were any. */

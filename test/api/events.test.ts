@@ -241,3 +241,51 @@ test('410 when events after the number have gone, by age or with a restored back
   const [restored] = (await eventsOf(api)).slice(1);
   assert.equal(restored?.data.filename, 'after the restore');
 });
+
+/** A key that may only read those directories. */
+async function limitedTo(api: Hosted, ...directories: UploadEvent['directory'][]): Promise<Hosted['send']> {
+  const json = { name: 'few', role: 'member', read_only: true, directories: directories.map(({ id }) => id) };
+  const { key } = dataOf<{ key: string }>(await api.send('POST', '/api_keys', { json }));
+  return api.client.as(key);
+}
+
+test('a key of one directory is given its event behind many of others, though nobody has read those', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const [own, other] = [await directoryOf(api), await directoryOf(api)];
+  const send = await limitedTo(api, own);
+  await put(api, ...Array.from({ length: 1500 }, (_, i) => uploadOf(other, `f${i}`)), uploadOf(own, 'mine'));
+  const names = async (query = '') => (await eventsOf(api, query, send)).map(({ data }) => data.filename);
+  assert.deepEqual(await names('?limit=2'), ['mine']);
+  await put(api, ...Array.from({ length: 1500 }, (_, i) => uploadOf(other, `g${i}`)), uploadOf(own, 'later'));
+  assert.deepEqual(await names('?after=1501&limit=2'), ['later']);
+  assert.deepEqual(await names('?limit=1'), ['mine']);
+});
+
+test('the pages of a limited key have all events of its directories and no other, however they lie among others', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const few = await Promise.all(Array.from({ length: 5 }, () => directoryOf(api)));
+  const [own, others] = [few.slice(0, 3), few.slice(3)];
+  const send = await limitedTo(api, ...own);
+  const from = (among: typeof few, count: number): UploadEvent[] =>
+    Array.from({ length: count }, (_, i) => uploadOf(among[i % among.length] ?? assert.fail(), `f${i}`));
+  // Few of them among many, then all at once, then every second one.
+  for (const next of [from(own, 2), from(others, 3000), from(own, 1), from(own, 900), from(few, 400)]) {
+    await put(api, ...next);
+  }
+  const all = (await api.database.db.selectFrom('events').select('directory_id').orderBy('id').execute()).flatMap(
+    ({ directory_id }, index) => (own.some(({ id }) => id === directory_id) ? [index + 1] : []),
+  );
+  for (const limit of [7, 100, 1000]) {
+    const seen: number[] = [];
+    for (let path: string | undefined = `/events?limit=${limit}`; path !== undefined;) {
+      const answer = await send('GET', path);
+      const page = dataOf<ShownEvent[]>(answer);
+      path = /^<\/api\/v1(.*)>; rel="next"$/.exec(String(answer.headers.link ?? ''))?.[1];
+      assert.ok(page.length === limit || path === undefined);
+      seen.push(...page.map(({ sequence }) => sequence));
+    }
+    assert.deepEqual(seen, all);
+  }
+});

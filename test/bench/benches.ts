@@ -4,6 +4,7 @@ import { create } from './create.ts';
 import { get } from './get.ts';
 import type { Bench } from './harness.ts';
 import { largeUploads } from './large-uploads.ts';
+import { limitedKeys } from './limited-keys.ts';
 import { logins } from './logins.ts';
 import { manyDirectories } from './many-directories.ts';
 import { manyFiles } from './many-files.ts';
@@ -20,6 +21,7 @@ export const benches: readonly Bench[] = [
   logins,
   manyDirectories,
   manyFiles,
+  limitedKeys,
   start,
   temporaryNames,
 ];

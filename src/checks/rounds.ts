@@ -1,6 +1,7 @@
 /**
- * Passes files in check to the checker. Directories take turns, with one file of each at a time and at most half of all places
- * for one account, so that slow files of one customer do not hold up the others.
+ * Passes files in check to the checker. Directories take turns, with one file of each at a time. An account has at most half of
+ * all places, and accounts that have one leave one free for an account that has none, so that slow files of a few customers
+ * do not hold up the others.
  *
  * Promise: a file that could not be checked is tried again, after growing waits. The rows alone have the state: after a crash
  * the next start continues with the files that are `checking`.
@@ -94,6 +95,7 @@ export class Rounds {
   /** The account of each queued directory that has had a turn, and how many checks each account has under way. */
   readonly #accountOf = new Map<string, string>();
   readonly #accounts = new Map<string, number>();
+  #underWay = 0;
   readonly #retries = new Map<string, Retry>();
   readonly #stop = new AbortController();
   #sweptAt = -Infinity;
@@ -159,7 +161,8 @@ export class Rounds {
     if (performance.now() < this.#pausedUntil) return;
     for (const id of Array.from(this.#queue)) {
       if (this.#busy.size >= AT_ONCE || this.#stop.signal.aborted) return;
-      if (this.#busy.has(id) || this.#isFull(this.#accountOf.get(id))) continue;
+      const account = this.#accountOf.get(id);
+      if (this.#busy.has(id) || (account !== undefined && !this.#hasPlaceFor(account))) continue;
       this.#queue.delete(id);
       const work = this.#turnOf(id)
         .catch((error: unknown) => this.#troubled(error))
@@ -184,12 +187,13 @@ export class Rounds {
     if (!directory) return;
     const { account_id: account } = directory;
     this.#accountOf.set(id, account);
-    if (this.#isFull(account)) {
+    if (!this.#hasPlaceFor(account)) {
       // Its account is known now, so it is skipped until one of the account's places is free.
       this.#queue.add(id);
       return;
     }
     this.#accounts.set(account, (this.#accounts.get(account) ?? 0) + 1);
+    this.#underWay += 1;
     try {
       const file = await this.#dueFileOf(id);
       if (!file) {
@@ -199,14 +203,17 @@ export class Rounds {
       await this.#decide(directory, file);
       this.#queue.add(id);
     } finally {
+      this.#underWay -= 1;
       const left = (this.#accounts.get(account) ?? 1) - 1;
       if (left === 0) this.#accounts.delete(account);
       else this.#accounts.set(account, left);
     }
   }
 
-  #isFull(account: string | undefined): boolean {
-    return account !== undefined && (this.#accounts.get(account) ?? 0) >= AT_ONCE_OF_ACCOUNT;
+  /** Whether a check of the account may begin. Only its first may take the last place. */
+  #hasPlaceFor(account: string): boolean {
+    const own = this.#accounts.get(account) ?? 0;
+    return own === 0 || (own < AT_ONCE_OF_ACCOUNT && this.#underWay < AT_ONCE - 1);
   }
 
   /** The oldest file that is due. A file that is recorded but was never found on the disk waits for the look that finds it. */

@@ -73,11 +73,12 @@ export async function eventsAfter(
 ): Promise<NumberedEvent[]> {
   // For a limited key, one event is enough to know whether some are gone. All are numbered, since any may be its own.
   const needed = only ? 1 : limit;
+  const isEnough = (read: readonly unknown[]): boolean => !only && read.length >= limit;
   const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit: needed });
   // Read before the events: the events of all numbers up to this one can be read then.
   const given = await lastNumber(reads, account);
   let events = await read();
-  while ((only || events.length < limit) && (await numberNew(db, account))) events = await read();
+  while (!isEnough(events) && (await numberNew(db, account))) events = await read();
   const [first] = events;
   if (seen === 0 || first?.sequence === seen + 1) {
     return only ? eventsIn([...only], seen, limit, { reads, last: await lastNumber(reads, account) }) : events;
@@ -119,7 +120,7 @@ async function eventsIn(
       .selectFrom(some)
       .select((eb) => eb.fn.countAll<number>().as('found'))
       .executeTakeFirstOrThrow();
-    return Number(found);
+    return found;
   };
   let [below, to] = [seen, seen + limit];
   while (to < last && (await count(to, limit)) < limit) [below, to] = [to, seen + (to - seen) * SURPLUS];

@@ -3,7 +3,7 @@
  * works.
  */
 import { randomUUID } from 'node:crypto';
-import type { Kysely, Selectable } from 'kysely';
+import type { ExpressionBuilder, Kysely, Selectable, Transaction } from 'kysely';
 import * as v from 'valibot';
 import { verifyActor } from '../accounts/actor.ts';
 import { requireDirectory } from '../accounts/scope.ts';
@@ -37,7 +37,12 @@ export const NewLink = v.pipe(
         'The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which takes files of any name; `/` is the top folder.',
       ),
     ),
-    expires_at: v.pipe(timestamp, v.description('When the link stops working: within 366 days, in whole seconds.')),
+    expires_at: v.pipe(
+      timestamp,
+      v.description(
+        'When the link stops working: within 366 days, in whole seconds, and not after the API key that makes it expires.',
+      ),
+    ),
     max_bytes: v.optional(
       v.pipe(
         wholeNumber(0, 1e14),
@@ -127,6 +132,8 @@ export function makeLink(
   return refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
       requireDirectory(await verifyActor(tx, target.actor), target.id);
+      if (!(await isWithinKeysLife(tx, target.actor, expiresAt)))
+        throw new ValidationError({ expires_at: ['must not be after the API key expires'] });
       const directory = await lockedDirectory(tx, target);
       await tx
         .deleteFrom('links')
@@ -148,9 +155,24 @@ export function makeLink(
   );
 }
 
+/** Whether the key behind the request, if it is a key, is in force until then. */
+async function isWithinKeysLife(tx: Transaction<Tables>, actor: Target['actor'], until: Micros): Promise<boolean> {
+  const { credential } = actor ?? {};
+  if (credential?.kind !== 'api-key') return true;
+  const own = tx.selectFrom('api_keys').select('expires_at').where('id', '=', credential.id);
+  const { expires_at: end } = await own.executeTakeFirstOrThrow();
+  return end === null || until <= end;
+}
+
 function folderIn(text: string, readPath: ReadPath): FilePath {
   const folder = text.replace(/^\//, '').replace(/\/$/, '');
   return folder === '' ? '' : readPath(`/${encoded(pathOf(Buffer.from(folder)))}`, '/');
+}
+
+/** Whether the key that made a link, if a key did, was not revoked. */
+export function isOfKeyInForce({ exists, not, selectFrom }: ExpressionBuilder<Tables, 'links'>) {
+  const revoked = selectFrom('api_keys').select('id').where('revoked_at', 'is not', null);
+  return not(exists(revoked.whereRef('api_keys.id', '=', 'links.created_by')));
 }
 
 export interface LinkPage {
@@ -165,6 +187,7 @@ export function linksOf(reads: Kysely<Tables>, directoryId: string, { now, limit
     .selectFrom('links')
     .select(SHOWN)
     .where('directory_id', '=', directoryId)
+    .where(isOfKeyInForce)
     .where('expires_at', '>', now)
     .where(({ eb, or }) => or([eb('used_at', 'is', null), eb('pending', '=', 1)]))
     .orderBy('inserted_at', 'desc')

@@ -11,6 +11,7 @@ import { hasExpired } from '../directories/access.ts';
 import { isWithin } from '../directories/networks.ts';
 import { pathOf } from '../uploads/file-path.ts';
 import { historyRow, recordHistory } from '../uploads/record/history.ts';
+import { isOfKeyInForce } from './links.ts';
 import { hashToken } from './token.ts';
 
 /** A link's token, and the address of the client that uses it. */
@@ -104,7 +105,12 @@ export async function forgetCutOff({ db }: Pick<Database, 'db'>, node: string): 
 }
 
 function linkOf(db: Kysely<Tables>, token: string) {
-  return db.selectFrom('links').selectAll().where('hash', '=', hashToken(token)).executeTakeFirst();
+  return db
+    .selectFrom('links')
+    .selectAll()
+    .where('hash', '=', hashToken(token))
+    .where(isOfKeyInForce)
+    .executeTakeFirst();
 }
 
 async function nameOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoriesTable): Promise<string | undefined> {

@@ -299,6 +299,34 @@ test('an upload that works once: of two at the same time one is taken, and no fi
   assert.equal(berth.receiver.requests.length, 2);
 });
 
+test('a link does not outlast the key that made it', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  writeFileSync(join(directory.files, 'x'), 'data');
+  await until('it is listed', async () => (await berth.uploads(directory)).length === 1);
+  const inSeconds = (seconds: number): string => new Date(Date.now() + seconds * 1000).toISOString();
+  const json = { name: 'k', role: 'admin', expires_at: inSeconds(60) };
+  const issued = await berth.send('POST', '/api_keys', { json });
+  const { key, id } = (issued.json as { data: { key: string; id: string } }).data;
+  const made = (expires_at: string) =>
+    berth.send('POST', `/directories/${directory.id}/links`, {
+      json: { for: 'download', path: 'x', expires_at },
+      authorization: `Bearer ${key}`,
+    });
+  const refusal = { errors: { expires_at: ['must not be after the API key expires'] } };
+  assert.deepEqual((await made(inSeconds(120))).json, refusal);
+  const { url } = ((await made(inSeconds(30))).json as { data: { url: string } }).data;
+  const target = url.replace(/^https:\/\/[^/]+/, '');
+  const listed = async () =>
+    ((await berth.send('GET', `/directories/${directory.id}/links`)).json as { data: [] }).data;
+  assert.equal((await ask(berth, target)).text, 'data');
+  assert.equal((await listed()).length, 1);
+  assert.equal((await berth.send('DELETE', `/api_keys/${id}`)).status, 204);
+  assert.equal((await ask(berth, target)).status, 403);
+  assert.deepEqual(await listed(), []);
+});
+
 test('keys: one for reading makes no links, one for named directories only theirs; strangers are counted by their address', async () => {
   using place = scratch();
   await using berth = await startBerth(place, { unauthenticatedRateLimit: 3 });

@@ -36,6 +36,8 @@ export interface Config {
     readonly selfSigned: boolean;
     /** The host's name or address, for a self-signed pair. */
     readonly name: string;
+    /** Whether `name` is BERTH_SFTP_HOST; otherwise it is the machine's own. */
+    readonly isNameSet: boolean;
   };
   readonly sftp: { readonly host: string; readonly port: number };
   readonly environment: 'live' | 'test';
@@ -371,6 +373,7 @@ function configOf(env: Settings): Config {
       lastGood: join(env.BERTH_STATE_DIR, 'tls', 'last-good.pem'),
       selfSigned: env.BERTH_TLS_CERT === undefined,
       name,
+      isNameSet: env.BERTH_SFTP_HOST !== undefined,
     },
     sftp: { host: name, port: env.BERTH_SFTP_PORT },
     environment: env.BERTH_ENVIRONMENT,

@@ -72,10 +72,25 @@ export interface FirstPair {
   readonly trouble: string;
 }
 
-/** The pair to start with: the configured one or, when that cannot be used, the last good one. */
+/**
+ * The pair to start with: the configured one or, when that cannot be used or has expired, the last good one. A self-signed pair that
+ * lacks the name of the settings is replaced.
+ */
 export async function firstPair(tls: Config['tls'], log: Log): Promise<FirstPair> {
   try {
+    if (lacksName(tls)) {
+      await makeSelfSigned(tls.cert, tls.key, ownNames(tls.name));
+      log.warn(
+        { cert: tls.cert },
+        `made another self-signed certificate, for ${tls.name}: clients have to trust this one`,
+      );
+    }
     const pair = await loadTlsPair(tls);
+    if (isOver(pair)) {
+      const previous = lastPair(tls.lastGood);
+      if (previous && !isOver(previous)) throw new OperatorError(`${tls.cert} has expired`);
+      log.error({ cert: tls.cert }, 'the certificate has expired: clients refuse it until it is renewed');
+    }
     keep(pair, tls.lastGood, log);
     return { pair, trouble: '' };
   } catch (error) {
@@ -85,6 +100,17 @@ export async function firstPair(tls: Config['tls'], log: Log): Promise<FirstPair
       log.error({ reason: trouble }, 'the certificate cannot be used: the last good one stays until it is repaired');
     else log.error({ reason: trouble }, 'the API waits for a certificate that can be used; everything else goes on');
     return { pair, trouble };
+  }
+}
+
+/** Only BERTH_SFTP_HOST counts: the machine's own name may differ after a restore, and clients trust the certificate of the backup. */
+function lacksName({ cert, key, selfSigned, name, isNameSet }: Config['tls']): boolean {
+  if (!selfSigned || !isNameSet || !isThere(cert) || !isThere(key)) return false;
+  try {
+    const certificate = new X509Certificate(readFileSync(cert));
+    return (isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name)) === undefined;
+  } catch {
+    return false; // it cannot be used, which is reported
   }
 }
 

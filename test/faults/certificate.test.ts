@@ -1,6 +1,7 @@
 /** A restart with a certificate and a key that do not fit each other: the last good pair, or all but the API. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { copyFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -8,7 +9,7 @@ import { connect } from 'node:tls';
 import { systemClock } from '../../src/base/clock.ts';
 import { checkCertificate } from '../../src/doctor/checks/certificate.ts';
 import { checkServe } from '../../src/doctor/checks/running.ts';
-import { loadTlsPair } from '../../src/http/certificate.ts';
+import { firstPair, loadTlsPair } from '../../src/http/certificate.ts';
 import { createLog } from '../../src/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { until } from '../support/poll.ts';
@@ -88,17 +89,54 @@ test('a new certificate that has expired is refused while a good one is in use, 
     return /^berth_certificate_refused (\d)$/m.exec(text)?.[1];
   };
   assert.equal(await refused(), '0');
-  const ended = ['-not_before', '20250101000000Z', '-not_after', '20250201000000Z'];
-  const made = ['-x509', '-nodes', '-newkey', 'rsa:2048', '-subj', '/CN=berth', '-keyout', tls.key, '-out', tls.cert];
-  const { status } = spawnSync('openssl', ['req', ...made, ...ended]);
-  if (status !== 0) {
-    // OpenSSL 3.0 has no such options: its `x509` takes a number of days, and these may be negative.
-    const request = spawnSync('openssl', ['req', '-new', '-key', tls.key, '-subj', '/CN=berth']).stdout;
-    const signed = ['x509', '-req', '-signkey', tls.key, '-days', '-1', '-out', tls.cert];
-    assert.equal(spawnSync('openssl', signed, { input: request }).status, 0);
-  }
+  makeExpired(tls);
   service.reload();
   assert.equal(await refused(), '1');
   assert.ok(lines.some((line) => /has expired.*the previous one stays in use/.test(line)));
   assert.equal(await shown(service.port), good);
+});
+
+/** Replaces the pair by one whose time is over. */
+function makeExpired(tls: { readonly cert: string; readonly key: string }): void {
+  const ended = ['-not_before', '20250101000000Z', '-not_after', '20250201000000Z'];
+  const made = ['-x509', '-nodes', '-newkey', 'rsa:2048', '-subj', '/CN=berth', '-keyout', tls.key, '-out', tls.cert];
+  const { status } = spawnSync('openssl', ['req', ...made, ...ended]);
+  if (status === 0) return;
+  // OpenSSL 3.0 has no such options: its `x509` takes a number of days, and these may be negative.
+  const request = spawnSync('openssl', ['req', '-new', '-key', tls.key, '-subj', '/CN=berth']).stdout;
+  const signed = ['x509', '-req', '-signkey', tls.key, '-days', '-1', '-out', tls.cert];
+  assert.equal(spawnSync('openssl', signed, { input: request }).status, 0);
+}
+
+test('at a start with a certificate that has expired, a previous one that has not is used; without one, a line says so', async () => {
+  using place = scratch();
+  const tls = { ...place.config.tls, selfSigned: false };
+  const lines: string[] = [];
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const { cert: good } = await loadTlsPair(place.config.tls);
+  await firstPair(tls, log);
+  makeExpired(tls);
+  const first = await firstPair(tls, log);
+  assert.equal(String(new X509Certificate(first.pair?.cert ?? '')), String(new X509Certificate(good)));
+  assert.match(first.trouble, /cert\.pem has expired/);
+  rmSync(tls.lastGood);
+  const second = await firstPair(tls, log);
+  assert.deepEqual([second.pair?.cert, second.trouble], [readFileSync(tls.cert), '']);
+  assert.match(lines.at(-1) ?? '', /the certificate has expired: clients refuse it until it is renewed/);
+});
+
+test('a self-signed certificate is made again when BERTH_SFTP_HOST is not in it, and then stays', async () => {
+  using place = scratch();
+  const { tls } = place.config;
+  const lines: string[] = [];
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const { cert: before } = await loadTlsPair(tls);
+  const renamed = { ...tls, name: 'sftp.example.com' };
+  assert.deepEqual((await firstPair({ ...renamed, isNameSet: false }, log)).pair?.cert, before);
+  assert.deepEqual((await firstPair({ ...renamed, selfSigned: false }, log)).pair?.cert, before);
+  const { pair } = await firstPair(renamed, log);
+  const made = new X509Certificate(pair?.cert ?? '');
+  assert.equal(made.checkHost('sftp.example.com'), 'sftp.example.com');
+  assert.equal(lines.filter((line) => line.includes('clients have to trust this one')).length, 1);
+  assert.deepEqual((await firstPair(renamed, log)).pair?.cert, pair?.cert);
 });

@@ -53,7 +53,9 @@ export const checkCertificate: Check = (config, clock) => {
       !isNamed(certificate, name, names, selfSigned) &&
         warn(
           `${cert} does not name ${name}: it is for ${some(names)}`,
-          selfSigned ? renew : 'set BERTH_SFTP_HOST to the name that clients know, or get a certificate for it',
+          selfSigned
+            ? 'set BERTH_SFTP_HOST to the name that clients know, and restart berth: it makes another, which clients then have to trust'
+            : 'set BERTH_SFTP_HOST to the name that clients know, or get a certificate for it',
         ),
       certificate.validFromDate.getTime() * 1000 > now &&
         fail(`${cert} is not valid yet`, "set the machine's clock: timedatectl set-ntp true"),

@@ -41,7 +41,10 @@ export interface DecisionOptions {
 
 /** Both throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
 export interface Decisions {
-  /** Announces a file. @param tag the `Content.tag` that was checked; undefined when the file was not checked. */
+  /**
+   * Announces a file, unless it was complete before and was only checked again.
+   * @param tag the `Content.tag` that was checked; undefined when the file was not checked.
+   */
   pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
   /** Moves a file to the quarantine. @param reason the checker's. */
   reject(directory: DirectoriesTable, file: FileRow, tag: string, reason: string): Promise<void>;
@@ -64,10 +67,11 @@ export function decisions(options: DecisionOptions): Decisions {
     const row = await checkingOf(tx, id, fileId);
     const root = hands.filesRoot(directory.sftp_username);
     const stats = lstatBeneath(root, row.path);
-    if (!stats?.isFile() || !isSame(row, fileStat(stats))) throw changed();
+    const stat = stats?.isFile() ? fileStat(stats) : undefined;
+    if (!stat || !isSame(row, stat)) throw changed();
     if (tag !== undefined && currentTag(root, row.path) !== tag) throw changed();
-    if (hands.isHeldNow(id, stats.ino)) throw inUse();
-    return { directory, row };
+    if (hands.isHeldNow(id, stat.inode)) throw inUse();
+    return { directory, row, stat };
   }
 
   async function pass(of: DirectoriesTable, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
@@ -75,13 +79,18 @@ export function decisions(options: DecisionOptions): Decisions {
     await hands.caughtUp(of);
     const history = await transact(async (tx) => {
       await verifyActor(tx, actor);
-      const { directory, row } = await asChecked(tx, of, fileId, tag);
+      const { directory, row, stat } = await asChecked(tx, of, fileId, tag);
       const at = clock.now();
       const files = new Files(tx, directory.id);
       const path = pathOf(row.path);
+      if (row.returns_to !== null) {
+        // Announced or placed long ago, and only checked again.
+        await files.update(row, { ...stat, state: row.returns_to, returns_to: null });
+        return { value: undefined, destinations: [] };
+      }
       const upload = { path, at, bytes: row.size_bytes, ...(await senderOf(tx, row)) };
       const { history: entry, uploads } = announceUpload({ directory, files }, upload, row.id);
-      await files.update(row, { state: 'uploaded', uploaded_at: at });
+      await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at });
       await files.flush();
       await insertTransfers(tx, [entry.row]);
       await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
@@ -89,7 +98,7 @@ export function decisions(options: DecisionOptions): Decisions {
       if (actor) await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
       return { value: entry, destinations: await enqueue(tx, ...uploads) };
     });
-    hands.recorded([history]);
+    if (history) hands.recorded([history]);
   }
 
   async function reject(of: DirectoriesTable, file: FileRow, tag: string, said: string): Promise<void> {

@@ -116,7 +116,15 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         const files = new Files(tx, directory.id);
         const other = await files.at(pathOf(path));
         if (other && other.id !== id) throw conflict(path);
-        const values = { size_bytes, inode, mtime, uploaded_at: at, source: 'disk', session_pid: null } as const;
+        const values = {
+          size_bytes,
+          inode,
+          mtime,
+          ctime: null,
+          uploaded_at: at,
+          source: 'disk',
+          session_pid: null,
+        } as const;
         await files.put({ id, path, state: 'checking', ...values }, other);
         await files.flush();
         await tx.updateTable('quarantine').set({ released_at: at }).where('id', '=', id).execute();

@@ -141,6 +141,16 @@ export interface FilesTable {
    */
   inode: number;
   mtime: Micros;
+  /**
+   * When the kernel had last changed the file. No client can set it. Null in rows from older versions, and for a file
+   * that was never seen.
+   */
+  ctime: Micros | null;
+  /**
+   * For a file in check that was complete before and may have changed since: the state that it returns to once it has
+   * passed, without being announced again. Otherwise null.
+   */
+  returns_to: 'uploaded' | 'placed' | null;
   /** `log`: sshd logged the close. `disk`: a stable file was found. */
   source: 'log' | 'disk';
   /** For a waiting file: the process whose session closed it, so that the session's end announces it. */

@@ -10,16 +10,24 @@ import { isAbsent, openFile } from '../base/beneath.ts';
 import { BerthError } from '../base/errors.ts';
 import type { FilesRoot } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
-import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type FilePath, pathOf } from '../uploads/file-path.ts';
+import { type FileStat, fileStat, isSame, isUnchanged } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 
 /** How much is read at once, and held in memory for each client. */
 const CHUNK_BYTES = 256 * 1024;
 
+/** For how long a request waits until a file that was touched has been compared with its row, and how often it looks. */
+const SETTLING_MS = 2000;
+const POLL_MS = 10;
+
 const readSome = promisify(read);
 
 export interface Content {
   readonly size: number;
+  /** The file as it was when it was opened. */
+  readonly stat: FileStat;
   /** Changes whenever the bytes may have changed. */
   readonly tag: string;
   /** The bytes from `start` to before `end`. Throws `file_changed` when the file has changed. */
@@ -32,13 +40,51 @@ export interface ContentOptions {
   isHeld(directoryId: string, inode: number): Promise<boolean>;
 }
 
-/** @throws {BerthError} `upload_not_found` when the file has gone, `file_changed`, `file_in_use`. */
+export interface CompleteContentOptions extends ContentOptions {
+  /** Compares the path with its row after `ms`, because something may have happened to it. */
+  touch(jail: Jail, path: FilePath, ms: number): void;
+}
+
+/**
+ * The content of a complete file. Its bytes are those that were recorded and, where uploads are checked, that have passed:
+ * the ctime says so. A file that was touched since is served once a look has found that its bytes are the same.
+ * @param find the file's row. Throws when it is not complete.
+ * @throws {BerthError} like `contentOf`, and the errors of `find`.
+ */
+export async function completeContent<U extends RecordedUpload>(
+  options: CompleteContentOptions,
+  jail: Jail,
+  find: () => Promise<U>,
+): Promise<{ upload: U; content: Content }> {
+  const end = performance.now() + SETTLING_MS;
+  for (;;) {
+    const upload = await find();
+    const content = await contentAs(options, jail, upload);
+    if (isUnchanged(upload, content.stat)) return { upload, content };
+    if (content.size !== upload.size_bytes || performance.now() > end) throw changed();
+    options.touch(jail, pathOf(upload.path), 0);
+    await wait(POLL_MS);
+  }
+}
+
+/**
+ * The content of a file, which may have changed since it was recorded as long as its size and mtime are the same.
+ * @throws {BerthError} `upload_not_found` when the file has gone, `file_changed`, `file_in_use`.
+ */
 export async function contentOf(options: ContentOptions, jail: Jail, upload: RecordedUpload): Promise<Content> {
+  const content = await contentAs(options, jail, upload);
+  if (!isSame(upload, content.stat)) throw changed();
+  return content;
+}
+
+/** The content of the file that is at the path now. */
+async function contentAs(options: ContentOptions, jail: Jail, upload: RecordedUpload): Promise<Content> {
   const root = options.filesRoot(jail.sftp_username);
-  const seen = statusOf(root, upload);
-  if (await options.isHeld(jail.id, Number(seen.ino))) throw inUse();
+  const { stat, seen } = statusOf(root, upload.path);
+  if (await options.isHeld(jail.id, stat.inode)) throw inUse();
   return {
     size: Number(seen.size),
+    stat,
     tag: tagOf(seen),
     read: (start, end) => readUnchanged(root, upload.path, seen, { start, end }),
   };
@@ -76,13 +122,15 @@ export function gone(cause: unknown): BerthError {
   return new BerthError('upload_not_found', 'The file has gone', { cause });
 }
 
-/** The status of the upload's file. @throws {BerthError} `upload_not_found`, `file_changed`. */
-function statusOf(root: string, upload: RecordedUpload): BigIntStats {
-  const fd = open(root, upload.path);
+/** The status of the file. @throws {BerthError} `upload_not_found`, `file_changed`. */
+function statusOf(root: string, path: Buffer): { readonly stat: FileStat; readonly seen: BigIntStats } {
+  const fd = open(root, path);
   try {
+    const seen = fstatSync(fd, { bigint: true });
+    // Taken after `seen`, whose ctime each read compares: a change in between is noticed there.
     const stats = fstatSync(fd);
-    if (!stats.isFile() || !isSame(upload, fileStat(stats))) throw changed();
-    return fstatSync(fd, { bigint: true });
+    if (!stats.isFile()) throw changed();
+    return { stat: fileStat(stats), seen };
   } finally {
     closeSync(fd);
   }

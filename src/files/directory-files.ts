@@ -1,7 +1,7 @@
 /** The API's operations on a directory's files. */
 import { refusingWhenFull } from '../directories/storage-full.ts';
 import { type CompleteFile, fileAt } from './file-rows.ts';
-import { type Content, contentOf, type ContentOptions } from './content.ts';
+import { completeContent, type Content, type ContentOptions } from './content.ts';
 import type { FilePath } from '../uploads/file-path.ts';
 import type { Target } from '../directories/target.ts';
 import type { Jail } from '../uploads/jails.ts';
@@ -43,14 +43,8 @@ export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
   const announcePartial = partialAnnouncement(options);
   return {
     checkHome: async () => undefined,
-    async content(jail, uploadId) {
-      const upload = await uploadOf(reads, jail.id, uploadId);
-      return { upload, content: await contentOf(options, jail, upload) };
-    },
-    async contentAt(jail, path) {
-      const upload = await fileAt(reads, jail.id, path);
-      return { upload, content: await contentOf(options, jail, upload) };
-    },
+    content: (jail, uploadId) => completeContent(options, jail, () => uploadOf(reads, jail.id, uploadId)),
+    contentAt: (jail, path) => completeContent(options, jail, () => fileAt(reads, jail.id, path)),
     announcePartial: (...about) => refusingWhenFull(() => announcePartial(...about)),
     removePartial: (target, fileId) => refusingWhenFull(() => removePartial(target, fileId)),
     removeChecking: (target, fileId) => refusingWhenFull(() => checking(target, fileId)),

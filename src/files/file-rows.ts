@@ -22,6 +22,7 @@ const COLUMNS = [
   'state',
   'inode',
   'mtime',
+  'ctime',
 ] as const satisfies readonly (keyof FilesTable)[];
 
 type Row = Pick<FilesTable, (typeof COLUMNS)[number]>;

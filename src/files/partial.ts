@@ -138,7 +138,8 @@ export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
       const stat = statOf(root, row.path);
       if (!stat || !isSame(row, stat)) throw changed();
       if (isHeldNow(directory.id, stat.inode)) throw inUse();
-      const announced = await record(tx, options, await liveDirectory(tx, target), row, target);
+      const found = await liveDirectory(tx, target);
+      const announced = await record(tx, options, found, { row, stat }, target);
       return { value: announced, destinations: announced.destinations };
     });
     recorded(history);
@@ -155,14 +156,14 @@ async function record(
   tx: Transaction<Tables>,
   { clock, isChecked = false }: AnnounceOptions,
   directory: DirectoriesTable,
-  row: FilesTable,
+  { row, stat }: { readonly row: FilesTable; readonly stat: FileStat },
   { actor }: Target,
 ) {
   const at = clock.now();
   const path = pathOf(row.path);
   const files = new Files(tx, directory.id);
   const state = arrivalState({ isChecked });
-  const upload = { ...(await files.update(row, { state, uploaded_at: at, session_pid: null })), state };
+  const upload = { ...(await files.update(row, { ...stat, state, uploaded_at: at, session_pid: null })), state };
   const { history, uploads } = arrive({ directory, files, isChecked }, { path, at, bytes: row.size_bytes }, upload);
   await files.flush();
   await recordHistory(tx, [history]);

@@ -18,7 +18,7 @@ const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at'] as const satisfies r
 
 export type UploadRow = Pick<FilesTable, (typeof COLUMNS)[number]>;
 /** An upload with the identity of its file, to check that the file is still the one that was uploaded. */
-export type RecordedUpload = UploadRow & Pick<FilesTable, 'inode' | 'mtime'>;
+export type RecordedUpload = UploadRow & Pick<FilesTable, 'inode' | 'mtime' | 'ctime'>;
 
 export interface Filters {
   /** The beginning of the shown filename. */
@@ -109,7 +109,7 @@ function isBehind(row: Place, place: Place): boolean {
 export async function uploadOf(reads: Kysely<Tables>, directory: string, id: string): Promise<RecordedUpload> {
   const row = await reads
     .selectFrom('files')
-    .select([...COLUMNS, 'inode', 'mtime'])
+    .select([...COLUMNS, 'inode', 'mtime', 'ctime'])
     .where('id', '=', id)
     .where('directory_id', '=', directory)
     .where('state', '=', 'uploaded')

@@ -84,7 +84,7 @@ export async function fillFiles(config: Config, filesEach: number): Promise<void
     for (let n = 0; n < filesEach; n += 1) {
       const fd = openSync(`${paths.jail(username)}/files/file-${n}`, 'wx');
       fchownSync(fd, uid, uid);
-      const { ino, mtimeMs } = fstatSync(fd);
+      const { ino, mtimeMs, ctimeMs } = fstatSync(fd);
       closeSync(fd);
       rows.push({
         id: randomUUID(),
@@ -95,6 +95,8 @@ export async function fillFiles(config: Config, filesEach: number): Promise<void
         uploaded_at: n,
         inode: ino,
         mtime: Math.floor(mtimeMs * 1000),
+        ctime: Math.floor(ctimeMs * 1000),
+        returns_to: null,
         source: 'log',
         session_pid: null,
       });

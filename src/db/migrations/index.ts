@@ -17,6 +17,7 @@ import * as wantedEvents from './019-events.ts';
 import * as signedLinks from './020-links.ts';
 import * as webhookTests from './021-tests.ts';
 import * as listedLinks from './022-links.ts';
+import * as changeTimes from './023-ctime.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -36,4 +37,5 @@ export const migrations: Record<string, Migration> = {
   '020-links': signedLinks,
   '021-tests': webhookTests,
   '022-links': listedLinks,
+  '023-ctime': changeTimes,
 };

@@ -11,7 +11,7 @@ import { enterEntry, enterFolder, entriesOf, isAbsent, statusBeneath, statusOf }
 import { yielder } from '../../base/event-loop.ts';
 import type { FilesTable } from '../../db/schema.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
-import { type FileStat, fileStat, isSame } from '../record/file-stat.ts';
+import { fileStat, isUnchanged, type RecordedStat } from '../record/file-stat.ts';
 
 /** How many rows are read at once; this takes some 2 ms. */
 const PAGE = 500;
@@ -26,7 +26,7 @@ const AT_ONCE = 16;
 const DEPTH_LIMIT = 400;
 
 /** A file as its row has it. */
-export type RecordedFile = FileStat & Pick<FilesTable, 'path'>;
+export type RecordedFile = RecordedStat & Pick<FilesTable, 'path'>;
 
 export interface ScanOptions {
   readonly root: string;
@@ -100,7 +100,7 @@ async function expectedFiles({ filesAfter, signal }: ScanOptions) {
       const row = rows.get(path);
       rows.delete(path);
       // A row from a restored backup has a negative inode and does not know its file yet.
-      return row !== undefined && row.inode >= 0 && isSame(row, fileStat(stats));
+      return row !== undefined && isUnchanged(row, fileStat(stats));
     },
     /** Rows whose files were not met. */
     left: () => rows.keys(),

@@ -27,7 +27,7 @@ export interface JournalRecord {
    */
   readonly born?: string | undefined;
   /**
-   * What was at the line's paths: one path for an open, a close, a removal and a folder's making, two for a rename, and those of the
+   * What was at the line's paths: one path for an open, a close, a removal, a new size and a folder's making, two for a rename, and those of the
    * previous request for a failure. Null where there was no file; missing when nobody looked. Older versions wrote one
    * sighting without a list.
    */

@@ -115,9 +115,10 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): rea
       return event.text === 'Failure' ? (asked ?? []) : asked && [];
     case 'other':
       return asked && [];
+    case 'set':
+      return event.isSize ? pathsOf(event.name) : [];
     case 'session-opened':
     case 'session-closed':
-    case 'set':
     case 'complaint':
     case 'write-refused':
     case 'unclear':

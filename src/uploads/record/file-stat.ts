@@ -3,7 +3,14 @@ import type { Stats } from 'node:fs';
 import { type Micros, SECOND } from '../../base/clock.ts';
 import type { FilesTable } from '../../db/schema.ts';
 
-export type FileStat = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
+/** Recognizes a file, whatever was done to its content. */
+export type FileIdentity = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
+
+/** A file as it is. */
+export type FileStat = FileIdentity & { readonly ctime: Micros };
+
+/** A file as its row has it. */
+export type RecordedStat = FileIdentity & Pick<FilesTable, 'ctime' | 'uploaded_at'>;
 
 /** The grain of file times, which come from the kernel's timer. It ticks at least this often. */
 export const TIMER_GRAIN: Micros = 10_000;
@@ -23,8 +30,13 @@ export const UNSEEN_INODE = -(2 ** 52);
  */
 const LARGEST = 2 ** 44;
 
-export function fileStat(stats: Pick<Stats, 'ino' | 'mtimeMs' | 'size'>): FileStat {
-  return { inode: stats.ino, mtime: Math.floor(stats.mtimeMs * 1000), size_bytes: Math.min(stats.size, LARGEST) };
+export function fileStat(stats: Pick<Stats, 'ino' | 'mtimeMs' | 'ctimeMs' | 'size'>): FileStat {
+  return {
+    inode: stats.ino,
+    mtime: Math.floor(stats.mtimeMs * 1000),
+    ctime: Math.floor(stats.ctimeMs * 1000),
+    size_bytes: Math.min(stats.size, LARGEST),
+  };
 }
 
 /**
@@ -36,15 +48,24 @@ export function unknownInode(mtime: Micros): number {
 }
 
 /**
- * Whether the file is the one that the row was written for, unchanged. For a restored row, size and mtime have to
- * agree.
+ * Whether the file is the one that the row was written for, as far as inode, size and mtime tell: a client can write
+ * other bytes and set the mtime. For a restored row, size and mtime have to agree.
  */
-export function isSame(row: FileStat, stat: FileStat): boolean {
-  return row.inode >= 0 ? row.inode === stat.inode && hasSameContent(row, stat, 0) : isCopy(row, stat);
+export function isSame(row: FileIdentity, stat: FileIdentity): boolean {
+  return row.inode >= 0 ? row.inode === stat.inode && looksAlike(row, stat, 0) : isCopy(row, stat);
+}
+
+/**
+ * Whether nobody has touched the file since its row was written. The ctime proves it. A row without one is from an older
+ * version, and was written right after the upload.
+ */
+export function isUnchanged(row: RecordedStat, stat: FileStat): boolean {
+  if (row.inode < 0 || !isSame(row, stat)) return false;
+  return row.ctime === null ? stat.ctime <= row.uploaded_at + SECOND : row.ctime === stat.ctime;
 }
 
 /** Whether the file is the row's, changed or not. A changed copy cannot be recognized. */
-export function isFileOf(row: FileStat, stat: FileStat): boolean {
+export function isFileOf(row: FileIdentity, stat: FileIdentity): boolean {
   return row.inode >= 0 ? row.inode === stat.inode : isCopy(row, stat);
 }
 
@@ -52,11 +73,11 @@ export function isFileOf(row: FileStat, stat: FileStat): boolean {
  * Whether the file has the row's size and mtime, which `cp -a` and `rsync -a` preserve. Some tools preserve whole
  * seconds only.
  */
-export function isCopy(row: FileStat, stat: FileStat): boolean {
-  return hasSameContent(row, stat, 0) || hasSameContent(row, stat, SECOND);
+export function isCopy(row: FileIdentity, stat: FileIdentity): boolean {
+  return looksAlike(row, stat, 0) || looksAlike(row, stat, SECOND);
 }
 
-function hasSameContent(row: FileStat, stat: FileStat, grain: Micros): boolean {
+function looksAlike(row: FileIdentity, stat: FileIdentity, grain: Micros): boolean {
   if (row.size_bytes !== stat.size_bytes || row.mtime === UNSEEN) return false;
   return row.mtime === stat.mtime || (grain > 0 && row.mtime > 0 && row.mtime - (row.mtime % grain) === stat.mtime);
 }

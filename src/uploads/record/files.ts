@@ -9,11 +9,11 @@ import { compiled } from '../../db/compiled.ts';
 import { byPathIndex, pathAfter, pathBelow, pathIs } from '../../db/file-paths.ts';
 import type { FilesTable, PlacementsTable, Tables } from '../../db/schema.ts';
 import { bytesOf, type FilePath } from '../file-path.ts';
-import { type FileStat, UNSEEN_INODE, unknownInode } from './file-stat.ts';
+import { type FileIdentity, UNSEEN_INODE, unknownInode } from './file-stat.ts';
 
 export type FileRow = FilesTable;
 
-export type Placement = FileStat & Pick<Selectable<PlacementsTable>, 'via' | 'address' | 'recorded'>;
+export type Placement = FileIdentity & Pick<Selectable<PlacementsTable>, 'via' | 'address' | 'recorded'>;
 
 /** Whether the file's name is known outside of berth. An upload's is, once it is announced. */
 export function isKnownByName({ state }: Pick<FileRow, 'state'>): boolean {
@@ -64,6 +64,8 @@ const columns = (p: <K extends keyof FilesTable>(name: K) => FilesTable[K]) => (
   uploaded_at: p('uploaded_at'),
   inode: p('inode'),
   mtime: p('mtime'),
+  ctime: p('ctime'),
+  returns_to: p('returns_to'),
   source: p('source'),
   session_pid: p('session_pid'),
 });
@@ -87,7 +89,7 @@ const addTotals = compiled<{ id: string; bytes: number; at: Micros }>()((db, p) 
 export const filesAfter = compiled<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
   db
     .selectFrom('files')
-    .select(['path', 'inode', 'mtime', 'size_bytes'])
+    .select(['path', 'inode', 'mtime', 'ctime', 'size_bytes', 'uploaded_at'])
     .where('directory_id', '=', p('directory'))
     .where(pathAfter(db, p('after')))
     .orderBy(byPathIndex(db))
@@ -114,7 +116,7 @@ export class Files {
   }
 
   /** Rows that may be of the same file under other names. */
-  ofInode({ inode, mtime }: FileStat): Promise<FileRow[]> {
+  ofInode({ inode, mtime }: FileIdentity): Promise<FileRow[]> {
     return withInode.all(this.#tx, { directory: this.#directory, inode, unknown: unknownInode(mtime) });
   }
 
@@ -122,12 +124,12 @@ export class Files {
    * The placement of an inode that came by HTTPS. It exists until the file is recorded and, for an upload by link,
    * somewhat longer.
    */
-  placementOf({ inode }: FileStat): Promise<Placement | undefined> {
+  placementOf({ inode }: FileIdentity): Promise<Placement | undefined> {
     return placementOf.first(this.#tx, { directory: this.#directory, inode });
   }
 
   /** Removes the placement of a file that has been recorded, and now has a row. */
-  async removePlacement({ inode }: FileStat): Promise<void> {
+  async removePlacement({ inode }: FileIdentity): Promise<void> {
     await removePlacement.all(this.#tx, { directory: this.#directory, inode });
   }
 
@@ -135,16 +137,16 @@ export class Files {
    * Marks the placement of an upload by link as recorded, and keeps it while older log lines about the path may still
    * be read.
    */
-  async keepPlacement({ inode }: FileStat): Promise<void> {
+  async keepPlacement({ inode }: FileIdentity): Promise<void> {
     await keepPlacement.all(this.#tx, { directory: this.#directory, inode });
   }
 
   /** Writes a row, in place of another if `before` is given. Its id is new unless `file` has one. */
   async put(
-    file: Omit<FileRow, 'id' | 'directory_id'> & { id?: string },
+    file: Omit<FileRow, 'id' | 'directory_id' | 'returns_to'> & { id?: string; returns_to?: FileRow['returns_to'] },
     before: FileRow | undefined,
   ): Promise<FileRow> {
-    const row = { id: randomUUID(), ...file, directory_id: this.#directory };
+    const row = { id: randomUUID(), returns_to: null, ...file, directory_id: this.#directory };
     if (before) await updateFile.all(this.#tx, { ...row, of: before.id });
     else await insertFile.all(this.#tx, row);
     this.#growth += row.size_bytes - (before?.size_bytes ?? 0);

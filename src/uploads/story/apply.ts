@@ -4,7 +4,18 @@
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName } from '../record/files.ts';
-import { type FileStat, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
+import {
+  type FileIdentity,
+  type FileStat,
+  isFileOf,
+  isSame,
+  isUnchanged,
+  LOG_LAG,
+  type RecordedStat,
+  TIMER_GRAIN,
+  UNSEEN,
+  UNSEEN_INODE,
+} from '../record/file-stat.ts';
 import { isSynced, type Task } from './agenda.ts';
 import type { DirectoryInTransaction } from './directory.ts';
 import { isLike, isOfThatTime } from './lost.ts';
@@ -54,14 +65,14 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const here = file.path;
   const stat = here === undefined ? undefined : directory.fileAt(here);
   const row = await directory.files.at(path);
-  if (!stat || (await isAnother(operation, stat, directory))) {
+  if (!stat || (await isAnother(operation, stat, row, directory))) {
     // The file may have been renamed or removed by a request whose line has not been read yet.
     if (here !== undefined && task.seen === undefined) return { wait: 'log', seen: stat };
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
     return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, row, directory);
   }
   if (row && isSame(row, stat) && end.at <= row.uploaded_at) return outdated(operation, row, directory);
-  if (end.isUnwritten && row && row.state !== 'partial' && isSame(row, stat)) return 'done';
+  if (row && row.state !== 'partial' && hasAddedNothing(end, row, stat)) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
   // The size says how much was appended, unless the file was changed again since.
   const expected = end.bytes ?? (isRewritten ? sizeByTheLog(end, row) : stat.size_bytes);
@@ -82,17 +93,20 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
   else {
-    // The file holds bytes that have not been announced, so the row must not match it. A size that a client set is not
-    // an upload of its own, so it may.
-    const seen = operation.isResized ? stat : { inode: end.inode ?? UNSEEN_INODE, mtime: UNSEEN };
-    await putUpload(operation, { ...seen, size_bytes: bytes }, row, directory);
+    // The file holds bytes that have not been announced, so the row must not match it.
+    await putUpload(operation, unseen(end, bytes), row, directory);
     directory.requests.look(path, SOON_MS);
   }
   return 'done';
 }
 
 /** Whether the file at the path is another one than was uploaded. */
-async function isAnother({ end, file }: Put, stat: FileStat, directory: DirectoryInTransaction): Promise<boolean> {
+async function isAnother(
+  { end, file }: Put,
+  stat: FileStat,
+  row: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<boolean> {
   const { inode, openedAt, bytes: expected } = end;
   if (inode !== undefined && inode !== stat.inode) {
     // The open may have been read so late that another file had the name by then.
@@ -104,7 +118,9 @@ async function isAnother({ end, file }: Put, stat: FileStat, directory: Director
   // The size of a dropped file is never certain: two handles with one name may have been mixed up.
   const isOlder = end.isComplete && openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
-  return isPlaced(stat, undefined, directory);
+  // A file that was touched since its row was written may be the upload: an open file keeps its inode.
+  const isTouched = row?.inode === stat.inode && !isUnchanged(row, stat);
+  return !isTouched && isPlaced(stat, undefined, directory);
 }
 
 /**
@@ -125,7 +141,7 @@ async function outdated(
 
 /** Whether the file came by HTTPS and not from this upload. */
 async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: DirectoryInTransaction): Promise<boolean> {
-  if (row?.state === 'placed' && isSame(row, stat)) return true;
+  if (row?.state === 'placed' && isUnchanged(row, stat)) return true;
   const placement = await files.placementOf(stat);
   return placement !== undefined && isSame(placement, stat);
 }
@@ -160,15 +176,29 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
   const size = sizeByTheLog(end, row);
   // The rows already show what happened to the file since: the API may have removed it.
   if (await directory.wasAnnounced(announcement(path, end, size))) return 'done';
-  const unseen = { inode: end.inode ?? UNSEEN_INODE, mtime: UNSEEN, size_bytes: size };
-  await putUpload(operation, unseen, row, directory);
+  await putUpload(operation, unseen(end, size), row, directory);
   directory.requests.look(path, SOON_MS);
   return 'done';
 }
 
+/** What the row of a file has that matches no file. */
+function unseen({ inode }: Ending, size_bytes: number) {
+  return { inode: inode ?? UNSEEN_INODE, mtime: UNSEEN, ctime: null, size_bytes };
+}
+
+/**
+ * Whether the row's file is as it was before the handle was opened. What the log may have missed (a write that the disk
+ * cut short, a size that was set), the ctime shows.
+ */
+function hasAddedNothing(end: Ending, row: FileRow, stat: FileStat): boolean {
+  const { isUnwritten, isDoubted, written, openedAt } = end;
+  if (isUnwritten && !isDoubted) return isSame(row, stat);
+  return written === 0 && isUnchanged(row, stat) && openedAt !== undefined && stat.ctime < openedAt - LOG_LAG;
+}
+
 async function putUpload(
   { path, end }: Put,
-  stat: FileStat,
+  stat: Omit<RecordedStat, 'uploaded_at'>,
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<void> {
@@ -191,7 +221,7 @@ async function putUpload(
 }
 
 /** Remembers a row that another file replaces: the row's own file may turn up elsewhere. */
-function replace(row: FileRow | undefined, stat: FileStat, { world }: DirectoryInTransaction): void {
+function replace(row: FileRow | undefined, stat: FileIdentity, { world }: DirectoryInTransaction): void {
   if (row && (row.inode !== stat.inode || row.mtime === UNSEEN)) world.lost.addRow(row);
 }
 
@@ -204,8 +234,8 @@ async function drop(
   reason: string | undefined,
 ): Promise<Outcome> {
   const { path, end } = operation;
-  // Nothing had been written.
-  if (row && isSame(row, stat)) return 'done';
+  // Nothing had been written. The log says so, or, of a process that died without a line, the ctime.
+  if (row && end.written === 0 && (isUnchanged(row, stat) || hasAddedNothing(end, row, stat))) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
   const seen = isRewritten ? { ...stat, mtime: UNSEEN } : stat;
   replace(row, stat, directory);
@@ -273,16 +303,16 @@ async function moveFile(
   }
   if (replaced && replaced.id !== row.id) await directory.forget(replaced);
   if (isFinal) {
-    const values = { path: bytesOf(to), uploaded_at: operation.at, session_pid: null };
-    await directory.arrived(about, await files.update(row, { ...values, state: directory.arrivalState }));
+    const values = { ...asFound(row, arrived), path: bytesOf(to), uploaded_at: operation.at, session_pid: null };
+    row = await files.update(row, { ...values, state: directory.arrivalState });
+    await directory.arrived(about, row);
   } else {
     await files.update(row, { path: bytesOf(to) });
     if (isKnownByName(row)) await directory.record({ ...about, event: 'renamed' });
   }
-  if (!arrived || !isSame(row, arrived)) {
-    requests.look(to, SOON_MS);
-    requests.look(from, SOON_MS);
-  }
+  // A rename changes the ctime, so a look decides whether that is all that has changed.
+  if (!arrived || !isUnchanged(row, arrived)) requests.look(to, SOON_MS);
+  if (!arrived || !isSame(row, arrived)) requests.look(from, SOON_MS);
   return 'done';
 }
 
@@ -331,13 +361,24 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
       continue;
     }
     announced += 1;
-    const values = { state: directory.arrivalState, uploaded_at: operation.at, session_pid: null };
-    const about = { ...by(operation), path, bytes: row.size_bytes };
-    await directory.arrived(about, await files.update(row, values));
     const stat = directory.fileAt(path);
-    if (!stat || !isSame(row, stat)) requests.look(path, SOON_MS);
+    const values = {
+      ...asFound(row, stat),
+      state: directory.arrivalState,
+      uploaded_at: operation.at,
+      session_pid: null,
+    };
+    const about = { ...by(operation), path, bytes: row.size_bytes };
+    const written = await files.update(row, values);
+    await directory.arrived(about, written);
+    if (!stat || !isUnchanged(written, stat)) requests.look(path, SOON_MS);
   }
   return rows.length === STEP && announced > 0 ? { again: '' } : 'done';
+}
+
+/** The ctime of a row's file that is announced now: its rename has changed that. */
+function asFound(row: FileRow, stat: FileStat | undefined) {
+  return stat && isSame(row, stat) ? { ctime: stat.ctime } : undefined;
 }
 
 function announcement(path: FilePath, { at, by: session, openedAt }: Ending, bytes: number) {

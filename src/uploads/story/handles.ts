@@ -126,7 +126,9 @@ export class Handles {
     const writer = handle ?? this.openUnheard(session, { path, inode: this.#inodeAt(path, 0) });
     if (!writer.file) return;
     session.forget(writer);
-    const isChanged = event.written > 0 || writer.creates || writer.truncates;
+    // sshd does not count the bytes of a write that the disk cuts short.
+    const isDoubted = writer.order <= session.doubtedUpTo;
+    const isChanged = event.written > 0 || writer.creates || writer.truncates || writer.isResized || isDoubted;
     if (isChanged) this.ended(writer, this.#endOf(writer, event, at));
     else this.gone(writer, at);
   }
@@ -155,7 +157,7 @@ export class Handles {
       openedAt,
       bytes: truncates ? written : undefined,
       written,
-      isUnwritten: written === 0 && !truncates,
+      isUnwritten: written === 0 && !truncates && !handle.isResized,
       isReserved: written === 0 && truncates && handle.isResized,
       isDoubted: order <= session.doubtedUpTo && !handle.isResized,
       isUnproven: at < this.#options.provenFrom,
@@ -254,7 +256,7 @@ export class Handles {
   }
 
   /** A client set a file's times or size. */
-  set(session: Session, { name, isSize }: Event<'set'>): void {
+  set(session: Session, { name, isSize }: Event<'set'>, at: Micros): void {
     const path = filePath(name);
     // The name may be that of an open handle, whose file has been renamed since.
     const files = new Set(session.opened(name).flatMap(({ file }) => (file ? [file] : [])));
@@ -265,7 +267,9 @@ export class Handles {
       file.setAt = this.#options.monotonic();
       const last = file.puts.at(-1);
       if (last && isSize) last.isResized = true;
-      if (isSize) for (const handle of file.writers) handle.isResized = true;
+      const inode = isSize && !file.hasOpenWriters && path !== undefined ? this.#options.sight(path)?.ino : undefined;
+      if (inode !== undefined) file.resized = { by: session.by, at, inode };
+      if (isSize) for (const writer of file.writers) writer.isResized = true;
       if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
     }
   }

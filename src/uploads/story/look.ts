@@ -4,11 +4,11 @@
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
-import { type FileStat, fileStat, isCopy, isFileOf, isSame, UNSEEN } from '../record/file-stat.ts';
+import { type FileStat, fileStat, isCopy, isFileOf, isSame, isUnchanged, UNSEEN } from '../record/file-stat.ts';
 import { isSynced, type Look } from './agenda.ts';
 import { isUnseen } from './lost.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
-import type { TrackedFile } from './operations.ts';
+import type { Resize, TrackedFile } from './operations.ts';
 
 /** How long a file has to stay unchanged before it is recorded, in ms. */
 export const REST_MS = 2000;
@@ -42,13 +42,15 @@ export async function lookAt(
   const row = await directory.files.at(path);
   const stillFor = timeSince(look, stat, directory.world.ms);
   if (!found || !stat) return row ? missing(look, row, stillFor, directory) : 'settled';
-  if (row && isSame(row, stat) && row.inode >= 0) {
+  if (row && isUnchanged(row, stat)) {
     // If the row waits, the close of the handle that writes the file announces it.
     return file?.hasOpenWriters ? 'settled' : known(row, stat, directory);
   }
   look.wasSet ||= file?.wasSet === true;
+  const isOfRow = row?.inode === stat.inode && file?.resized?.inode === stat.inode;
+  const resized = isOfRow && row.uploaded_at < file.resized.at ? file.resized : undefined;
   const isAsSet = look.wasSet && row?.mtime === UNSEEN && row.size_bytes === stat.size_bytes;
-  if (row && (isAsSet || isUnseen(row, stat, true))) {
+  if (row && !resized && (isAsSet || isUnseen(row, stat, true))) {
     // Nobody has synced the file, since nobody knew where it was.
     if (!isSynced(look, stat)) return { wait: 'sync' };
     await directory.files.update(row, stat);
@@ -56,13 +58,12 @@ export async function lookAt(
   }
   const wasSet = look.wasSet && row !== undefined && row.mtime !== UNSEEN && row.inode === stat.inode;
   if (wasSet && file?.isHeld(stat.inode)) return { again: REST_MS };
-  if (row && (wasSet || isCopy(row, stat))) {
-    const isResized = row.size_bytes !== stat.size_bytes;
-    if (isResized && !look.isUnexplained) return { wait: 'explanation' };
-    if (!isResized || !endingOf(path, found, stat, directory)) {
-      await directory.files.update(row, stat);
-      return known(row, stat, directory);
-    }
+  if (row && (resized || isSame(row, stat) || isCopy(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))) {
+    // The log names whoever has written to the file. If nobody has, its times, its mode or its name were changed.
+    if (!look.isUnexplained) return { wait: 'explanation' };
+    if (file?.isHeld(stat.inode)) return { again: REST_MS };
+    if (resized) return resize(look, stat, { resized, row }, directory);
+    if (!endingOf(path, found, stat, directory)) return touched(row, stat, directory);
   }
   const placement = await directory.files.placementOf(stat);
   const isNew = placement?.recorded === 0;
@@ -107,6 +108,41 @@ async function known(row: FileRow, stat: FileStat, directory: DirectoryInTransac
     session_pid: null,
   });
   await directory.arrived({ path: pathOf(row.path), at, bytes: stat.size_bytes }, written);
+  return 'settled';
+}
+
+/**
+ * The file is the row's, or a copy of it, and no session has written to it since. Where uploads are checked, the ctime
+ * alone says what the checker has seen, so the file is checked again, and is not announced again.
+ */
+async function touched(row: FileRow, stat: FileStat, directory: DirectoryInTransaction): Promise<LookOutcome> {
+  const { world, files } = directory;
+  const { state } = row;
+  const isComplete = state === 'uploaded' || state === 'placed';
+  await files.update(row, world.isChecked && isComplete ? { ...stat, state: 'checking', returns_to: state } : stat);
+  return known({ ...row, ...stat }, stat, directory);
+}
+
+/** A client has set the size of the row's file: like an overwrite, this is a new upload. */
+async function resize(
+  look: Look,
+  stat: FileStat,
+  { resized: { by, at }, row }: { readonly resized: Resize; readonly row: FileRow },
+  directory: DirectoryInTransaction,
+): Promise<LookOutcome> {
+  const { world, files, requests } = directory;
+  const { path } = look;
+  // It is incomplete, or is still to be announced.
+  if (row.state === 'partial' || row.state === 'waiting') return touched(row, stat, directory);
+  if (!isSynced(look, stat)) return { wait: 'sync' };
+  const values = { ...stat, path: bytesOf(path), uploaded_at: at, source: 'log' } as const;
+  if (world.isTemporary(path) && world.pids().includes(by.pid)) {
+    await files.put({ ...values, state: 'waiting', session_pid: by.pid }, row);
+    requests.waits(by.pid, path);
+  } else {
+    const written = await files.put({ ...values, state: directory.arrivalState, session_pid: null }, row);
+    await directory.arrived({ path, at, by, bytes: stat.size_bytes }, written);
+  }
   return 'settled';
 }
 
@@ -245,7 +281,8 @@ function endingOf(path: FilePath, found: Found, stat: FileStat, { world, row, ma
 /** How long looks have found the same file, or none, in ms. Starts over when that changes. */
 function timeSince(look: Look, stat: FileStat | undefined, now: number): number {
   const before = look.still?.stat;
-  const isStill = look.still && (before && stat ? isSame(before, stat) : before === stat);
+  const isStill =
+    look.still && (before && stat ? isSame(before, stat) && before.ctime === stat.ctime : before === stat);
   if (!look.still || !isStill) {
     look.still = { stat, since: now };
     look.isUnexplained = false;

@@ -7,7 +7,15 @@ import { LRUCache } from 'lru-cache';
 import { type Micros, SECOND } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
-import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
+import {
+  type FileIdentity,
+  type FileStat,
+  isSame,
+  LOG_LAG,
+  TIMER_GRAIN,
+  UNSEEN,
+  UNSEEN_INODE,
+} from '../record/file-stat.ts';
 import type { Ending } from './operations.ts';
 
 /** How many entries are remembered, and for how long, in ms. A comparison with the disk comes sooner than that. */
@@ -96,7 +104,7 @@ export class Lost {
   }
 }
 
-function keyOf(directoryId: string, { inode, size_bytes }: FileStat): string {
+function keyOf(directoryId: string, { inode, size_bytes }: FileIdentity): string {
   return `${directoryId} ${inode} ${inode === UNSEEN_INODE ? size_bytes : ''}`;
 }
 

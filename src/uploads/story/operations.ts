@@ -66,6 +66,15 @@ export interface TrackedFile {
   readonly puts: readonly Put[];
   /** A client set the file's times or size within the last few seconds, so they say nothing about who wrote it. */
   readonly wasSet: boolean;
+  /** The last time that a client set the size while no handle was open. */
+  readonly resized: Resize | undefined;
+}
+
+/** A client has set the size of a file. */
+export interface Resize {
+  readonly inode: number;
+  readonly by: BySession;
+  readonly at: Micros;
 }
 
 /** The last writer of a file has gone. */

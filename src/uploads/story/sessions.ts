@@ -4,7 +4,7 @@ import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import { Reads } from '../log/reads.ts';
-import type { BySession, Ending, Put, TrackedFile } from './operations.ts';
+import type { BySession, Ending, Put, Resize, TrackedFile } from './operations.ts';
 
 /** How long after a session was adopted the log may still report opens that the kernel has already shown, in ms. */
 const ADOPTION_MS = 5000;
@@ -202,6 +202,7 @@ export class File implements TrackedFile {
   setAt = Number.NEGATIVE_INFINITY;
   /** When a handle became doubtful, by the monotonic clock in ms. */
   doubtedAt = Number.NEGATIVE_INFINITY;
+  resized: Resize | undefined;
   readonly #kernel: Kernel;
 
   constructor(path: FilePath | undefined, kernel: Kernel) {

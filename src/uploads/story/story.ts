@@ -345,7 +345,7 @@ export class Story {
         break;
       }
       case 'set':
-        this.#handles.set(session, event);
+        this.#handles.set(session, event, at);
         break;
       case 'unclear':
         this.#unclear(session, event, at);

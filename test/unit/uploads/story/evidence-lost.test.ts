@@ -66,7 +66,7 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
   truncateSync(join(at.files, 'd', 'a'), 7);
   at.logged(1, 'set "d/a" size 7', 'rename old "d/g" new "d"', 'sent status Failure');
-  await at.settles(['d/a 5'], ['d/a 7 uploaded']);
+  await at.settles(['d/a 5', 'd/a 7'], ['d/a 7 uploaded']);
   at.gone(1);
   await at.parting.drained();
   assert.deepEqual(
@@ -76,7 +76,7 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   );
 });
 
-test('a size was set, and nobody looks before that has been forgotten: it is no upload of its own', async () => {
+test('a size was set, and nobody looks before that has been forgotten: it is a new upload all the same', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
@@ -85,10 +85,10 @@ test('a size was set, and nobody looks before that has been forgotten: it is no 
   at.logged(1, 'set "a" size 7');
   await setImmediate();
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3200); // the machine is that slow
-  await at.settles(['a 5'], ['a 7 uploaded']);
+  await at.settles(['a 5', 'a 7'], ['a 7 uploaded']);
 });
 
-test('a size was set, and the log is heard after that has been forgotten: the row has it all the same', async () => {
+test('a size was set, and the log is heard after that has been forgotten: it is a new upload under the new name', async () => {
   await using at = await recordingPlace({ lag: 3500 });
   at.write('a', 'xxxxx');
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
@@ -96,7 +96,7 @@ test('a size was set, and the log is heard after that has been forgotten: the ro
   truncateSync(join(at.files, 'a'), 7);
   renameSync(join(at.files, 'a'), join(at.files, 'b'));
   at.logged(1, 'set "a" size 7', 'rename old "a" new "b"');
-  await at.comesTo(['a 5'], ['b 7 uploaded']);
+  await at.settles(['a 5', 'b 7'], ['b 7 uploaded']);
 });
 
 test('sweeps that find the same file without its session again and again do not put it off', async () => {

@@ -11,6 +11,9 @@ import { checkedScratch, checkPlace, type CheckPlace, EICAR, fakeClamd } from '.
 /** Access and modification time (draft-ietf-secsh-filexfer-02, section 5). */
 const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
 
+/** Longer than it takes until a row shows what a session has done, in ms. */
+const NOTICED_MS = 300;
+
 /** A place whose checker finds nothing but "bad" bytes, and EICAR's file when it is nothing else. */
 async function clamdPlace() {
   await using stack = new AsyncDisposableStack();
@@ -99,6 +102,7 @@ test('a handle that is renamed over it, or over a file that the API has placed, 
     await session.request(FXP.WRITE, handle, 0n, 'bad  bytes');
     await session.request(FXP.FSETSTAT, handle, ...TIMES);
     assert.equal((await session.replace('other', name)).status, 0);
+    await wait(NOTICED_MS);
     assert.deepEqual((await at.served(name, id)).filter(isBad), []);
     connection.drop();
     await neverServed(at, { name, id }, isBad, isState(at, `${name} partial`));
@@ -111,6 +115,7 @@ test('overwritten in place where the API has put it, and cut off: partial', asyn
   await berth.send('PUT', `/directories/${directory.id}/files/a`, { body: 'good bytes' });
   const { connection, session } = await at.session();
   await session.request(FXP.SETSTAT, 'a', ...TIMES);
+  await wait(NOTICED_MS);
   const handle = await session.open('a', OPEN.write);
   assert.ok(handle);
   await session.request(FXP.WRITE, handle, 0n, 'bad  bytes');

@@ -111,7 +111,7 @@ async function isAnother(
   if (inode !== undefined && inode !== stat.inode) {
     // The open may have been read so late that another file had the name by then.
     const mayBeDropped = !end.isComplete && expected === undefined && isOfThatTime(end, stat, LOG_LAG);
-    if (mayBeDropped) return (await directory.files.ofInode(stat)).some((row) => isSame(row, stat));
+    if (mayBeDropped) return (await directory.files.ofInode(stat)).some((other) => isSame(other, stat));
     return !isLike(end, stat) && !(file.wasSet && expected === stat.size_bytes);
   }
   if (expected === stat.size_bytes && inode !== undefined) return false;

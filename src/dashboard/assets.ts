@@ -1,4 +1,4 @@
-/** Serves the stylesheet, the script and the mark: files of `static/`, read once, with an ETag of their content. */
+/** Serves the stylesheet, the scripts and the mark: files of `static/`, read once, with an ETag of their content. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Hono } from 'hono';
@@ -7,6 +7,8 @@ import type { DashboardEnv } from './environment.ts';
 const TYPES = {
   'style.css': 'text/css; charset=utf-8',
   'script.js': 'text/javascript; charset=utf-8',
+  'dom.js': 'text/javascript; charset=utf-8',
+  'find.js': 'text/javascript; charset=utf-8',
   'mark.svg': 'image/svg+xml',
 } as const;
 

@@ -14,6 +14,11 @@ export function csvAnswer(name: string, header: readonly string[], rows: AsyncIt
   });
 }
 
+/** A whole CSV file. */
+export function csvText(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  return [header, ...rows].map(lineOf).join('');
+}
+
 /** A time in UTC, in a format that every program can read. */
 export function timeCell(at: Micros | null): string {
   return at === null ? '' : formatMicros(at);

@@ -128,15 +128,25 @@ export const requireSession: Handler = async (c, next) => {
   const user = visitorOf(c);
   if (!user) {
     if (sessionToken(c) !== undefined) clearSession(c);
-    return c.redirect(signInFor(c), 303);
+    return isByScript(c) ? signedOut(c) : c.redirect(signInFor(c), 303);
   }
   if (c.req.method === 'POST') await checkForm(c);
   const { path } = c.req;
+  if (isByScript(c) && (user.awaitsCode || user.needsSecondFactor)) return signedOut(c);
   if (user.awaitsCode && !AWAITING_CODE.includes(path)) return c.redirect('/dashboard/sign-in/code', 303);
   if (user.needsSecondFactor && !user.awaitsCode && !NEEDING_FACTOR.some((own) => path.startsWith(own)))
     return c.redirect('/dashboard/profile/second-factor', 303);
   return next();
 };
+
+/** Whether our script sent the request. It would follow a redirect, and take the sign-in page for its answer. */
+function isByScript(c: PageContext): boolean {
+  const accepted = c.req.header('accept') ?? '';
+  return c.req.method === 'PUT' || accepted === 'text/event-stream' || accepted === 'application/json';
+}
+
+const signedOut = (c: PageContext): Response =>
+  c.text('Your session has ended. Reload this page to sign in, then try again.', 401);
 
 /** The pages that are open until the code of the second factor is entered. */
 const AWAITING_CODE = ['/dashboard/sign-in/code', '/dashboard/sign-out'];

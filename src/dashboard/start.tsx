@@ -44,6 +44,7 @@ import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
 import { linksPage } from './pages/links.tsx';
 import { overviewPage } from './pages/overview.tsx';
+import { importPage } from './pages/import.tsx';
 import { heldPages } from './pages/held.tsx';
 import { partialPages } from './pages/partial.tsx';
 import { profilePage } from './pages/profile.tsx';
@@ -137,6 +138,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   overviewPage(app, { database, clock, stored });
   failingWebhooksPage(app, database);
   directoriesPage(app, rules);
+  importPage(app, rules);
   app.use('/dashboard/directories/:id/*', withDirectory(database.reads, clock));
   directoryPage(app, { ...options, clock, reads: database.reads });
   connectPage(app, rules, options.hostKeys);

@@ -16,6 +16,8 @@ export interface Passwords extends Pick<PasswordHashing, 'matching'> {
    * @throws {ValidationError} about `password` when it breaks a rule.
    */
   hash(password: string, email: string, beside?: string): Promise<string>;
+  /** The rule that a new password breaks, as a message; undefined for none. */
+  problem(password: string, email: string): string | undefined;
 }
 
 export function createPasswords(hashing: PasswordHashing = createPasswordHashing()): Passwords {
@@ -32,6 +34,7 @@ export function createPasswords(hashing: PasswordHashing = createPasswordHashing
 
   return {
     matching: hashing.matching,
+    problem,
     async hash(password, email, beside) {
       const wrong = problem(password, email);
       if (wrong !== undefined) throw new ValidationError({ password: [wrong] });

@@ -58,6 +58,11 @@ function users(db: Kysely<Tables>) {
     .select(({ eb }) => [
       eb('password_hash', 'is not', null).as('has_password'),
       eb('totp_secret', 'is not', null).as('has_second_factor'),
+      eb
+        .selectFrom('user_links')
+        .select(({ fn }) => fn.max('expires_at').as('until'))
+        .whereRef('user_id', '=', 'users.id')
+        .as('link_expires_at'),
     ]);
 }
 

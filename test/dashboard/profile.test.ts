@@ -48,7 +48,7 @@ test('a new password takes the current one, keeps the rules, and ends the other 
   }
   assert.ok(await isIn(elsewhere));
   const done = await user.submit(`${PROFILE}/password`, { current_password: PASSWORD, password: NEW });
-  assert.match(done.text, /Your password is changed, and your other sessions have ended/);
+  assert.match(done.text, /Your password is changed, and you are signed out everywhere else/);
   assert.ok(!(await isIn(elsewhere)));
   assert.ok(!(await isIn(await again(berth, user.email))));
   assert.ok(await isIn(await again(berth, user.email, 'test', NEW)));
@@ -83,19 +83,19 @@ test('sessions are listed with where and with what, and each can be ended, or al
   assert.match(page.text, /Firefox on Linux.*127\.0\.0\.1/s);
   assert.ok(page.text.includes('<bdi>&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;</bdi>'));
   assert.ok(!page.text.includes('<script>alert'));
-  assert.equal(page.text.match(/this session/g)?.length, 1);
+  assert.equal(page.text.match(/this browser/g)?.length, 1);
 
   const [row = ''] = /<tr>(?:(?!<tr>).)*Firefox on Linux.*?<\/tr>/s.exec(page.text) ?? [];
   const [, end = ''] = /action="([^"]*\/end)"/.exec(row) ?? [];
   using stranger = await signedIn(place(berth), berth.accountId);
   assert.equal((await stranger.post(end)).status, 404, "another user's");
   assert.ok(await isIn(one));
-  assert.match((await user.submit(end)).text, /The session has ended/);
+  assert.match((await user.submit(end)).text, /The browser has been signed out/);
   assert.ok(!(await isIn(one)));
   assert.ok(await isIn(two));
   assert.equal((await user.post(end)).status, 404);
   const rest = await user.submit(`${PROFILE}/sessions/end-others`);
-  assert.match(rest.text, /All other sessions have ended/);
+  assert.match(rest.text, /All other browsers have been signed out/);
   assert.doesNotMatch(rest.text, /Sign out everywhere else/);
   assert.ok(!(await isIn(two)));
   assert.ok(await isIn(stranger));

@@ -53,6 +53,7 @@ test('a link sets a password, once, and signs in; looking at it first does not u
 
   const wrong = [
     [withPassword(PASSWORD, `${PASSWORD} `), /The passwords don’t match\./],
+    [withPassword('password1234', 'password12345'), /too common.*The passwords don’t match\./s],
     [withPassword('eleven char'), /Use at least 12 characters\./],
     [withPassword('x'.repeat(201)), /Use at most 200 characters\./],
     [withPassword('1Q2w3E4r5T6y'), /This password is too common/],

@@ -47,12 +47,18 @@ test('an admin invites: the link is shown once, and anyone who has it can set th
   assert.ok(link.startsWith(`https://127.0.0.1:${place(berth).port}/dashboard/link/`), link);
   const { action, key_id } = await lastAudit(berth);
   assert.deepEqual([action, key_id], ['create-user', `user:${admin.email}`]);
+  assert.match(made.text, />invited<\/span> expires <time/);
+  assert.doesNotMatch(made.text, /The user is signed out and the password is removed/, 'there is none yet');
   const [, id = ''] = /action="\/dashboard\/team\/([^/]*)\/link"/.exec(made.text) ?? [];
   assert.doesNotMatch((await admin.get(`${TEAM}/${id}`)).text, /data-secret/);
   using visitor = visitorOf(place(berth));
   await visitor.post(new URL(link).pathname, { password: PASSWORD, repeated: PASSWORD });
   const list = await visitor.get(TEAM);
   assert.match(list.text, /new@example\.com.*Member.*<time.*off.*enabled/s);
+  assert.match(
+    (await admin.get(`${TEAM}/${id}`)).text,
+    /data-confirm="The user is signed out and the password is removed/,
+  );
 });
 
 test('an admin’s change of a user counts from the next request on, and is in the audit', async () => {

@@ -151,7 +151,7 @@ test('texts, tables and images are looked at; what is not what its name says is 
   );
   assert.ok(existsSync(join(directory.files, 'notes.txt')));
   const nothing = await bytesOf(berth, user, path, form([], 'zip', await tokenOf(user)));
-  assert.match(nothing.body.toString(), /No file is selected/);
+  assert.match(String(nothing.headers.location), /done=none-selected$/);
 });
 
 test('rows of CSV files: quotes, line ends in them, other separators, and what is cut off', () => {

@@ -44,7 +44,7 @@ export async function openSignedIn(
 
 /** Opens the main menu, which is folded up on a phone. */
 export async function openMenu(page: Page): Promise<void> {
-  const menu = page.getByRole('link', { name: 'Menu', exact: true });
+  const menu = page.locator('header .menu');
   if (await menu.isVisible()) await menu.click();
 }
 

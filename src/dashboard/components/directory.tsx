@@ -33,7 +33,7 @@ export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFaili
   );
 };
 
-export const NameField: FC<{ value?: string; hint: string }> = (props) => (
+export const NameField: FC<{ value?: string; hint: string; isFirst?: boolean }> = (props) => (
   <Field label="Name" name="name" isRequired {...props} />
 );
 

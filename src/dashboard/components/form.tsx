@@ -78,6 +78,10 @@ interface FieldProps extends NamedProps {
   /** Whether it has the focus when the page opens. */
   readonly isFirst?: boolean;
   readonly placeholder?: string;
+  /** Where the script finds directories to pick, whose usernames it writes into the field. */
+  readonly picks?: string;
+  /** The types of files that the script can read into the field. */
+  readonly file?: string;
 }
 
 /** Fields with these purposes are always empty at first. */
@@ -93,6 +97,8 @@ export const Field: FC<FieldProps> = ({
   isRequired,
   isFirst,
   rows,
+  picks,
+  file,
   ...others
 }) => {
   const { given, errors } = useRequestContext<DashboardEnv>().get('refused') ?? {};
@@ -107,6 +113,8 @@ export const Field: FC<FieldProps> = ({
     'aria-invalid': wrong ? ('true' as const) : undefined,
     'aria-describedby': about === '' ? undefined : about,
     step: type === 'datetime-local' ? 1 : undefined,
+    'data-picks': picks,
+    'data-file': file,
     ...others,
   };
   return (

@@ -1,6 +1,7 @@
 /** The frame of every page: navigation, title, and messages about the last action. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
+import { DIRECTORIES } from '../directories-view.ts';
 import { takeDone } from '../after-redirect.ts';
 import {
   type AccessState,
@@ -27,7 +28,7 @@ const NAVIGATION: readonly Place[] = [
   { name: 'Overview', address: '/dashboard', icon: 'overview' },
   { name: 'Directories', address: '/dashboard/directories', icon: 'directories' },
   { name: 'Deliveries', address: '/dashboard/deliveries', icon: 'deliveries' },
-  { name: 'Sessions', address: '/dashboard/sessions', icon: 'sessions' },
+  { name: 'SFTP sessions', address: '/dashboard/sessions', icon: 'sessions' },
   { name: 'API keys', address: '/dashboard/api-keys', icon: 'keys' },
   { name: 'Team', address: '/dashboard/team', icon: 'team' },
   { name: 'Account', address: '/dashboard/account', icon: 'account' },
@@ -53,7 +54,7 @@ const Head: FC<{ title: string }> = ({ title }) => (
     <title>{plainText(title)} · berth</title>
     <link rel="icon" href="/dashboard/static/mark.svg" type="image/svg+xml" />
     <link rel="stylesheet" href="/dashboard/static/style.css" />
-    <script src="/dashboard/static/script.js" defer></script>
+    <script type="module" src="/dashboard/static/script.js"></script>
   </head>
 );
 
@@ -119,12 +120,17 @@ const Problems: FC<ProblemsProps> = ({ problem, refused, problems }) => {
   );
 };
 
+/** Names and URLs. */
+type Above = readonly (readonly [name: string, address: string])[];
+
 interface TitleProps {
   readonly heading?: string;
   /** Badges beside the title. */
   readonly state?: Child;
   /** The page's main actions, at the end of the title's line. */
   readonly actions?: Child;
+  /** The pages above this one. */
+  readonly above?: Above;
 }
 
 /** For pages that require a session. */
@@ -133,6 +139,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   heading = title,
   state,
   actions,
+  above = [],
   children,
   ...messages
 }) => {
@@ -146,6 +153,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
         </a>
         <Header c={c} />
         <main id="content">
+          <Breadcrumb above={above} />
           <div class="title">
             <h1>{plainText(heading)}</h1>
             {state && <p class="state">{state}</p>}
@@ -159,6 +167,25 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
     </html>
   );
 };
+
+const Breadcrumb: FC<{ above: Above }> = ({ above }) =>
+  above.length === 0 ? (
+    <></>
+  ) : (
+    <nav class="breadcrumb" aria-label="Breadcrumb">
+      <ol>
+        {above.map(([name, address]) => (
+          <li>
+            <a href={address}>
+              <Text of={clipped(name, CRUMB_LENGTH)} />
+            </a>
+          </li>
+        ))}
+      </ol>
+    </nav>
+  );
+
+const CRUMB_LENGTH = 60;
 
 const Header: FC<{ c: PageContext }> = ({ c }) => {
   const { email, accountName } = c.get('user');
@@ -177,6 +204,12 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
         Close menu
       </a>
       <div id="menu">
+        <form class="find" role="search" action={DIRECTORIES} data-find="/dashboard/find">
+          <label for="find">
+            Find a directory <kbd aria-hidden="true">/</kbd>
+          </label>
+          <input id="find" name="q" type="search" autocomplete="off" maxlength={300} />
+        </form>
         <nav aria-label="Main">
           <ul>
             {NAVIGATION.map((place) => (
@@ -237,11 +270,17 @@ export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
   const access = c.get('access');
   const { name } = c.get('directory');
   const tabs = Object.fromEntries(Object.entries(TABS).map(([each, end]) => [each, pathOf(c) + end]));
+  const own = [
+    [name, pathOf(c)],
+    [tab, pathOf(c) + TABS[tab]],
+  ] as const;
+  const above = [['Directories', DIRECTORIES] as const, ...(page === undefined ? [] : own)];
   const title = tab === 'Overview' ? name : [page, tab, name].filter((part) => part !== undefined).join(' · ');
   return (
     <Layout
       title={title}
       heading={name}
+      above={above}
       done={{ resumed: 'Resumed. Customers can log in again.', ...done }}
       state={
         <>

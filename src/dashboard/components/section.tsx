@@ -1,7 +1,5 @@
 /** Sections of pages, and links between pages. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
-import { useRequestContext } from 'hono/jsx-renderer';
-import type { DashboardEnv } from '../environment.ts';
 
 interface SectionProps {
   readonly title: string;
@@ -18,17 +16,6 @@ export const Section: FC<PropsWithChildren<SectionProps>> = ({ title, about, id,
     {children}
   </section>
 );
-
-/** A section that is folded until it is opened, or one of its fields has an error. */
-export const Folding: FC<PropsWithChildren<{ title: string; isOpen: boolean }>> = ({ title, isOpen, children }) => {
-  const isRefused = useRequestContext<DashboardEnv>().get('refused') !== undefined;
-  return (
-    <details class="card folding" open={isOpen || isRefused}>
-      <summary class="button">{title}</summary>
-      {children}
-    </details>
-  );
-};
 
 /** Replaces an empty list: says that it is empty, and what to do next. */
 export const Empty: FC<PropsWithChildren<{ title: string }>> = ({ title, children }) => (

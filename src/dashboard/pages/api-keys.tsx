@@ -57,7 +57,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         </Secret>
         <Table
           caption="Newest first"
-          columns={['Name', 'Role', 'Limits', 'Created', 'Last used', 'State']}
+          columns={['Name', 'Role', 'Limits', 'Created', 'Last used', 'State', ...(mayChange ? ['Actions'] : [])]}
           rows={shownKeys.map((key) => cellsOf(key, { names, mayRevoke: mayChange, now }))}
         >
           <Empty title="No keys yet">Your programs need one to call the API.</Empty>
@@ -161,12 +161,12 @@ function cellsOf(key: ApiKey, { names, mayRevoke, now }: Beside) {
       <Time at={inserted_at} /> {created_by !== null && <Text of={`by ${created_by.replace(/^\w+:/, '')}`} />}
     </>,
     <Time at={last_used_at} />,
-    <State of={key} mayRevoke={mayRevoke} now={now} />,
+    <State of={key} now={now} />,
+    ...(mayRevoke ? [<Revoke of={key} now={now} />] : []),
   ];
 }
 
-/** The state of a key. The button to revoke it leads to a page that asks for confirmation. */
-const State = ({ of: { id, revoked_at, expires_at }, mayRevoke, now }: StateProps) => {
+const State = ({ of: { revoked_at, expires_at }, now }: StateProps) => {
   if (revoked_at !== null)
     return (
       <>
@@ -181,25 +181,29 @@ const State = ({ of: { id, revoked_at, expires_at }, mayRevoke, now }: StateProp
     );
   return (
     <>
+      <Badge kind="good" text="live" />
       {expires_at !== null && (
         <>
-          expires <Time at={expires_at} />{' '}
+          {' '}
+          expires <Time at={expires_at} />
         </>
-      )}
-      {mayRevoke ? (
-        <form class="action" action={`${PATH}/${id}/revoke`}>
-          <button class="danger">Revoke</button>
-        </form>
-      ) : (
-        <Badge kind="good" text="live" />
       )}
     </>
   );
 };
 
+/** The button leads to a page that asks for confirmation. */
+const Revoke = ({ of: { id, revoked_at, expires_at }, now }: StateProps) =>
+  revoked_at === null && (expires_at === null || expires_at > now) ? (
+    <form class="action" action={`${PATH}/${id}/revoke`}>
+      <button class="danger">Revoke</button>
+    </form>
+  ) : (
+    <></>
+  );
+
 interface StateProps {
   readonly of: ApiKey;
-  readonly mayRevoke: boolean;
   readonly now: Micros;
 }
 
@@ -220,8 +224,9 @@ const NewKey = () => (
         <Field
           label="Directories"
           name="directories"
-          hint="SFTP usernames, one per line. The key sees no other directory. Leave empty for all."
+          hint="The key sees no other directory. Leave empty for all. SFTP usernames, one per line."
           rows={3}
+          picks="/dashboard/find"
         />
         <Field label="Expires" name="expires_at" type="datetime-local" hint="Leave empty for no expiry." />
       </Folded>

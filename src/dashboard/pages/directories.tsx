@@ -1,4 +1,4 @@
-/** All directories of the account, with a form for a new one. */
+/** All directories of the account, and a page with a form for a new one. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../accounts/plans.ts';
@@ -6,9 +6,9 @@ import { type CreateOptions, createDirectory } from '../../directories/create.ts
 import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Empty, Folding, Pager } from '../components/section.tsx';
+import { Empty, Pager } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { Name } from '../components/text.tsx';
+import { Name, plainText } from '../components/text.tsx';
 import { counted, Size, Time } from '../components/values.tsx';
 import { addressOf, columnOf, DIRECTORIES, listingIn, sortOf } from '../directories-view.ts';
 import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
@@ -17,11 +17,23 @@ import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { showOnce } from '../after-redirect.ts';
+import { IMPORT } from './import.tsx';
+
+const NEW = `${DIRECTORIES}/new`;
+/** How many directories a search on any page suggests. */
+const FOUND = 8;
 
 const DONE = { deleted: 'The directory and its files are deleted.' };
 
 export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
   const { reads } = rules.database;
+
+  /** The plan's limit, if it is used up. */
+  async function fullLimit(c: PageContext): Promise<number | undefined> {
+    const { plan, accountId } = c.get('user').principal;
+    const limit = DIRECTORY_LIMITS[plan];
+    return limit !== undefined && (await storedIn(reads, accountId)).directories >= limit ? limit : undefined;
+  }
 
   async function page(c: PageContext) {
     const listing = listingIn(c.req.query());
@@ -29,14 +41,12 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
     const ids = rows.map(({ id }) => id);
     const failing = await failingWebhooks(reads, ids);
     const now = rules.clock.now();
-    const { plan, accountId } = c.get('user').principal;
-    const limit = DIRECTORY_LIMITS[plan];
-    const isFull = limit !== undefined && (await storedIn(reads, accountId)).directories >= limit;
+    const limit = await fullLimit(c);
     const isNew = rows.length === 0 && listing.search === '' && !listing.after && !listing.before;
     const start = { ...listing, after: undefined, before: undefined };
     return c.render(
-      <Layout title="Directories" done={DONE}>
-        {isFull ? <Full limit={limit} /> : <NewDirectory isOpen={isNew} />}
+      <Layout title="Directories" done={DONE} actions={limit === undefined && <NewActions />}>
+        {limit !== undefined && <Full limit={limit} />}
         {!isNew && <Search listing={listing} />}
         <Table
           caption="Directories of your account"
@@ -59,7 +69,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
         >
           {isNew ? (
             <Empty title="No directories yet">
-              Create the first one above. Its customer can log in over SFTP at once.
+              <a href={NEW}>Create the first one</a>. Its customer can log in over SFTP at once.
             </Empty>
           ) : (
             <Empty title={listing.search === '' ? 'Nothing more here' : 'Nothing found'}>
@@ -78,8 +88,34 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
 
   app.get(DIRECTORIES, page);
 
+  async function newPage(c: PageContext) {
+    const limit = await fullLimit(c);
+    return c.render(
+      <Layout title="New directory" above={[['Directories', DIRECTORIES]]}>
+        {limit === undefined ? <NewDirectory /> : <Full limit={limit} />}
+      </Layout>,
+    );
+  }
+
+  app.get(NEW, newPage);
+
+  /** What the page that completes a search shows: the first directories with the text, as JSON. */
+  app.get('/dashboard/find', async (c) => {
+    const { accountId } = c.get('user').principal;
+    const listing = { ...listingIn({ q: c.req.query('q') ?? '' }), order: 'name', isReversed: false } as const;
+    if (listing.search === '') return c.json([]);
+    const { rows } = await directoryPage(reads, accountId, listing);
+    return c.json(
+      rows.slice(0, FOUND).map(({ id, name, sftp_username }) => ({
+        name: plainText(name),
+        username: sftp_username,
+        address: `${DIRECTORIES}/${id}`,
+      })),
+    );
+  });
+
   app.post(DIRECTORIES, (c) =>
-    submitted(c, page, async ({ name, description, external_id, retention_days, max_connections }) => {
+    submitted(c, newPage, async ({ name, description, external_id, retention_days, max_connections }) => {
       const fields = {
         name,
         description: textOrNull(description),
@@ -96,11 +132,43 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
   );
 }
 
+/** A phone shows no heads of columns, so it has these. */
+const SORTS = {
+  created: 'Newest first',
+  '-created': 'Oldest first',
+  name: 'Name, A to Z',
+  '-name': 'Name, Z to A',
+  upload: 'Last upload first',
+  '-upload': 'Last upload last',
+  storage: 'Largest first',
+  '-storage': 'Smallest first',
+};
+
+const NewActions = () => (
+  <div class="actions">
+    <a class="button plain" href={IMPORT}>
+      Import
+    </a>
+    <a class="button" href={NEW}>
+      New directory
+    </a>
+  </div>
+);
+
 const Search: FC<{ listing: Listing }> = ({ listing }) => (
   <form class="toolbar" role="search">
-    <input type="hidden" name="sort" value={sortOf(listing)} />
     <Field label="Search" name="q" type="search" value={listing.search} placeholder="Name, username or external id" />
     <button class="plain">Search</button>
+    <div class="field sort">
+      <label for="sort">Sort by</label>
+      <select id="sort" name="sort" data-submit>
+        {Object.entries(SORTS).map(([value, text]) => (
+          <option value={value} selected={value === sortOf(listing)}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
     {listing.search !== '' && <a href={DIRECTORIES}>Clear the search</a>}
   </form>
 );
@@ -113,11 +181,11 @@ const Full: FC<{ limit: number }> = ({ limit }) => (
 );
 
 /** The form for a new directory. Only the name is required. */
-const NewDirectory: FC<{ isOpen: boolean }> = ({ isOpen }) => (
-  <Folding title="New directory" isOpen={isOpen}>
+const NewDirectory = () => (
+  <section class="card">
     <p class="quiet">It works immediately. You’ll get a username and a password.</p>
     <Form action={DIRECTORIES}>
-      <NameField hint="A customer or a purpose, such as Acme Corp." />
+      <NameField hint="A customer or a purpose, such as Acme Corp." isFirst />
       <Folded summary="More settings" fields={['description', 'external_id', 'max_connections', 'retention_days']}>
         <MoreFields stored={{ max_connections: '10' }} />
         <Field
@@ -128,7 +196,10 @@ const NewDirectory: FC<{ isOpen: boolean }> = ({ isOpen }) => (
           hint="Files are deleted after this many days. 0 keeps them. You can’t change this later."
         />
       </Folded>
-      <button>Create directory</button>
+      <div class="actions">
+        <button>Create directory</button>
+        <a href={IMPORT}>Create several from a CSV file</a>
+      </div>
     </Form>
-  </Folding>
+  </section>
 );

@@ -155,7 +155,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
   app.post(`${FILES}/selected`, async (c) => {
     const ids = await selectedIn(c);
     const { do: wanted } = await c.req.parseBody();
-    if (ids.length === 0) throw new BerthError('file_conflict', 'No file is selected. Tick one or more files first.');
+    if (ids.length === 0) return c.redirect(listOf(c, { done: 'none-selected' }), 303);
     const { id } = c.get('directory');
     const chosen = await Promise.all(ids.map((each) => uploads.byId(id, each)));
     return wanted === 'zip' ? zip(c, chosen) : askBeforeDelete(c, chosen);

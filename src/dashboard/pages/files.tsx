@@ -26,6 +26,7 @@ const PAGE = 70;
 const DONE = {
   deleted: 'The file has been deleted.',
   'all-deleted': 'The files have been deleted.',
+  'none-selected': 'Select one or more files first.',
   announced: 'The file is an upload now, and is announced.',
   released: 'The file is back in its place, and is announced.',
 };
@@ -59,15 +60,19 @@ export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void 
         </form>
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
         <Form action={`${pathOf(c)}/files/selected${queryOf(view)}`}>
-          <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
-          <div class="actions">
+          <div class="selection" data-selection>
+            <label hidden>
+              <input type="checkbox" /> Select all
+            </label>
             <button class="plain" name="do" value="zip">
               Download selected
             </button>
             <button class="danger" name="do" value="delete">
               Delete selected
             </button>
+            <output class="quiet"></output>
           </div>
+          <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
         </Form>
         <Upload address={`${pathOf(c)}/files/${addressOf(folder)}`} />
       </DirectoryLayout>,

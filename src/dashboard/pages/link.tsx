@@ -35,7 +35,11 @@ export function linkPage(app: Hono<DashboardEnv>, options: PasswordOptions): voi
     const token = c.req.param('token');
     if (!(await ownerOf(token))) return gone(c);
     return submitted(c, page, async ({ password = '', repeated = '' }) => {
-      if (password !== repeated) throw new ValidationError({ repeated: ['The passwords don’t match.'] });
+      const mismatch = password === repeated ? {} : { repeated: ['The passwords don’t match.'] };
+      const wrong = options.passwords.problem(password, (await ownerOf(token))?.email ?? '');
+      // Both at once, so that nobody corrects one only to hear of the other.
+      const problems = { ...(wrong !== undefined && { password: [wrong] }), ...mismatch };
+      if (Object.keys(problems).length > 0) throw new ValidationError(problems);
       const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `POST ${PATH}` };
       const entered = await setPasswordByLink(options, { token, password }, request);
       // If the link was just used by somebody else, its page says so.

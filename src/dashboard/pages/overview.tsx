@@ -51,7 +51,7 @@ export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clo
         title="Overview"
         actions={
           !isNew && (
-            <a class="button" href="/dashboard/directories#name">
+            <a class="button" href="/dashboard/directories/new">
               New directory
             </a>
           )
@@ -177,7 +177,7 @@ const FirstSteps: FC<{ begun: Begun; needsKey: boolean }> = ({ begun, needsKey }
     {
       isDone: newest !== undefined,
       name: 'Create a directory',
-      address: '/dashboard/directories#name',
+      address: '/dashboard/directories/new',
       about: 'Each directory has its own SFTP login and is invisible to the others.',
     },
     {

@@ -19,10 +19,10 @@ import { submitted } from '../form.ts';
 const PATH = '/dashboard/profile';
 
 const DONE = {
-  password: 'Your password is changed, and your other sessions have ended.',
+  password: 'Your password is changed, and you are signed out everywhere else.',
   'second-factor-off': 'Your second factor is off.',
-  ended: 'The session has ended.',
-  'others-ended': 'All other sessions have ended.',
+  ended: 'The browser has been signed out.',
+  'others-ended': 'All other browsers have been signed out.',
 };
 
 export function profilePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
@@ -101,7 +101,7 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
         <Text of={address} />,
         <Time at={inserted_at} />,
         <Time at={seen_at} />,
-        id === own ? 'this session' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
+        id === own ? 'this browser' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="Sign out" />,
       ])}
     />
     {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="Sign out everywhere else" />}

@@ -60,7 +60,7 @@ export function sessionsPage(app: Hono<DashboardEnv>, options: EndSessionOptions
 
   app.get(PATH, async (c) =>
     c.render(
-      <Layout title="Sessions" done={DONE}>
+      <Layout title="SFTP sessions" done={DONE}>
         <div data-live={`${PATH}/events`}>{await listOf(c)}</div>
       </Layout>,
     ),

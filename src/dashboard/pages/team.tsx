@@ -22,7 +22,7 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
     const next = list[PAGE - 1]?.email;
     return c.render(
       <Layout title="Team" done={DONE} problems={PROBLEMS}>
-        <UserTable users={list} isLinked={isAdmin(c)} />
+        <UserTable users={list} isLinked={isAdmin(c)} now={options.clock.now()} />
         <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
         {isAdmin(c) && <Invite />}
       </Layout>,

@@ -1,5 +1,6 @@
 /** A user of the account, with everything that an admin can change. */
 import type { Hono } from 'hono';
+import type { Micros } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import { ValidationError } from '../../base/errors.ts';
 import { linkPath } from '../../users/links.ts';
@@ -91,7 +92,7 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
           <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
           {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}
         </Secret>
-        <UserTable users={[user]} />
+        <UserTable users={[user]} now={options.clock.now()} />
         {user.id === userId ? <Oneself /> : <Changes user={user} />}
       </Layout>,
     );
@@ -118,19 +119,46 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
 }
 
 /** With `isLinked`, each user links to the page on which an admin can change them. */
-export const UserTable = ({ users: list, isLinked }: { users: readonly users.User[]; isLinked?: boolean }) => (
+export const UserTable = ({ users: list, isLinked, now }: UserTableProps) => (
   <Table
     caption="Users of your account"
     columns={['Email', 'Role', 'Last sign-in', 'Second factor', 'State']}
-    rows={list.map(({ id, email, role, signed_in_at, has_second_factor, disabled_at }) => [
-      isLinked ? <a href={`${TEAM}/${id}`}>{plainText(email)}</a> : <Text of={email} />,
-      ROLES[role],
-      <Time at={signed_in_at} />,
-      has_second_factor ? 'on' : 'off',
-      disabled_at === null ? <Badge kind="good" text="enabled" /> : <Badge kind="bad" text="disabled" />,
-    ])}
+    rows={list.map((user) => {
+      const { id, email, role, signed_in_at, has_second_factor } = user;
+      return [
+        isLinked ? <a href={`${TEAM}/${id}`}>{plainText(email)}</a> : <Text of={email} />,
+        ROLES[role],
+        <Time at={signed_in_at} />,
+        has_second_factor ? 'on' : 'off',
+        <State of={user} now={now} />,
+      ];
+    })}
   />
 );
+
+interface UserTableProps {
+  readonly users: readonly users.User[];
+  readonly isLinked?: boolean;
+  readonly now: Micros;
+}
+
+/** An invited user is one who has never signed in: by the company login, a user may have no password. */
+const State = ({ of: user, now }: { of: users.User; now: Micros }) => {
+  const { disabled_at, has_password, signed_in_at, link_expires_at: until } = user;
+  if (disabled_at !== null) return <Badge kind="bad" text="disabled" />;
+  if (has_password || signed_in_at !== null) return <Badge kind="good" text="enabled" />;
+  if (until === null || until <= now)
+    return (
+      <>
+        <Badge kind="waiting" text="invited" /> the link has expired
+      </>
+    );
+  return (
+    <>
+      <Badge kind="waiting" text="invited" /> expires <Time at={until} />
+    </>
+  );
+};
 
 const Oneself = () => (
   <p>
@@ -149,7 +177,16 @@ const Changes = ({ user }: { user: users.User }) => (
     </Section>
     <Section title="Access" about="Each of these signs the user out everywhere. A new link replaces the password.">
       <div class="actions">
-        <ActionButton action={`${TEAM}/${user.id}/link`} label="New link" />
+        <ActionButton
+          action={`${TEAM}/${user.id}/link`}
+          label="New link"
+          about={user.email}
+          {...(user.has_password && {
+            kind: 'danger',
+            confirm:
+              'The user is signed out and the password is removed. Until the new link is used, the user cannot sign in.',
+          })}
+        />
         {Object.entries(ACTIONS).map(
           ([name, { isFor, label, confirm }]) =>
             isFor(user) && (

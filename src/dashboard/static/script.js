@@ -1,7 +1,9 @@
 // Adds to the pages' HTML: copy buttons, times in the user's zone, confirmation dialogs, live lists, and uploads. Everything
 // except uploads works without it.
-const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-const make = (name, properties = {}) => Object.assign(document.createElement(name), properties);
+import { all, make } from './dom.js';
+import { addFinding } from './find.js';
+
+addFinding();
 
 document.addEventListener('click', ({ target }) => {
   const button = target.closest?.('[data-copy]');
@@ -160,7 +162,9 @@ else if (kept) {
   if (form && kept.fields.length > 0) {
     for (const [name, value] of kept.fields) {
       const field = form.elements.namedItem(name);
-      if (field) field.value = value;
+      if (!field) continue;
+      field.value = value;
+      field.dispatchEvent(new Event('input'));
     }
     const text = 'You were signed out before this was saved. Check your input and save again.';
     const notice = make('p', { className: 'notice', textContent: text });
@@ -199,6 +203,54 @@ function ping() {
 }
 setInterval(ping, 15_000);
 
+// The menu of a phone. Without JavaScript it is opened by its link.
+const opener = document.querySelector('header .menu');
+if (opener) {
+  const button = make('button', { type: 'button', className: 'plain menu', textContent: 'Menu' });
+  const open = (isOpen) => {
+    button.setAttribute('aria-expanded', String(isOpen));
+    document.querySelector('header').classList.toggle('open', isOpen);
+  };
+  button.setAttribute('aria-controls', 'menu');
+  button.addEventListener('click', () => open(button.getAttribute('aria-expanded') !== 'true'));
+  document.querySelector('header').addEventListener('keydown', ({ key }) => {
+    if (key !== 'Escape' || button.getAttribute('aria-expanded') !== 'true') return;
+    open(false);
+    button.focus();
+  });
+  open(false);
+  document.querySelector('header .close').remove();
+  opener.replaceWith(button);
+}
+
+for (const select of all('select[data-submit]')) select.addEventListener('change', () => select.form.requestSubmit());
+
+// A secret that is shown once is not lost without a question, until it has been copied or downloaded.
+const ONCE = ['api-key', 'sftp-password', 'sftp-passwords', 'recovery-codes'];
+if (all('[data-secret]').some(({ dataset }) => ONCE.includes(dataset.secret))) {
+  const ask = (event) => event.preventDefault();
+  window.addEventListener('beforeunload', ask);
+  const done = () => window.removeEventListener('beforeunload', ask);
+  document.addEventListener('copy', done);
+  document.addEventListener('click', ({ target }) => {
+    if (target.closest?.('[data-copy], a[download]')) done();
+  });
+}
+
+// Reads a file into a field.
+for (const area of all('[data-file]')) {
+  const input = make('input', { type: 'file', accept: area.dataset.file });
+  const label = make('label', { textContent: 'File' });
+  const field = make('div', { className: 'field' });
+  label.append(input);
+  field.append(label);
+  area.closest('.field').before(field);
+  input.addEventListener('change', async () => {
+    const [file] = input.files;
+    if (file) area.value = await file.text();
+  });
+}
+
 // Follows the changes of a list while the page is visible. The server sends the list again after each change.
 const live = document.querySelector('[data-live]');
 let source;
@@ -225,6 +277,32 @@ function follow() {
 document.addEventListener('visibilitychange', follow);
 follow();
 
+// Actions on the ticked files of a list. They are hidden until one is ticked.
+const selection = document.querySelector('[data-selection]');
+if (selection) {
+  const form = selection.form ?? selection.closest('form');
+  const list = form.querySelector('[data-live]');
+  const boxes = () => all('input[type=checkbox]', list);
+  const every = selection.querySelector('input');
+  const count = selection.querySelector('output');
+  const show = () => {
+    const ticked = boxes().filter(({ checked }) => checked).length;
+    every.checked = ticked > 0 && ticked === boxes().length;
+    every.indeterminate = ticked > 0 && !every.checked;
+    count.textContent = ticked > 0 ? `${ticked} selected` : '';
+    for (const button of all('button', selection)) button.hidden = ticked === 0;
+    selection.hidden = boxes().length === 0;
+  };
+  every.closest('label').hidden = false;
+  every.addEventListener('change', () => {
+    for (const box of boxes()) box.checked = every.checked;
+    show();
+  });
+  list.addEventListener('change', show);
+  new MutationObserver(show).observe(list, { childList: true });
+  show();
+}
+
 // Uploads files from this computer, one after the other, and shows the progress.
 const drop = document.querySelector('[data-upload]');
 if (drop) {
@@ -245,7 +323,12 @@ if (drop) {
       };
       request.upload.addEventListener('progress', ({ loaded, total }) => (bar.value = (loaded / total) * 100));
       request.addEventListener('load', () =>
-        end(request.status < 300 ? 'uploaded' : request.responseText.slice(0, 300)),
+        // Only 201 says that the file is stored: a proxy or a redirect may answer 200.
+        end(
+          request.status === 201
+            ? 'uploaded'
+            : request.responseText.slice(0, 300) || 'the file wasn’t uploaded. Try again.',
+        ),
       );
       request.addEventListener('error', () => end('the connection was lost. Try again.'));
       request.open('PUT', `${drop.dataset.upload}${encodeURIComponent(file.name)}`);

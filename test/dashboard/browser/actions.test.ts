@@ -90,7 +90,16 @@ test('each part of the dashboard is reached by its name', async () => {
   await using visit = await openSignedIn(browser, berth);
   const { page, wrong } = visit;
   await page.goto('/dashboard');
-  for (const name of ['Directories', 'Deliveries', 'Sessions', 'API keys', 'Team', 'Account', 'Profile', 'Overview']) {
+  for (const name of [
+    'Directories',
+    'Deliveries',
+    'SFTP sessions',
+    'API keys',
+    'Team',
+    'Account',
+    'Profile',
+    'Overview',
+  ]) {
     await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click();
     await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
     assert.equal(await page.locator('nav a[aria-current=page]').first().textContent(), name);

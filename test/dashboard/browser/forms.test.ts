@@ -69,9 +69,9 @@ test('a question stands in the middle, names the thing, and has one red button; 
 
   const main = page.getByRole('navigation', { name: 'Main' });
   assert.equal(await main.isVisible(), false);
-  await page.getByRole('link', { name: 'Menu', exact: true }).click();
-  await main.getByRole('link', { name: 'Sessions' }).click();
-  await page.getByRole('heading', { level: 1, name: 'Sessions' }).waitFor();
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  await main.getByRole('link', { name: 'SFTP sessions' }).click();
+  await page.getByRole('heading', { level: 1, name: 'SFTP sessions' }).waitFor();
   assert.deepEqual(wrong, []);
 });
 

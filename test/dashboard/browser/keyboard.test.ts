@@ -8,7 +8,7 @@ import { sharedDashboard } from '../../support/shared-berth.ts';
 const shared = sharedDashboard();
 const openBrowser = sharedBrowser();
 
-const NAVIGATION = ['Overview', 'Directories', 'Deliveries', 'Sessions', 'API keys', 'Team', 'Account', 'Profile'];
+const NAVIGATION = ['Overview', 'Directories', 'Deliveries', 'SFTP sessions', 'API keys', 'Team', 'Account', 'Profile'];
 
 /** What has the focus, by its text, and whether that can be seen. */
 function focused(page: Page): Promise<{ text: string; isVisible: boolean }> {
@@ -28,13 +28,13 @@ test('Tab goes by the order of the page and shows where it is; the first stop sk
   const { page } = visit;
   await page.goto('/dashboard');
   const stops: string[] = [];
-  for (let index = 0; index < NAVIGATION.length + 3; index += 1) {
+  for (let index = 0; index < NAVIGATION.length + 4; index += 1) {
     await page.keyboard.press('Tab');
     const { text, isVisible } = await focused(page);
     assert.ok(isVisible, text);
     stops.push(text);
   }
-  assert.deepEqual(stops, ['Skip to the content', 'berth', ...NAVIGATION, 'Sign out']);
+  assert.deepEqual(stops, ['Skip to the content', 'berth', '', ...NAVIGATION, 'Sign out']);
 
   await page.reload();
   await page.keyboard.press('Tab');

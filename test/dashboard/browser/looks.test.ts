@@ -38,9 +38,12 @@ test('the chosen days stand out, a wrong field is marked, and the open menu can 
 
   await page.setViewportSize(PHONE);
   await page.goto(`/dashboard/directories/${id}`);
-  await page.getByRole('link', { name: 'Menu', exact: true }).click();
-  const close = await page.getByRole('link', { name: 'Close menu' }).boundingBox();
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  const menu = page.getByRole('button', { name: 'Menu', expanded: true });
+  const close = await menu.boundingBox();
   assert.ok(close && close.y >= 0, 'it is in the window');
+  await menu.click();
+  assert.equal(await page.getByRole('navigation', { name: 'Main' }).isVisible(), false);
   assert.deepEqual(wrong, []);
 });
 

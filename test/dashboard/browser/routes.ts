@@ -13,6 +13,9 @@ const at = (path: string): Route => ({ path: () => path });
 export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard': at('/dashboard'),
   '/dashboard/directories': at('/dashboard/directories'),
+  '/dashboard/directories/new': at('/dashboard/directories/new'),
+  '/dashboard/directories/import': at('/dashboard/directories/import'),
+  '/dashboard/find': null,
   '/dashboard/directories/:id': { path: ({ directory }) => `/dashboard/directories/${directory.id}` },
   '/dashboard/directories/:id/connect': { path: ({ directory }) => `/dashboard/directories/${directory.id}/connect` },
   '/dashboard/directories/:id/connect/instructions.txt': null,
@@ -73,6 +76,8 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/oidc/callback': null,
   '/dashboard/static/style.css': null,
   '/dashboard/static/script.js': null,
+  '/dashboard/static/dom.js': null,
+  '/dashboard/static/find.js': null,
   '/dashboard/static/mark.svg': null,
   '/dashboard/deliveries': at('/dashboard/deliveries'),
   '/dashboard/deliveries/events': null,

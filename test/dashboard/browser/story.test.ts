@@ -67,10 +67,11 @@ async function getIn(page: Page, link: string): Promise<void> {
   await go(page, 'Profile');
   await page.getByRole('link', { name: 'Set up' }).click();
   const secret = (await page.locator('ol code').first().textContent()) ?? '';
-  await page.getByLabel('Code').fill(new TOTP({ secret }).generate());
+  await page.getByLabel('Code', { exact: true }).fill(new TOTP({ secret }).generate());
   await page.getByRole('button', { name: 'Turn on' }).click();
   const codes = (await page.locator('[data-secret="recovery-codes"]').textContent()) ?? '';
   const [code = ''] = codes.trim().split(/\s+/);
+  await copySecret(page);
 
   await openMenu(page);
   await page.getByRole('button', { name: 'Sign out' }).click();
@@ -78,9 +79,15 @@ async function getIn(page: Page, link: string): Promise<void> {
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
   // The code of this half minute was taken already: it would be refused.
-  await page.getByLabel('Code').fill(code);
+  await page.getByLabel('Code', { exact: true }).fill(code);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
+}
+
+/** Copies the secret that is shown once: a page asks before it loses one. Without JavaScript there is no button. */
+async function copySecret(page: Page): Promise<void> {
+  const copy = page.getByRole('button', { name: /^Copy/ }).first();
+  if (await copy.isVisible()) await copy.click();
 }
 
 async function go(page: Page, name: string): Promise<void> {
@@ -95,6 +102,7 @@ async function makeKey(page: Page): Promise<string> {
   await page.getByLabel('Role').selectOption('admin');
   await page.getByRole('button', { name: 'Create key' }).click();
   const key = (await page.locator('[data-secret="api-key"]').textContent()) ?? '';
+  await copySecret(page);
   await page.reload();
   assert.equal(await page.locator('[data-secret]').count(), 0, 'it is shown once');
   return key;
@@ -109,10 +117,12 @@ async function statusOf({ key, port, ca }: { key: string; port: number; ca: stri
 
 async function makeDirectory(page: Page, { sshd }: TestBerth) {
   await go(page, 'Directories');
+  await page.getByRole('link', { name: 'New directory' }).click();
   await page.getByLabel('Name').fill('Acme invoices');
   await page.getByRole('button', { name: 'Create directory' }).click();
   await page.getByRole('heading', { level: 1, name: 'Acme invoices' }).waitFor();
   const password = (await page.locator('[data-secret="sftp-password"]').textContent()) ?? '';
+  await copySecret(page);
   const main = (await page.locator('main').textContent()) ?? '';
   const [, username = ''] = /sftp -P \d+ (\S+)@/.exec(main) ?? [];
   return { port: sshd.port, username, password };

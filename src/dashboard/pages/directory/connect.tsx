@@ -13,6 +13,7 @@ import { Section } from '../../components/section.tsx';
 import { Code, CopyButton, counted } from '../../components/values.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
 import { type ShownOnce, showOnce, takeShownOnce } from '../../after-redirect.ts';
+import { DIRECTORIES } from '../../directories-view.ts';
 import { directoryActions } from './actions.ts';
 import { clientCommands, type Place } from './client-commands.ts';
 import { instructions, lines } from './instructions.ts';
@@ -40,7 +41,17 @@ export function connectPage(
     const connection = await connectionOf(c);
     const keys = await publicKeysOf(reads, connection.directory.id);
     return c.render(
-      <DirectoryLayout tab="Connect" done={DONE}>
+      <DirectoryLayout
+        tab="Connect"
+        done={DONE}
+        actions={
+          c.req.query('done') === 'created' && (
+            <a class="button plain" href={`${DIRECTORIES}/new`}>
+              Create another
+            </a>
+          )
+        }
+      >
         <ToSend {...connection} password={takeShownOnce(c)} keys={keys.length} isAdmin={isAdmin(c)} />
         <Clients {...connection} />
         <p>

@@ -1,0 +1,294 @@
+/**
+ * Creates several directories from a CSV file: its text, a preview of what would be created, and the passwords, which only the
+ * answer has. The script reads a file into the field, since forms have no files here.
+ */
+import type { Hono } from 'hono';
+import type { FC, PropsWithChildren } from 'hono/jsx';
+import { DIRECTORY_LIMITS } from '../../accounts/plans.ts';
+import { BerthError, errorMessage, type FieldErrors, ValidationError } from '../../base/errors.ts';
+import { type CreateOptions, createDirectory } from '../../directories/create.ts';
+import { type Fields, newDirectory } from '../../directories/fields.ts';
+import { Field, Form } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, Name, plainText } from '../components/text.tsx';
+import { Badge, counted } from '../components/values.tsx';
+import { csvText } from '../csv.ts';
+import { DIRECTORIES } from '../directories-view.ts';
+import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { numberIn, submitted, textOrNull } from '../form.ts';
+import { rowsIn } from '../preview.ts';
+import { storedIn } from '../queries/overview.ts';
+import { sentencesOf } from '../words.ts';
+
+export const IMPORT = `${DIRECTORIES}/import`;
+
+/** With this many, the answer with the passwords stays below 60 KB. */
+const MOST = 100;
+/** How many characters of a text are shown. */
+const SHOWN = 100;
+
+const COLUMNS = ['name', 'external_id', 'description', 'retention_days', 'max_connections'] as const;
+type Column = (typeof COLUMNS)[number];
+
+const EXAMPLE = 'name,external_id,retention_days\nAcme Corp,cust-42,30\nUmbrella Logistics,cust-43,0\n';
+
+interface Line {
+  readonly given: Readonly<Partial<Record<Column, string>>>;
+  readonly fields: Fields;
+  /** Why it cannot be created. */
+  readonly problems: readonly string[];
+}
+
+interface Outcome extends Line {
+  readonly username?: string;
+  readonly password?: string;
+}
+
+export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
+  const page = (c: PageContext) =>
+    c.render(
+      <ImportLayout>
+        <Section
+          title="CSV file"
+          about={`The first line names the columns. Only "name" is required. Up to ${MOST} directories at a time.`}
+        >
+          <Form action={IMPORT}>
+            <Field
+              label="Rows"
+              name="csv"
+              rows={10}
+              placeholder={EXAMPLE}
+              hint={`Columns: ${COLUMNS.join(', ')}.`}
+              file="text/csv,.csv,.tsv,.txt"
+              isRequired
+            />
+            <button>Preview</button>
+          </Form>
+        </Section>
+      </ImportLayout>,
+    );
+
+  app.get(IMPORT, page);
+
+  app.post(IMPORT, (c) =>
+    submitted(c, page, async ({ csv = '', confirmed }) => {
+      const lines = linesIn(csv);
+      const { count, free } = await roomFor(c);
+      const isFine = lines.every(({ problems }) => problems.length === 0) && lines.length <= free;
+      // Sending the form again, as by a reload, creates nothing again.
+      const isOld = confirmed !== undefined && confirmed !== String(count);
+      if (confirmed !== undefined && isFine && !isOld) return c.render(<Result outcomes={await createAll(c, lines)} />);
+      return c.render(<Preview lines={lines} csv={csv} count={count} free={free} isOld={isOld} />);
+    }),
+  );
+
+  /** How many directories there are, and how many more the plan allows. */
+  async function roomFor(c: PageContext): Promise<{ count: number; free: number }> {
+    const { plan, accountId } = c.get('user').principal;
+    const count = (await storedIn(rules.database.reads, accountId)).directories;
+    return { count, free: (DIRECTORY_LIMITS[plan] ?? Infinity) - count };
+  }
+
+  /** One after the other. The first that fails is the last that is tried: the others would most likely fail, too. */
+  async function createAll(c: PageContext, lines: readonly Line[]): Promise<Outcome[]> {
+    const { accountId } = c.get('user').principal;
+    const outcomes: Outcome[] = [];
+    let refusal: string | undefined;
+    for (const line of lines)
+      try {
+        if (refusal !== undefined) throw new BerthError('directory_limit', 'Not created');
+        const { directory, password } = await createDirectory(rules, accountId, line.fields, actorOf(c));
+        outcomes.push({ ...line, username: directory.sftp_username, password });
+      } catch (error) {
+        // What was created has passwords that only this answer has, so it is always given.
+        refusal ??= error instanceof BerthError ? `${errorMessage(error)}.` : 'Something went wrong.';
+        outcomes.push({ ...line, problems: [refusal] });
+      }
+    return outcomes;
+  }
+}
+
+/** @throws {ValidationError} about `csv` when no directory can be read from the text. */
+function linesIn(text: string): Line[] {
+  const wrong = (message: string): ValidationError => new ValidationError({ csv: [message] });
+  if (text.trim() === '') throw wrong('Paste or choose a CSV file.');
+  const [head = [], ...rows] = rowsIn(text.replace(/^\ufeff/, ''), MOST + 2).filter((row) =>
+    row.some((cell) => cell.trim() !== ''),
+  );
+  const names = head.map((name) => name.trim().toLowerCase().replaceAll(/[ -]/g, '_'));
+  const unknown = names.filter((name) => !COLUMNS.some((column) => column === name));
+  if (!names.includes('name')) throw wrong('The first line has to name the columns, and one of them has to be "name".');
+  if (unknown.length > 0)
+    throw wrong(`There is no column "${clipped(plainText(unknown[0] ?? ''), SHOWN)}". Use ${COLUMNS.join(', ')}.`);
+  if (new Set(names).size < names.length) throw wrong('A column is there twice.');
+  if (rows.length === 0) throw wrong('There is no row below the names of the columns.');
+  if (rows.length > MOST) throw wrong(`These are more than ${MOST} directories. Import them in parts.`);
+  return rows.map((row) => lineOf(Object.fromEntries(names.map((name, index) => [name, row[index]?.trim() ?? '']))));
+}
+
+function lineOf(given: Partial<Record<Column, string>>): Line {
+  const fields = {
+    name: given.name,
+    external_id: textOrNull(given.external_id),
+    description: textOrNull(given.description),
+    retention_days: numberIn(given.retention_days),
+    max_connections: numberIn(given.max_connections),
+  };
+  return { given, fields, problems: problemsOf(fields, given) };
+}
+
+function problemsOf(fields: Fields, given: Readonly<Partial<Record<Column, string>>>): string[] {
+  try {
+    newDirectory(fields);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    const errors: FieldErrors = error.fields;
+    return Object.entries(errors).flatMap(([field, messages]) =>
+      sentencesOf(field, messages, given as Record<string, string>),
+    );
+  }
+}
+
+const ImportLayout: FC<PropsWithChildren<{ problem?: string | undefined }>> = ({ children, problem }) => (
+  <Layout title="Import directories" above={[['Directories', DIRECTORIES]]} problem={problem}>
+    {children}
+  </Layout>
+);
+
+interface PreviewProps {
+  readonly lines: readonly Line[];
+  readonly csv: string;
+  readonly count: number;
+  readonly free: number;
+  /** Whether directories were created or deleted since the confirmed preview. */
+  readonly isOld: boolean;
+}
+
+const Preview: FC<PreviewProps> = ({ lines, csv, count, free, isOld }) => {
+  const wrong = lines.filter(({ problems }) => problems.length > 0).length;
+  const many = `${counted(lines.length)} ${lines.length === 1 ? 'directory' : 'directories'}`;
+  const problem =
+    lines.length > free
+      ? `Your plan allows ${counted(Math.max(free, 0))} more directories, and these are ${counted(lines.length)}. Nothing was created.`
+      : wrong > 0
+        ? `${counted(wrong)} of ${counted(lines.length)} rows cannot be created. Correct them and preview again. Nothing was created.`
+        : undefined;
+  const again =
+    'Directories were created or deleted since you saw the preview. These rows have not been created again. Check them.';
+  return (
+    <ImportLayout problem={problem ?? (isOld ? again : undefined)}>
+      <Section title={problem === undefined ? `Create ${many}?` : 'Preview'}>
+        <Lines lines={lines} last={{ name: 'State', of: ({ problems }) => <Verdict of={problems} /> }} />
+        {problem === undefined && (
+          <Form action={IMPORT}>
+            <input type="hidden" name="csv" value={csv} />
+            <input type="hidden" name="confirmed" value={String(count)} />
+            <div class="actions">
+              <button>Create {many}</button>
+              <a href={IMPORT}>Cancel</a>
+            </div>
+          </Form>
+        )}
+      </Section>
+      {problem !== undefined && (
+        <Section title="Rows">
+          <Form action={IMPORT}>
+            <Field label="Rows" name="csv" rows={10} value={csv} file="text/csv,.csv,.tsv,.txt" isRequired />
+            <button>Preview again</button>
+          </Form>
+        </Section>
+      )}
+    </ImportLayout>
+  );
+};
+
+const Verdict: FC<{ of: readonly string[] }> = ({ of }) =>
+  of.length === 0 ? (
+    <Badge kind="good" text="ready" />
+  ) : (
+    <span class="error">{clipped(plainText(of.join(' ')), 300)}</span>
+  );
+
+/** Only this answer has the passwords. */
+const Result: FC<{ outcomes: readonly Outcome[] }> = ({ outcomes }) => {
+  const made = outcomes.filter(({ password }) => password !== undefined);
+  const missing = outcomes.length - made.length;
+  const rows = made.map(({ given, username = '', password = '' }) => [
+    given.name ?? '',
+    given.external_id ?? '',
+    username,
+    password,
+  ]);
+  const file = csvText(['name', 'external_id', 'sftp_username', 'sftp_password'], rows);
+  const problem = outcomes.find(({ problems }) => problems.length > 0)?.problems.join(' ');
+  return (
+    <ImportLayout
+      problem={
+        problem === undefined
+          ? undefined
+          : `${counted(missing)} of ${counted(outcomes.length)} were not created: ${problem}`
+      }
+    >
+      <div class="secret" role="status">
+        <strong>{`${counted(made.length)} ${made.length === 1 ? 'directory has' : 'directories have'} been created`}</strong>
+        <p>This is the only time the passwords are shown. Download them now and keep the file safe.</p>
+        <p>
+          <a
+            class="button"
+            download="berth-passwords.csv"
+            href={`data:text/csv;charset=utf-8,${encodeURIComponent(file)}`}
+            data-secret="sftp-passwords"
+          >
+            Download the passwords
+          </a>
+        </p>
+      </div>
+      <Lines
+        lines={outcomes}
+        last={{
+          name: 'Username',
+          of: ({ username }) =>
+            username === undefined ? <Badge kind="bad" text="not created" /> : <code>{username}</code>,
+        }}
+        password
+      />
+      <p>
+        <a href={DIRECTORIES}>All directories</a>
+      </p>
+    </ImportLayout>
+  );
+};
+
+interface LinesProps {
+  readonly lines: readonly Outcome[];
+  readonly last: { readonly name: string; readonly of: FC<Outcome> };
+  readonly password?: boolean;
+}
+
+const Lines: FC<LinesProps> = ({ lines, last, password = false }) => {
+  const used = COLUMNS.filter((column) => lines.some(({ given }) => given[column] !== undefined));
+  const shown = password ? used.slice(0, 2) : used;
+  const Last = last.of;
+  return (
+    <Table
+      caption="Rows"
+      columns={[...shown.map((column) => HEADS[column]), last.name, ...(password ? ['Password'] : [])]}
+      rows={lines.map((line) => [
+        ...shown.map((column) => <Name of={clipped(line.given[column] ?? '', SHOWN)} />),
+        <Last {...line} />,
+        ...(password ? [<code>{line.password ?? ''}</code>] : []),
+      ])}
+    />
+  );
+};
+
+const HEADS: Readonly<Record<Column, string>> = {
+  name: 'Name',
+  external_id: 'External id',
+  description: 'Description',
+  retention_days: 'Retention days',
+  max_connections: 'Max connections',
+};

@@ -1,0 +1,147 @@
+// Finds directories while one types: from every page, and for a field that has usernames.
+import { all, make } from './dom.js';
+
+// Suggests directories below a field while one types, as a listbox that arrow keys go through.
+function suggest(input, address, pick) {
+  const list = make('ul', { id: `${input.id}-found`, className: 'found', hidden: true });
+  list.setAttribute('role', 'listbox');
+  list.setAttribute('aria-label', 'Suggestions');
+  const holder = make('div', { className: 'finding' });
+  input.replaceWith(holder);
+  holder.append(input, list);
+  for (const [name, value] of Object.entries({
+    role: 'combobox',
+    'aria-autocomplete': 'list',
+    'aria-controls': list.id,
+    'aria-expanded': 'false',
+  }))
+    input.setAttribute(name, value);
+  let found = [];
+  let active = -1;
+  let timer;
+  const show = () => {
+    list.hidden = found.length === 0;
+    input.setAttribute('aria-expanded', String(found.length > 0));
+    for (const [index, option] of [...list.children].entries())
+      option.setAttribute('aria-selected', String(index === active));
+    const id = list.children[active]?.id;
+    if (id) input.setAttribute('aria-activedescendant', id);
+    else input.removeAttribute('aria-activedescendant');
+  };
+  const fill = (directories) => {
+    [found, active] = [directories, -1];
+    list.replaceChildren(
+      ...found.map(({ name, username }, index) => {
+        const option = make('li', { id: `${list.id}-${index}` });
+        option.setAttribute('role', 'option');
+        option.append(make('bdi', { textContent: name }), make('code', { textContent: username }));
+        // Before the field loses the focus, which closes the list.
+        option.addEventListener('mousedown', (event) => {
+          event.preventDefault();
+          choose(index);
+        });
+        return option;
+      }),
+    );
+    show();
+  };
+  const choose = (index) => {
+    const directory = found[index];
+    fill([]);
+    pick(directory);
+  };
+  const look = async () => {
+    const text = input.value.trim();
+    if (text === '') return fill([]);
+    const response = await fetch(`${address}?q=${encodeURIComponent(text)}`, {
+      headers: { accept: 'application/json' },
+    }).catch(() => undefined);
+    if (text === input.value.trim()) fill(response?.ok ? await response.json() : []);
+  };
+  input.addEventListener('input', () => {
+    clearTimeout(timer);
+    timer = setTimeout(look, 120);
+  });
+  input.addEventListener('blur', () => fill([]));
+  input.addEventListener('keydown', (event) => {
+    const { key } = event;
+    if (key === 'Escape' && found.length > 0) event.stopPropagation();
+    if (key === 'Escape') fill([]);
+    if ((key !== 'ArrowDown' && key !== 'ArrowUp' && key !== 'Enter') || found.length === 0) return;
+    if (key === 'Enter' && active < 0) return;
+    event.preventDefault();
+    if (key === 'Enter') return choose(active);
+    active = (active + (key === 'ArrowDown' ? 1 : found.length + (active < 0 ? 0 : -1))) % found.length;
+    show();
+  });
+}
+
+/** Adds both to the page. */
+export function addFinding() {
+  const finder = document.querySelector('#find');
+  if (finder) {
+    suggest(finder, finder.form.dataset.find, ({ address }) => location.assign(address));
+    document.addEventListener('keydown', (event) => {
+      const { target, key, metaKey, ctrlKey, altKey } = event;
+      const isTyping = target.closest('input, textarea, select, dialog') !== null;
+      const isSlash = key === '/' && !isTyping && !metaKey && !ctrlKey && !altKey;
+      if (!isSlash && !(key === 'k' && (metaKey || ctrlKey))) return;
+      event.preventDefault();
+      const button = document.querySelector('header .menu[aria-expanded=false]');
+      if (button?.checkVisibility()) button.click();
+      finder.focus();
+      finder.select();
+    });
+  }
+
+  // Picks directories by their names for a field that has their usernames, one per line.
+  for (const area of all('[data-picks]')) {
+    const { id } = area;
+    area.id = `${id}-lines`;
+    area.hidden = true;
+    const input = make('input', { id, type: 'search', autocomplete: 'off', placeholder: 'Name or username' });
+    const described = area.getAttribute('aria-describedby');
+    if (described) input.setAttribute('aria-describedby', described);
+    const picked = make('ul', { className: 'picked' });
+    area.before(picked, input);
+    const lines = () =>
+      area.value
+        .split(/[\n\r,]+/)
+        .map((line) => line.trim())
+        .filter((line) => line !== '');
+    const set = (usernames) => {
+      area.value = [...new Set(usernames)].join('\n');
+      picked.replaceChildren(
+        ...lines().map((username) => {
+          const item = make('li');
+          const remove = make('button', {
+            type: 'button',
+            className: 'plain',
+            textContent: 'Remove',
+            ariaLabel: `Remove ${username}`,
+          });
+          remove.addEventListener('click', () => {
+            set(lines().filter((each) => each !== username));
+            input.focus();
+          });
+          item.append(make('code', { textContent: username }), remove);
+          return item;
+        }),
+      );
+    };
+    set(lines());
+    area.addEventListener('input', () => set(lines()));
+    suggest(input, area.dataset.picks, ({ username }) => {
+      set([...lines(), username]);
+      input.value = '';
+    });
+    // A username that was pasted, or typed in full.
+    input.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || event.defaultPrevented) return;
+      event.preventDefault();
+      set([...lines(), ...input.value.split(/[\s,]+/).filter(Boolean)]);
+      input.value = '';
+    });
+    area.form.addEventListener('submit', () => set([...lines(), ...input.value.split(/[\s,]+/).filter(Boolean)]), true);
+  }
+}

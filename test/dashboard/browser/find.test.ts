@@ -1,0 +1,174 @@
+/** Directories are found from every page, and picked for a key; files are selected; a phone's menu; a session that ends meanwhile. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { openDatabase } from '../../../src/db/open.ts';
+import { openSignedIn, PHONE, seriousOf, sharedBrowser, tooWide } from '../../support/browser.ts';
+import { until } from '../../support/poll.ts';
+import { sharedDashboard } from '../../support/shared-berth.ts';
+import { sftpSession } from '../../support/sftp-session.ts';
+import { webhookOf } from '../../support/berth.ts';
+
+const shared = sharedDashboard();
+const openBrowser = sharedBrowser();
+
+test('slash and Ctrl+K find a directory from every page, by keyboard alone; without JavaScript the list has it', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  const { id } = await berth.directory({ name: 'Wayne statements' });
+  await berth.directory({ name: 'שלום 📄 <b>' });
+  await using visit = await openSignedIn(browser, berth);
+  const { page, wrong } = visit;
+  for (const [key, path] of [
+    ['/', '/dashboard/team'],
+    ['Control+k', `/dashboard/directories/${id}/links`],
+  ] as const) {
+    await page.goto(path);
+    await page.keyboard.press(key);
+    await page.keyboard.type('WAYNE');
+    await page.getByRole('option', { name: /Wayne statements/ }).waitFor();
+    assert.deepEqual(await seriousOf(page), []);
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**/dashboard/directories/${id}`);
+  }
+  await page.keyboard.press('/');
+  await page.keyboard.type('שלום');
+  await page.getByRole('option', { name: 'שלום 📄 <b>' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('option').waitFor({ state: 'detached' });
+  await page.keyboard.press('Enter');
+  await page.getByRole('link', { name: 'שלום 📄 <b>' }).waitFor();
+  assert.deepEqual(wrong, []);
+
+  await using plain = await openSignedIn(browser, berth, { javaScriptEnabled: false });
+  await plain.page.goto('/dashboard/team');
+  await plain.page.getByLabel('Find a directory').fill('wayne');
+  await plain.page.getByLabel('Find a directory').press('Enter');
+  await plain.page.getByRole('link', { name: 'Wayne statements' }).waitFor();
+});
+
+test('a key is limited to directories that are picked by their names', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  const one = await berth.directory({ name: 'Acme' });
+  await berth.directory({ name: 'Umbrella' });
+  await using visit = await openSignedIn(browser, berth);
+  const { page, wrong } = visit;
+  await page.goto('/dashboard/api-keys');
+  await page.getByLabel('Name').fill('nightly');
+  await page.getByText('Limit the key').click();
+  const picker = page.getByRole('combobox', { name: 'Directories' });
+  await picker.fill('acm');
+  await page.getByRole('option', { name: /Acme/ }).click();
+  await picker.fill('umb');
+  await page.getByRole('option', { name: /Umbrella/ }).click();
+  await page.getByRole('button', { name: /^Remove umbrella/ }).click();
+  assert.deepEqual(await seriousOf(page), []);
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.locator('[data-secret="api-key"]').waitFor();
+  await page.getByRole('row', { name: new RegExp(`nightly.*${one.username}.*live`) }).waitFor();
+  assert.deepEqual(wrong, []);
+});
+
+test('files are selected, all at once or one by one; only then there are actions', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  for (const name of ['a.txt', 'b.txt']) {
+    await session.put(name, 'x');
+    webhookOf(await berth.receiver.next());
+  }
+  await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
+  const { page, wrong } = visit;
+  await page.goto(`/dashboard/directories/${directory.id}/files`);
+  const remove = page.getByRole('button', { name: 'Delete selected' });
+  assert.equal(await remove.isVisible(), false);
+  await page.getByLabel('Select all').check();
+  await page.getByText('2 selected').waitFor();
+  await page.getByLabel('Select b.txt').uncheck();
+  await page.getByText('1 selected').waitFor();
+  assert.deepEqual(await tooWide(page), []);
+  await remove.click();
+  await page.getByRole('heading', { name: 'Delete 1 file?' }).waitFor();
+  assert.deepEqual(wrong, []);
+
+  await using plain = await openSignedIn(browser, berth, { javaScriptEnabled: false });
+  await plain.page.goto(`/dashboard/directories/${directory.id}/files`);
+  await plain.page.getByRole('button', { name: 'Delete selected' }).click();
+  await plain.page.getByText('Select one or more files first.').waitFor();
+});
+
+test('a password that is shown once is not lost by Back without a question, unless it was copied', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { page, wrong } = visit;
+  await page.goto('/dashboard/directories/new');
+  await page.getByLabel('Name').fill('Acme');
+  await page.getByRole('button', { name: 'Create directory' }).click();
+  await page.locator('[data-secret="sftp-password"]').waitFor();
+  // Browsers ask only where the user has done something.
+  await page.locator('h1').click();
+  await page.evaluate('history.back()');
+  await until('it asks', async () => wrong.length > 0);
+  assert.deepEqual(wrong.splice(0), ['dialog: ']);
+  await page.getByRole('button', { name: /^Copy/ }).first().click();
+  await page.goBack();
+  await page.getByRole('heading', { name: 'New directory' }).waitFor();
+  assert.deepEqual(wrong, []);
+});
+
+test('a session that has ended stores no file, and the page says so', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  const directory = await berth.directory();
+  await using visit = await openSignedIn(browser, berth);
+  const { page } = visit;
+  await page.goto(`/dashboard/directories/${directory.id}/files`);
+  const { db, close } = await openDatabase(berth.config.database);
+  await db.deleteFrom('user_sessions').execute();
+  await close();
+  const file = { name: 'lost.txt', mimeType: 'text/plain', buffer: Buffer.from('x') };
+  await page.getByLabel('Upload files from this computer').setInputFiles(file);
+  await page.getByText('lost.txt: Your session has ended. Reload this page to sign in').waitFor();
+  assert.equal(existsSync(join(directory.files, 'lost.txt')), false);
+});
+
+test('a phone’s menu is a button that says whether it is open, leaves no trace in the history, and a select sorts', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await berth.directory({ name: 'B' });
+  await berth.directory({ name: 'A' });
+  await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
+  const { page, wrong } = visit;
+  await page.goto('/dashboard/directories');
+  const menu = page.getByRole('button', { name: 'Menu' });
+  assert.equal(await menu.getAttribute('aria-expanded'), 'false');
+  await menu.click();
+  assert.equal(await menu.getAttribute('aria-expanded'), 'true');
+  await page.getByRole('navigation', { name: 'Main' }).waitFor();
+  await page.keyboard.press('Escape');
+  assert.equal(await page.getByRole('navigation', { name: 'Main' }).isVisible(), false);
+  assert.equal(new URL(page.url()).hash, '');
+  // Nothing that cannot be seen has the focus.
+  assert.equal(await page.locator('thead a').first().isVisible(), false);
+  await page.getByLabel('Sort by').selectOption('Name, A to Z');
+  await page.waitForURL('**sort=name*');
+  assert.deepEqual(await page.locator('td .name').allTextContents(), ['A', 'B']);
+  assert.deepEqual(wrong, []);
+
+  await using plain = await openSignedIn(browser, berth, { viewport: PHONE, javaScriptEnabled: false });
+  await plain.page.goto('/dashboard');
+  await plain.page.getByRole('link', { name: 'Menu', exact: true }).click();
+  await plain.page.getByRole('link', { name: 'Directories', exact: true }).click();
+  await plain.page.getByRole('link', { name: 'New directory' }).click();
+  await plain.page.getByLabel('Name').fill('By hand');
+  await plain.page.getByRole('button', { name: 'Create directory' }).click();
+  await plain.page.locator('[data-secret="sftp-password"]').waitFor();
+  await plain.page.getByRole('link', { name: 'Create another' }).click();
+  await plain.page.getByLabel('Name').waitFor();
+});

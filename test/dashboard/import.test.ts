@@ -1,0 +1,83 @@
+/** Directories from a CSV file: a preview that creates nothing, passwords that are shown once, and no second creation. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { signedIn, type Visitor } from '../support/dashboard.ts';
+import { dashboardOf } from '../support/directory-page.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+
+const shared = sharedDashboard();
+
+const PATH = '/dashboard/directories/import';
+
+const confirmedIn = ({ text }: { text: string }): string => /name="confirmed" value="(\d+)"/.exec(text)?.[1] ?? '';
+const countOf = async (user: Visitor): Promise<number> =>
+  (await user.get('/dashboard/directories')).text.split('<tr>').length - 2;
+
+test('rows are previewed, created once, and log in with the passwords of the answer', async () => {
+  await using berth = await shared();
+  using user = await signedIn(dashboardOf(berth), berth.accountId, 'member');
+  // With a byte order mark, semicolons and CRLF, as a spreadsheet writes it.
+  const csv = '\uFEFFName;External ID;Retention days\r\n"Acme; Corp";cust-42;30\r\nקובץ 📄;;\r\n;;\r\n';
+  const preview = await user.post(PATH, { csv });
+  assert.equal(preview.status, 200);
+  assert.match(preview.text, /Create 2 directories\?.*Acme; Corp.*cust-42.*30.*ready/s);
+  assert.doesNotMatch(preview.text, /data-secret/);
+  assert.equal(await countOf(user), -1, 'nothing is there yet: no table');
+  const confirmed = confirmedIn(preview);
+  const made = await user.post(PATH, { csv, confirmed });
+  const rows = decodeURIComponent(/href="data:text\/csv;charset=utf-8,([^"]+)"/.exec(made.text)?.[1] ?? '').split(
+    '\r\n',
+  );
+  assert.equal(rows[0], 'name,external_id,sftp_username,sftp_password');
+  assert.match(rows[1] ?? '', /^Acme; Corp,cust-42,acme-corp-\w+,\w{28,}$/);
+  assert.equal(rows.length, 4);
+  assert.equal(made.headers['cache-control'], 'no-store');
+
+  const [, , username = '', password = ''] = (rows[1] ?? '').split(',');
+  const other = await berth.directory();
+  await using connection = await berth.connect({ ...other, login: { ...other.login, username, password } });
+  await (await sftpSession(connection)).put('a.txt', 'x');
+
+  const again = await user.post(PATH, { csv, confirmed });
+  assert.match(again.text, /These rows have not been created again/);
+  assert.doesNotMatch(again.text, /data-secret/);
+  assert.equal(await countOf(user), 3);
+});
+
+test('what is wrong with the file or a row is said before anything is created', async () => {
+  await using berth = await shared();
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  for (const [csv, words] of [
+    ['', /Paste or choose a CSV file/],
+    ['Acme\nUmbrella', /one of them has to be &quot;name&quot;/],
+    ['name,colour\nAcme,red', /There is no column &quot;colour&quot;/],
+    ['name,name\na,b', /A column is there twice/],
+    ['name\n\n', /There is no row/],
+    [`name\n${'a\n'.repeat(101)}`, /more than 100 directories/],
+  ] as const) {
+    const { status, text } = await user.post(PATH, { csv });
+    assert.equal(status, 422, csv.slice(0, 40));
+    assert.match(text, words);
+  }
+  const wrong = 'name,retention_days,max_connections\nGood,1,1\n,x,5000\n<b>x</b>,,\n';
+  for (const more of [{}, { confirmed: '0' }]) {
+    const { status, text } = await user.post(PATH, { csv: wrong, ...more });
+    assert.equal(status, 200);
+    assert.match(text, /1 of 3 rows cannot be created/);
+    assert.match(text, /Enter a name\./);
+    assert.match(text, /The number of days must be a whole number\./);
+    assert.ok(!text.includes('<b>x'));
+    assert.doesNotMatch(text, /name="confirmed"/);
+  }
+  assert.equal(await countOf(user), -1);
+});
+
+test('a hundred rows make a page below 60 KB, and a plan’s limit is said beforehand', async () => {
+  await using berth = await shared();
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  const csv = `name,external_id\n${Array.from({ length: 100 }, (_, index) => `Customer ${index},cust-${index}\n`).join('')}`;
+  const made = await user.post(PATH, { csv, confirmed: confirmedIn(await user.post(PATH, { csv })) });
+  assert.match(made.text, /100 directories have been created/);
+  assert.ok(Buffer.byteLength(made.text) < 60_000, `${Buffer.byteLength(made.text)} bytes`);
+});

@@ -4,30 +4,29 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { copyFile, cp, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startBerth } from '../support/berth.ts';
 import { document } from '../support/openapi.ts';
+import { pythonEnvironment } from '../support/python-environment.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 
 const HERE = fileURLToPath(new URL('../foreign/generators/', import.meta.url));
-const VENV = join(HERE, 'venv');
 /** A new machine downloads and compiles, in ms. */
 const TIMEOUT = 600_000;
 
 const run = promisify(execFile);
 
-/** Does what needs a toolchain and a registry; skips the test where one is missing. */
-async function reached(t: TestContext, name: string, step: () => Promise<unknown>): Promise<boolean> {
+/** Does what needs a toolchain and a registry. Skips the test where one is missing, and returns undefined. */
+async function reached<T>(t: TestContext, name: string, step: () => Promise<T>): Promise<T | undefined> {
   try {
-    await step();
-    return true;
+    return await step();
   } catch (error) {
     t.skip(`${name}: ${error instanceof Error ? error.message.slice(0, 200) : ''}`);
-    return false;
+    return undefined;
   }
 }
 
@@ -46,23 +45,16 @@ async function works(place: Scratch, [program, ...args]: readonly [string, ...st
   assert.equal(stdout, 'out/x changed 0\n');
 }
 
-async function install(): Promise<void> {
-  const [wanted, there] = [join(HERE, 'requirements.txt'), join(VENV, 'requirements.txt')];
-  if ((await readFile(there, 'utf8').catch(() => '')) === (await readFile(wanted, 'utf8'))) return;
-  await rm(VENV, { recursive: true, force: true });
-  await run('python3', ['-m', 'venv', VENV]);
-  await run(join(VENV, 'bin/pip'), ['install', '--quiet', '--disable-pip-version-check', '--requirement', wanted]);
-  await copyFile(wanted, there);
-}
-
 test('openapi-python-client', { timeout: TIMEOUT }, async (t) => {
-  if (!(await reached(t, 'openapi-python-client', install))) return;
+  const requirements = join(HERE, 'requirements.txt');
+  const programs = await reached(t, 'openapi-python-client', () => pythonEnvironment(requirements));
+  if (programs === undefined) return;
   using place = scratch();
   const client = join(place.dir, 'client');
-  const env = { ...process.env, PATH: `${join(VENV, 'bin')}:${process.env['PATH']}` };
+  const env = { ...process.env, PATH: `${programs}:${process.env['PATH']}` };
   const args = ['generate', '--path', await written(place), '--output-path', client, '--fail-on-warning'];
-  await run(join(VENV, 'bin/openapi-python-client'), args, { env });
-  const python = join(VENV, 'bin/python');
+  await run(join(programs, 'openapi-python-client'), args, { env });
+  const python = join(programs, 'python');
   await run(python, ['-m', 'compileall', '-q', client]);
   await copyFile(join(HERE, 'main.py'), join(client, 'main.py'));
   await works(place, [python, 'main.py'], client);
@@ -71,9 +63,9 @@ test('openapi-python-client', { timeout: TIMEOUT }, async (t) => {
 test('oapi-codegen', { timeout: TIMEOUT }, async (t) => {
   using place = scratch();
   const folder = join(place.dir, 'client');
-  await cp(HERE, folder, { recursive: true, filter: (path) => path !== VENV });
+  await cp(HERE, folder, { recursive: true });
   const go = (...args: string[]) => run('go', args, { cwd: folder, maxBuffer: 2 ** 26 });
-  if (!(await reached(t, 'go', () => go('mod', 'download')))) return;
+  if ((await reached(t, 'go', () => go('mod', 'download'))) === undefined) return;
   const { stdout } = await go(
     'tool',
     'oapi-codegen',

@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { copyFile, readFile, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
@@ -15,33 +15,16 @@ import { dataOf } from '../support/field-sets.ts';
 import { rounds } from '../support/long.ts';
 import { document } from '../support/openapi.ts';
 import { until } from '../support/poll.ts';
+import { pythonEnvironment } from '../support/python-environment.ts';
 import { scratch } from '../support/scratch.ts';
 
 const HERE = fileURLToPath(new URL('../foreign/schemathesis/', import.meta.url));
-const VENV = join(HERE, 'venv');
 /** A new machine downloads first, in ms. */
 const TIMEOUT = 600_000;
 /** Requests for each operation, in the phase that makes them at random. */
 const EXAMPLES = rounds(2, 6);
 
 const run = promisify(execFile);
-
-/** Skips the test where Python or the registry is missing. */
-async function installed(t: TestContext): Promise<boolean> {
-  const [wanted, there] = [join(HERE, 'requirements.txt'), join(VENV, 'requirements.txt')];
-  const has = await readFile(there, 'utf8').catch(() => '');
-  if (has === (await readFile(wanted, 'utf8'))) return true;
-  try {
-    await rm(VENV, { recursive: true, force: true });
-    await run('python3', ['-m', 'venv', VENV]);
-    await run(join(VENV, 'bin/pip'), ['install', '--quiet', '--disable-pip-version-check', '--requirement', wanted]);
-    await copyFile(wanted, there);
-    return true;
-  } catch (error) {
-    t.skip(`schemathesis: ${error instanceof Error ? error.message.slice(0, 200) : ''}`);
-    return false;
-  }
-}
 
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAaDNrOq1pLOaZadnxTWp5XDLt/9ogLqCnXJNh2DulMM customer@example.com';
 
@@ -54,6 +37,7 @@ const FOUND: Readonly<Record<string, (berth: TestBerth, directory: TestDirectory
   fingerprint: async ({ send }, { id }) =>
     dataOf<{ public_key_fingerprint: string }>(await send('GET', `/directories/${id}`)).public_key_fingerprint,
   path: async () => 'reports/2026-11.csv',
+  link_id: async ({ send }, { id }) => dataOf<{ id: string }[]>(await send('GET', `/directories/${id}/links`))[0]?.id,
   key_id: async ({ send }) =>
     dataOf<{ id: string }>(await send('POST', '/api_keys', { json: { name: 'to be revoked', role: 'member' } })).id,
 };
@@ -82,10 +66,11 @@ async function settingsFor(berth: TestBerth): Promise<string> {
       await upload(berth, directory);
       await until('it is recorded', async () => (await berth.uploads(directory)).length > 0);
       const values = await Promise.all(
-        names.map(
-          async (name) =>
-            `${JSON.stringify(`path.${name}`)} = ${JSON.stringify(await FOUND[name]?.(berth, directory))}`,
-        ),
+        names.map(async (name) => {
+          const value = await FOUND[name]?.(berth, directory);
+          assert.ok(value, `FOUND has no ${name} of ${path}`);
+          return `${JSON.stringify(`path.${name}`)} = ${JSON.stringify(value)}`;
+        }),
       );
       sections.push(`[[operations]]\ninclude-operation-id = "${operationId}"\nparameters = { ${values.join(', ')} }\n`);
     }
@@ -94,7 +79,10 @@ async function settingsFor(berth: TestBerth): Promise<string> {
 }
 
 test('schemathesis finds nothing that openapi.json does not describe', { timeout: TIMEOUT }, async (t) => {
-  if (!(await installed(t))) return;
+  const programs = await pythonEnvironment(join(HERE, 'requirements.txt')).catch((error: unknown) => {
+    t.skip(`schemathesis: ${error instanceof Error ? error.message.slice(0, 200) : ''}`);
+  });
+  if (programs === undefined) return;
   using place = scratch();
   await using berth = await startBerth(place);
   const settings = join(place.dir, 'schemathesis.toml');
@@ -112,7 +100,7 @@ test('schemathesis finds nothing that openapi.json does not describe', { timeout
   };
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   const { stdout } = await run(
-    join(VENV, 'bin/st'),
+    join(programs, 'st'),
     [
       '--config-file',
       settings,

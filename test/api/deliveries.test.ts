@@ -13,7 +13,8 @@ const FIELDS = ['id', 'event', 'upload_id', 'state', 'attempts', 'next_attempt_a
 test('the list has every attempt with its answer, and says when the next one is', async () => {
   await using place = await webhookPlace({
     respond: (response, _request, index) => {
-      if (index === 0) response.writeHead(500).end();
+      // A connection that was kept and ends unanswered would not count.
+      if (index === 0) response.writeHead(500, { connection: 'close' }).end();
       else if (index === 1) response.socket?.destroy();
       else response.writeHead(204).end();
     },

@@ -177,14 +177,14 @@ void describe('unfinished files', { concurrency: 3 }, () => {
       }
     };
     // On a slow machine the comparison with the disk sees it before the command does.
-    await refused(/The file has changed|there is no such partial file/);
+    await refused(/The file has changed|there is no such partial file|There is no partial file of that id/);
     unlinkSync(file);
     symlinkSync(secret, file);
-    await refused(/The file has (changed|gone)|there is no such partial file/);
+    await refused(/The file has (changed|gone)|there is no such partial file|There is no partial file of that id/);
     assert.ok(existsSync(secret));
     unlinkSync(file);
     // Its row goes in a while, too.
-    await refused(/The file has gone|there is no such partial file/);
+    await refused(/The file has gone|there is no such partial file|There is no partial file of that id/);
   });
 
   test('the Files page shows what was not finished, and announces or deletes it after a question', async () => {

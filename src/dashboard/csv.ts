@@ -28,11 +28,14 @@ function lineOf(cells: readonly Cell[]): string {
   return `${cells.map(cellOf).join(',')}\r\n`;
 }
 
-/** Spreadsheets take a text with such a beginning for a formula, and strangers choose names. */
-const FORMULA = /^[=+\-@\t\r]/;
+/**
+ * Spreadsheets take a cell with such a beginning for a formula, and strangers choose names. In many countries spreadsheets
+ * separate cells by semicolons, whatever is quoted.
+ */
+const FORMULA = /(^|[;|\t\r\n])(?=[\s"]*[=+\-@])|^(?=[\t\r])/g;
 
 function cellOf(cell: Cell): string {
   if (typeof cell === 'number') return String(cell);
-  const text = FORMULA.test(cell ?? '') ? `'${cell}` : (cell ?? '');
+  const text = (cell ?? '').replaceAll(FORMULA, "$1'");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -89,10 +89,13 @@ function header(signature: number, fields: readonly Field[]): Buffer {
   return buffer;
 }
 
-/** Makes sure that no program unpacks the file outside of its target folder. */
+/**
+ * Makes sure that no program unpacks the file outside of its target folder. On Windows, `C:` is a drive and `a:b` a stream of
+ * the file `a`.
+ */
 function safe(name: string): string {
   return name
-    .replaceAll('\\', '_')
+    .replaceAll(/[\\:]/g, '_')
     .split('/')
     .filter((part) => !['', '.', '..'].includes(part))
     .join('/');

@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import { html, raw } from 'hono/html';
 import { DAY, formatMicros, type Micros } from '../base/clock.ts';
+import { plainText } from '../base/hidden-characters.ts';
 import { limitInWords } from '../links/limit.ts';
 
 const STYLE = `
@@ -217,7 +218,7 @@ const SIGN = raw('<div class="sign" aria-hidden="true">✓</div>');
 
 const received = (account: string, rows: unknown, at: unknown, more: unknown) =>
   html`${SIGN}
-    <h1 tabindex="-1"><bdi>${account}</bdi> has received your <span>file</span></h1>
+    <h1 tabindex="-1"><bdi>${plainText(account)}</bdi> has received your <span>file</span></h1>
     <p class="quiet">${at}. You can close this page.</p>
     <ul>
       ${rows}
@@ -256,7 +257,7 @@ export function linkPages(): LinkPages {
   }
 
   const encrypted = (account: string) =>
-    html`<footer>Files go straight to <bdi>${account}</bdi>, encrypted on the way.</footer>`;
+    html`<footer>Files go straight to <bdi>${plainText(account)}</bdi>, encrypted on the way.</footer>`;
 
   return {
     form({ account, name, maxBytes, expiresAt, isOnce, now }) {
@@ -268,9 +269,9 @@ export function linkPages(): LinkPages {
             <button class="plain">Upload ${name === undefined ? 'more files' : 'another version'}</button>
           </form>`;
       return page(
-        `${account} asks you for ${what}`,
+        `${plainText(account)} asks you for ${what}`,
         html`<div id="ask">
-            <h1><bdi>${account}</bdi> asks you for ${what}</h1>
+            <h1><bdi>${plainText(account)}</bdi> asks you for ${what}</h1>
             <p class="quiet">
               Up to ${limit}${what === 'files' ? ' each' : ''}, until
               ${until(expiresAt, now)}.${isOnce ? ' You can use this link once.' : ''}
@@ -286,7 +287,7 @@ export function linkPages(): LinkPages {
               <label class="zone">
                 ${ARROW}
                 <strong>Choose ${what}, or drop ${what === 'files' ? 'them' : 'it'} here</strong>
-                ${name === undefined ? '' : html`<small class="quiet">It will be stored as <bdi>${name}</bdi>.</small>`}
+                ${name === undefined ? '' : html`<small class="quiet">It will be stored as <bdi>${plainText(name)}</bdi>.</small>`}
                 <input type="file" name="file" required />
               </label>
               <ul hidden></ul>
@@ -303,10 +304,10 @@ export function linkPages(): LinkPages {
     },
     receipt({ account, isOnce }, { filename, size_bytes, received_at }) {
       return page(
-        `${account} has received your file`,
+        `${plainText(account)} has received your file`,
         received(
           account,
-          html`<li><bdi>${filename}</bdi><span>${limitInWords(size_bytes)}</span></li>`,
+          html`<li><bdi>${plainText(filename)}</bdi><span>${limitInWords(size_bytes)}</span></li>`,
           html`<time datetime="${received_at}">${received_at.slice(0, 16).replace('T', ' ')} UTC</time>`,
           isOnce ? '' : html`<form><button class="plain">Upload another file</button></form>`,
         ),

@@ -93,7 +93,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
  * a user or helper has to find by name: they can be passed through but not listed.
  */
 export function prepareFolders(paths: Paths): void {
-  ensureFolder(paths.jails, 0o755);
+  ensureFolder(paths.jails, 0o711);
   ensureFolder(paths.corner, 0o700);
   ensureFolder(paths.trash, 0o700);
   ensureFolder(paths.transit, 0o700);

@@ -1,5 +1,6 @@
 /** A page of the feed for keys that are limited to one directory and to a hundred, in an account with 1,000 directories. */
 import { randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import { eventsAfter, insertEvents } from '../../src/history/events.ts';
 import { scratch } from '../support/scratch.ts';
@@ -15,6 +16,7 @@ export const limitedKeys: Bench = {
   async run(size) {
     const [rounds, directories, eventsEach] = size === 'tiny' ? [1, 200, 2] : [7, 1000, 1100];
     using place = scratch();
+    mkdirSync(place.config.stateDir, { recursive: true });
     const database = await openDatabase(place.config.database);
     try {
       const { account, ids } = await filled(database, directories, eventsEach);

@@ -148,7 +148,7 @@ test('a healthy berth has nothing to report, a login included; a broken one is d
     [() => chownSync(pam, 1000, 0), () => chownSync(pam, 0, 0), /^fail sshd files: .*pam.d.sshd is owned by 1000/],
     [
       () => chmodSync(paths.jails, 0o777),
-      () => chmodSync(paths.jails, 0o755),
+      () => chmodSync(paths.jails, 0o711),
       /^fail folders: .*can be written to by others/,
     ],
     [

@@ -20,6 +20,9 @@ test('an upload by link is an upload: on the disk, announced once, with its link
   const directory = await berth.directory();
   const before = await ask(berth, '/links/none/a');
   assert.equal(before.status, 403);
+  const reversed = await uploadLink(berth, directory, 'a\u202efdp.exe');
+  const shown = await ask(berth, reversed, { headers: { accept: 'text/html' } });
+  assert.match(shown.text, /<bdi>aU\+202Efdp\.exe<\/bdi>/);
   const link = await uploadLink(berth, directory, 'in/ä report.pdf', { once: true });
 
   const page = await ask(berth, link, { headers: { accept: 'text/html' } });

@@ -87,6 +87,7 @@ function laid(value: unknown, indent = ''): string {
 const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b/g, '<id>'],
   [/\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z/g, '<time>'],
+  [/(\/links\/)[\w-]{32}(?=\/)/g, '$1<token>'],
   [/(after=)\d+\./g, '$1<time>.'],
   [/("(?:sftp_password|webhook_secret|secret|password|key)": )"[^"]{16,64}"/g, '$1"<secret>"'],
   [/("(?:duration_ms|size_on_disk)": )[\d.]+/g, '$1<number>'],

@@ -9,7 +9,8 @@ import type { ListedEntry } from '../../files/folders.ts';
 import { type FilesView, queryOf } from '../files-view.ts';
 import { isPreviewable } from '../preview.ts';
 import { number, Table } from './table.tsx';
-import { clipped, Name, plainText, Text } from './text.tsx';
+import { plainText } from '../../base/hidden-characters.ts';
+import { clipped, Name, Text } from './text.tsx';
 import { Badge, Size, Time } from './values.tsx';
 
 /** How many characters are shown of a name, which is never longer, and of a path. */

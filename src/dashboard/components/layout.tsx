@@ -15,7 +15,8 @@ import { sentencesOf } from '../words.ts';
 import { ActionButton } from './form.tsx';
 import { Icon, type IconName, Mark } from './icons.tsx';
 import { Links } from './section.tsx';
-import { clipped, plainText, Text } from './text.tsx';
+import { plainText } from '../../base/hidden-characters.ts';
+import { clipped, Text } from './text.tsx';
 import { Badge, Time } from './values.tsx';
 
 interface Place {
@@ -147,7 +148,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   return (
     <html lang="en">
       <Head title={title} />
-      <body>
+      <body data-user={c.get('user').userId}>
         <a class="skip" href="#content">
           Skip to the content
         </a>

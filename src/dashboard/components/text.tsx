@@ -1,12 +1,6 @@
 /** Shows text that customers or clients have chosen, so that it cannot hide or reverse the text beside it. */
 import type { FC } from 'hono/jsx';
-
-/**
- * Control characters, characters without width, and those that change the direction of text (Unicode, UAX #9 and general
- * category Cf), except the joiners in emoji such as families.
- */
-const HIDDEN =
-  /((?:(?!(?<=\p{Extended_Pictographic}\ufe0f?\p{Emoji_Modifier}?)\u200d(?=\p{Extended_Pictographic}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0])+)/gu;
+import { codePoints, HIDDEN, plainText } from '../../base/hidden-characters.ts';
 
 /** Shows each hidden character by its code point. The text's direction does not affect the text around it. */
 export const Text: FC<{ of: string }> = ({ of }) => (
@@ -34,16 +28,6 @@ export const Name: FC<{ of: string; href?: string }> = ({ of, href }) =>
 const SHORT = 30;
 
 const titleOf = (name: string): string | undefined => (name.length > SHORT ? plainText(name) : undefined);
-
-/** Like `Text`, for places that cannot have elements. */
-export function plainText(text: string): string {
-  return text.replace(HIDDEN, codePoints);
-}
-
-function codePoints(characters: string): string {
-  const hex = (character: string): string => (character.codePointAt(0) ?? 0).toString(16).toUpperCase();
-  return Array.from(characters, (character) => `U+${hex(character).padStart(4, '0')}`).join(' ');
-}
 
 /** How much more of a page a hidden character takes than a visible one. */
 const HIDDEN_WEIGHT = 8;

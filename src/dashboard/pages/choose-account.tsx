@@ -5,7 +5,7 @@ import type { Database } from '../../db/open.ts';
 import type { SignIn } from '../../users/sign-in.ts';
 import { Form } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';
-import { plainText } from '../components/text.tsx';
+import { plainText } from '../../base/hidden-characters.ts';
 import type { DashboardEnv, PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { HOST_COOKIE, nextPage, startSession, withNext } from '../session-cookie.ts';

@@ -140,9 +140,10 @@ document.addEventListener('submit', (event) => {
   dialog.showModal();
 });
 
-// Keeps the input of a form if its session ends: the sign-in page marks it, and the form's page fills it in again. Secrets are
-// not kept.
+// Keeps the input of a form if its session ends: the sign-in page marks it, and the form's page fills it in again for the same
+// user. Secrets are not kept.
 const KEPT = 'form';
+const { user } = document.body.dataset;
 const fillable = (form) =>
   [...form.elements].filter(
     ({ name, type }) => name && !name.startsWith('_') && !['hidden', 'password', 'file', 'checkbox'].includes(type),
@@ -150,7 +151,7 @@ const fillable = (form) =>
 document.addEventListener('submit', ({ target: form }) => {
   if (form.method !== 'post' || location.pathname.startsWith('/dashboard/sign-in')) return;
   const fields = fillable(form).map(({ name, value }) => [name, value]);
-  sessionStorage.setItem(KEPT, JSON.stringify({ path: location.pathname, action: form.action, fields }));
+  sessionStorage.setItem(KEPT, JSON.stringify({ user, path: location.pathname, action: form.action, fields }));
 });
 const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
 if (kept && location.pathname.startsWith('/dashboard/sign-in'))
@@ -158,7 +159,10 @@ if (kept && location.pathname.startsWith('/dashboard/sign-in'))
 else if (kept) {
   sessionStorage.removeItem(KEPT);
   const form =
-    kept.isCutOff && kept.path === location.pathname && all('form').find(({ action }) => action === kept.action);
+    kept.isCutOff &&
+    kept.user === user &&
+    kept.path === location.pathname &&
+    all('form').find(({ action }) => action === kept.action);
   if (form && kept.fields.length > 0) {
     for (const [name, value] of kept.fields) {
       const field = form.elements.namedItem(name);

@@ -26,7 +26,7 @@ export const checkFolders: Check = (config) => {
       problemAbove(config),
       closedToKeys([paths.sshd, paths.authorizedKeys]),
       ...(isDiskThere
-        ? [ownershipProblem('folder', paths.jails, 0o755), ownershipProblem('folder', paths.corner, 0o700)]
+        ? [ownershipProblem('folder', paths.jails, 0o711), ownershipProblem('folder', paths.corner, 0o700)]
         : []),
       ownershipProblem('folder', paths.userdb, 0o711),
       ownershipProblem('folder', paths.authorizedKeys, 0o711),

@@ -4,6 +4,8 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { startBerth } from '../../support/berth.ts';
 import { openSignedIn, PHONE, sharedBrowser, tooWide, WIDE } from '../../support/browser.ts';
+import { signedIn } from '../../support/dashboard.ts';
+import { dashboardOf } from '../../support/directory-page.ts';
 import { scratch } from '../../support/scratch.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';
 
@@ -121,6 +123,17 @@ test('a session ends in the middle of a form: the page says so, and after a sign
   await page.getByRole('button', { name: 'Save' }).first().click();
   await page.getByText('Saved.').waitFor();
   await page.reload();
+  assert.equal(await page.getByLabel('Description').inputValue(), 'a long text that nobody types twice');
+  assert.equal(await page.getByText('You were signed out').count(), 0);
+
+  await page.getByLabel('Description').fill('of somebody else');
+  await page.context().clearCookies();
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByText('Your session has ended. Sign in to continue.').waitFor();
+  using other = await signedIn(dashboardOf(berth), berth.accountId);
+  const token = other.cookies.get('__Host-berth') ?? '';
+  await page.context().addCookies(cookies.map((cookie) => ({ ...cookie, value: token })));
+  await page.goto(path);
   assert.equal(await page.getByLabel('Description').inputValue(), 'a long text that nobody types twice');
   assert.equal(await page.getByText('You were signed out').count(), 0);
 });

@@ -50,6 +50,7 @@ test('a directory on the disk: owners, modes and contents', async () => {
   const name = row.sftp_username;
   const jail = paths.jail(name);
   const modes = [
+    [paths.jails, 0, 0, 0o40711],
     [jail, 0, 0, 0o40755],
     [join(jail, 'files'), row.uid, row.uid, 0o40700],
     [join(jail, 'dev'), 0, row.uid, 0o40750],

@@ -13,7 +13,8 @@ import { type DirectoryProps, MoreFields, NameField } from '../../components/dir
 import { Field, Form, Was } from '../../components/form.tsx';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
-import { plainText, Text } from '../../components/text.tsx';
+import { plainText } from '../../../base/hidden-characters.ts';
+import { Text } from '../../components/text.tsx';
 import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
 import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
 import { numberIn, submitted, textOrNull } from '../../form.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { DAY, type Micros, systemClock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/db/open.ts';
 import { openUserSession } from '../../src/users/sessions.ts';
 import { createUser } from '../../src/users/users.ts';
@@ -28,7 +28,16 @@ export async function tokenOf(visitor: Visitor): Promise<string> {
 /** What stands in an address, by the part before it. */
 export type Ids = Readonly<
   Record<
-    'directories' | 'files' | 'partial' | 'quarantine' | 'deliveries' | 'api-keys' | 'team' | 'sessions' | 'link',
+    | 'directories'
+    | 'files'
+    | 'partial'
+    | 'quarantine'
+    | 'deliveries'
+    | 'api-keys'
+    | 'team'
+    | 'sessions'
+    | 'link'
+    | 'links',
     string
   >
 >;
@@ -63,6 +72,7 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/sign-in/code': user,
   '/dashboard/sign-out': user,
   '/dashboard/directories': { by: 'user', fields: { name: 'new' } },
+  '/dashboard/directories/import': { by: 'user', fields: { csv: 'name\nnew', confirmed: '1' } },
   '/dashboard/directories/:id/settings': { by: 'user', fields: { name: 'other' } },
   '/dashboard/directories/:id/auth-mode': { by: 'admin', fields: { auth_mode: 'password' } },
   '/dashboard/directories/:id/public-keys': { by: 'admin', fields: { public_key: 'x' } },
@@ -79,6 +89,7 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/directories/:id/files/delete-selected': { by: 'user', fields: { file: 'x' } },
   '/dashboard/directories/:id/links': { by: 'user', fields: { for: 'download', path: 'a.csv' } },
   '/dashboard/directories/:id/links/revoke': user,
+  '/dashboard/directories/:id/links/:link/revoke': user,
   '/dashboard/directories/:id/partial/:file/announce': user,
   '/dashboard/directories/:id/partial/:file/delete': user,
   '/dashboard/directories/:id/quarantine/:file/release': admin,
@@ -151,6 +162,7 @@ export async function everything(berth: TestBerth, isOther = false): Promise<Ids
       team: invited.id,
       sessions: session.id,
       link: invited.token,
+      links: await linkOf(db, directory.id, now),
     };
   });
 }
@@ -199,6 +211,25 @@ async function upload(
   return { files: upload_id, partial, quarantine: await inCheck(berth, db, directory_id), deliveries: id };
 }
 
+async function linkOf(db: Database['db'], directory_id: string, now: Micros): Promise<string> {
+  const id = randomUUID();
+  const allows = { kind: 'upload', path: Buffer.from('in'), is_folder: 1, max_bytes: 1, once: 0 } as const;
+  await db
+    .insertInto('links')
+    .values({
+      ...allows,
+      id,
+      directory_id,
+      hash: id,
+      expires_at: now + DAY,
+      inserted_at: now,
+      created_by: null,
+      used_at: null,
+    })
+    .execute();
+  return id;
+}
+
 /** A file that waits for its check. */
 async function inCheck(berth: TestBerth, db: Database['db'], directory: string): Promise<string> {
   await berth.send('PUT', `/directories/${directory}/files/b.csv`, { body: 'xy' });
@@ -224,6 +255,7 @@ export async function stateOf(berth: TestBerth): Promise<string> {
       await db.selectFrom('api_keys').select(['id', 'name', 'revoked_at']).execute(),
       await db.selectFrom('users').selectAll().execute(),
       await db.selectFrom('user_links').selectAll().execute(),
+      await db.selectFrom('links').selectAll().execute(),
       await db.selectFrom('user_sessions').select(['id', 'user_id', 'awaits_code']).execute(),
       await db.selectFrom('recovery_codes').selectAll().execute(),
       await db.selectFrom('audit').selectAll().execute(),

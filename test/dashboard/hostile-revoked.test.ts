@@ -78,6 +78,7 @@ function apiChanges(ids: Ids): Change[] {
       .replace(':path{.+}', 'new.csv')
       .replace(':upload_id', ids.files)
       .replace(':delivery_id', ids.deliveries)
+      .replace(':link_id', ids.links)
       .replace(':key_id', ids['api-keys'])
       .replace(':fingerprint{.+}', 'SHA256:x');
     const body = isFile ? 'content' : right === undefined ? '' : JSON.stringify(right);

@@ -103,6 +103,7 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions): void 
         const { directory, password } = await createDirectory(rules, accountId, line.fields, actorOf(c));
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
+        if (outcomes.length === 0) throw error;
         // What was created has passwords that only this answer has, so it is always given.
         refusal ??= error instanceof BerthError ? `${errorMessage(error)}.` : 'Something went wrong.';
         outcomes.push({ ...line, problems: [refusal] });

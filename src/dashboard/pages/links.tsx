@@ -2,7 +2,6 @@
 import type { Hono } from 'hono';
 import type { Kysely } from 'kysely';
 import { type Clock, DAY, formatMicros, type Micros } from '../../base/clock.ts';
-import { BerthError } from '../../base/errors.ts';
 import type { Tables } from '../../db/schema.ts';
 import type { ChangeOptions } from '../../directories/change.ts';
 import { requestedPath } from '../../web/requested-path.ts';
@@ -164,7 +163,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
   );
 
   app.post(`${PATH}/:link/revoke`, async (c) => {
-    await revokeLink(rules, targetOf(c), c.req.param('link')).catch(unlessGone);
+    await revokeLink(rules, targetOf(c), c.req.param('link'));
     return c.redirect(`${pathOf(c)}/links?done=revoked-one`, 303);
   });
 
@@ -172,11 +171,6 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
     await revokeLinks(rules, targetOf(c));
     return c.redirect(`${pathOf(c)}/links?done=revoked`, 303);
   });
-}
-
-/** Somebody else has revoked it, or it has expired: either way, it has ended. */
-function unlessGone(error: unknown): void {
-  if (!(error instanceof BerthError && error.code === 'link_not_found')) throw error;
 }
 
 /** The names of the API keys that made these links, by id. */

@@ -74,3 +74,15 @@ export type FilesRoot = (username: string) => string;
 export function jailFiles(jailDir: string): FilesRoot {
   return (username) => join(jailDir, username, ROOT);
 }
+
+/** Whether a path may be that of a name that the log has cut off after `start`, or that is followed by the log's wording. */
+export function beginsLike(path: FilePath, start: string): boolean {
+  // Folders can be spelled in many ways, so they are normalized. Only the last component may be cut off, or followed by
+  // wording of the log.
+  const cut = start.lastIndexOf('/') + 1;
+  const folder = filePath(`${start.slice(0, cut)}x`)?.slice(0, -1);
+  if (folder === undefined || !path.startsWith(folder)) return false;
+  const [name = ''] = path.slice(folder.length).split('/', 1);
+  const said = start.slice(cut);
+  return name.startsWith(said) || said.startsWith(`${name}"`);
+}

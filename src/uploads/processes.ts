@@ -4,6 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { yielder } from '../base/event-loop.ts';
+import { type FilePath, pathOf } from './file-path.ts';
 
 export interface ServingProcess {
   readonly pid: number;
@@ -71,8 +72,15 @@ export interface HeldFile {
 
 /** The files that a process holds open for writing now. */
 export function filesHeldBy(pid: number): HeldFile[] {
+  return filesOf(
+    pid,
+    orElse([], () => readdirSync(`/proc/${pid}/fd`)),
+  );
+}
+
+function filesOf(pid: number, descriptors: readonly string[]): HeldFile[] {
   const folder = `/proc/${pid}/fd`;
-  return orElse([], () => readdirSync(folder)).flatMap((fd) =>
+  return descriptors.flatMap((fd) =>
     orElse([], () => {
       const stats = statSync(`${folder}/${fd}`);
       // Sockets and pipes have numbers of their own, which mean nothing here.
@@ -80,6 +88,33 @@ export function filesHeldBy(pid: number): HeldFile[] {
       return [{ inode: stats.ino, path: readlinkSync(`${folder}/${fd}`, { encoding: 'buffer' }) }];
     }),
   );
+}
+
+/** A file that a process has open for writing. */
+export interface HeldPath {
+  readonly path: FilePath;
+  readonly inode: number;
+}
+
+/** The files in that user's jail that a process has open for writing, one for each descriptor. */
+export function pathsHeldBy(pid: number, username: string): HeldPath[] {
+  return filesHeldBy(pid).flatMap((file) => pathIn(username, file));
+}
+
+function pathIn(username: string, { inode, path }: HeldFile): HeldPath[] {
+  const marker = `/${username}/files/`;
+  const start = path.indexOf(marker);
+  return start === -1 ? [] : [{ inode, path: pathOf(path.subarray(start + marker.length)) }];
+}
+
+/** A process with more open files is not asked for all their names, since each costs some 10 µs. */
+const MOST_OPEN = 64;
+
+/** Like `pathsHeldBy`, but undefined if the process has gone, or has so many files open that asking takes long. */
+export function fewPathsHeldBy(pid: number, username: string): HeldPath[] | undefined {
+  const descriptors = orElse(undefined, () => readdirSync(`/proc/${pid}/fd`));
+  if (!descriptors || descriptors.length > MOST_OPEN) return undefined;
+  return filesOf(pid, descriptors).flatMap((file) => pathIn(username, file));
 }
 
 function isWritable(pid: number, fd: string): boolean {

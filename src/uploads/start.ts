@@ -22,7 +22,7 @@ import { JournalReader } from './log/journal-reader.ts';
 import { JournalStart } from './log/journal-start.ts';
 import type { TransferLog } from './log/transfer-log.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
-import { filesHeldBy, HeldInodes, isAlive } from './processes.ts';
+import { fewPathsHeldBy, filesHeldBy, HeldInodes, isAlive } from './processes.ts';
 import { Doubts } from './record/doubts.ts';
 import { type HistoryRow, logHistory } from './record/history.ts';
 import type { TakingOptions } from '../files/removal.ts';
@@ -158,6 +158,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
       isHeldBy: (pid, inode, since) => !isAlive(pid) || held.isHeldBy(pid, inode, since),
+      heldBy: ({ sftp_username }, pid) => fewPathsHeldBy(pid, sftp_username),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
       heard: handedOver,

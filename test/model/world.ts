@@ -102,6 +102,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   const world: World = {
     lstat: (_jail, path) => disk.lstat(path),
     isHeldBy: (pid, ino) => !sessions.has(pid) || holds(pid, ino),
+    heldBy: (_jail, pid) => sessions.get(pid)?.writing().flatMap(heldPath),
     isHeldByAny: async (pids, inode) => pids.some((pid) => holds(pid, inode)),
     async sync(_jail, path) {
       const found = disk.lstat(path);

@@ -53,6 +53,7 @@ export function recording(options: RecordingOptions) {
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
       isHeldBy: isHeld,
+      heldBy: () => undefined,
       isHeldByAny: async () => isHeld(),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
       heard: () => wait(lag),

@@ -3,6 +3,7 @@
  * record per line, as JSON. Its first line may be a `Base`, which replaces the records that a compaction removed.
  */
 import type { Micros } from '../../base/clock.ts';
+import type { HeldPath } from '../processes.ts';
 
 /** The file at a path when a line was read. */
 export interface Sighting {
@@ -32,6 +33,11 @@ export interface JournalRecord {
    * sighting without a list.
    */
   readonly seen?: readonly (Sighting | null)[] | Sighting | null | undefined;
+  /**
+   * Of an open or a close whose name the log has cut off: the files that it may mean and that the process had open for
+   * writing. Undefined when the process could not be asked.
+   */
+  readonly held?: readonly HeldPath[] | undefined;
   /** Lines are missing between this record and the next. */
   readonly isGap?: true | undefined;
 }

@@ -8,8 +8,8 @@ import { LRUCache } from 'lru-cache';
 import { lstatBeneath } from '../../base/beneath.ts';
 import { isUsername } from '../../directories/host.ts';
 import { isThere } from '../../base/there.ts';
-import { bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
-import { jailOf, startTimeOf } from '../processes.ts';
+import { beginsLike, bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
+import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes.ts';
 import type { Owned } from './journal-files.ts';
 import type { JournalRecord, Sighting } from './journal-record.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
@@ -62,6 +62,7 @@ export class LineOwners {
     if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
     const paths = pathsToLookAt(event, owner);
     if (!paths) return undefined;
+    if (event.kind === 'unclear') return { user, record: { ...record, held: heldOf(pid, user, event) } };
     return { user, record: paths.length === 0 ? record : { ...record, seen: this.#look(user, paths) } };
   }
 
@@ -133,6 +134,12 @@ export function sightingOf(
   if (!stats) return null;
   const { ino, size, mtimeMs, birthtimeMs } = stats;
   return { ino, size, mtimeMs, ...(stats.isDirectory() && { birthtimeMs }) };
+}
+
+/** The files that a process writes, of those that a line with an uncertain name may mean. */
+function heldOf(pid: number, user: string, { about, start }: LogEvent & { kind: 'unclear' }): HeldPath[] | undefined {
+  if (about !== 'open' && about !== 'close') return undefined;
+  return fewPathsHeldBy(pid, user)?.filter(({ path }) => beginsLike(path, start));
 }
 
 function pathsOf(...names: readonly string[]): readonly FilePath[] {

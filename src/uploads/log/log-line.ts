@@ -11,6 +11,9 @@ export const MARK = 'berth ';
 /** The length at which sshd cuts a message (`"%.500s"` in log.c). */
 const CUT = 500;
 
+/** The request of a line whose name is uncertain. */
+export type Unclear = 'open' | 'close' | 'forced close' | 'set' | 'rename' | 'remove';
+
 /** The events of internal-sftp's log. Names are strings with one character per byte. */
 export type LogEvent =
   | { readonly kind: 'session-opened'; readonly username: string; readonly address: string }
@@ -33,7 +36,7 @@ export type LogEvent =
    * A request whose name is uncertain. For a close, `start` is the beginning of the name. It may include part of the
    * wording that follows the name, from a `"` on.
    */
-  | { readonly kind: 'unclear'; readonly about: 'close' | 'forced close' | 'other'; readonly start: string }
+  | { readonly kind: 'unclear'; readonly about: Unclear; readonly start: string }
   /**
    * A write was refused; the status follows. `name` is the first 100 bytes of the name that the handle was opened with.
    */
@@ -102,11 +105,9 @@ function readRename(text: string): LogEvent {
 }
 
 function unclear(text: string): LogEvent {
-  const match = /^((?:forced )?close|remove name|set|(?:posix-)?rename old) "(.*)/.exec(text);
-  // An open is followed by its close, so nothing is lost by ignoring it.
+  const match = /^(?:posix-)?(open|(?:forced )?close|remove|set|rename)(?: name| old)? "(.*)/.exec(text);
   if (!match) return { kind: 'other' };
-  const about = match[1] === 'close' || match[1] === 'forced close' ? match[1] : 'other';
-  return { kind: 'unclear', about, start: unvis(match[2] ?? '') };
+  return { kind: 'unclear', about: match[1] as Unclear, start: unvis(match[2] ?? '') };
 }
 
 /**

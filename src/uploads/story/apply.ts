@@ -75,7 +75,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (row && row.state !== 'partial' && hasAddedNothing(end, row, stat)) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
   // The size says how much was appended, unless the file was changed again since.
-  const expected = end.bytes ?? (isRewritten ? sizeByTheLog(end, row) : stat.size_bytes);
+  const expected = end.bytes ?? (isRewritten && !end.isOfUnknownSize ? sizeByTheLog(end, row) : stat.size_bytes);
   if ((end.bytes ?? -1) !== stat.size_bytes && !isRewritten && end.isComplete) {
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
@@ -167,7 +167,7 @@ function sizeByTheLog({ bytes, written }: Ending, row: FileRow | undefined): num
 async function byTheLog(operation: Put, row: FileRow | undefined, directory: DirectoryInTransaction): Promise<Outcome> {
   const { end, path } = operation;
   if (end.isUnwritten && row) return 'done';
-  if (!end.isComplete || end.isUnproven) {
+  if (!end.isComplete || end.isUnproven || end.isOfUnknownSize) {
     directory.world.lost.addEnding(directory.row.id, end);
     // The file at the path may still be the right one, if the log was read very late.
     directory.requests.look(path, SOON_MS);
@@ -353,6 +353,13 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
   let announced = 0;
   for (const row of rows) {
     const path = pathOf(row.path);
+    // The log has cut off a new name: a comparison with the disk finds that, and announces the file there.
+    const found = operation.hasLostName ? directory.fileAt(path) : row;
+    if (!found || !isFileOf(row, found)) {
+      requests.look(path, SOON_MS);
+      requests.compare();
+      continue;
+    }
     // Another session writes the file, and its close announces it.
     if (directory.world.trackedAt(path)?.hasOpenWriters) continue;
     // The row was written from the log alone. A look syncs the file and announces it.

@@ -1,12 +1,12 @@
 /** Follows the journal: hands each record to the story of its directory, in order, and keeps track of live sessions. */
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import { type FilesRoot, pathOf } from '../file-path.ts';
+import type { FilesRoot } from '../file-path.ts';
 import type { Jail, JailQueries } from '../jails.ts';
 import type { RecordConsumer } from '../log/journal-reader.ts';
 import type { JournalRecord } from '../log/journal-record.ts';
 import { readEvent } from '../log/log-line.ts';
-import { filesHeldBy, isAlive, isJailedWith, processesFrom, servesSftp, startTimeOf, uidOf } from '../processes.ts';
+import { isAlive, isJailedWith, pathsHeldBy, processesFrom, servesSftp, startTimeOf, uidOf } from '../processes.ts';
 import type { Doubts } from '../record/doubts.ts';
 import { LOG_LAG } from '../record/file-stat.ts';
 import type { Recorder } from './recorder.ts';
@@ -84,9 +84,9 @@ export function createFollower(options: FollowerOptions): Follower {
     recorder.add(jail, lineOf(record));
   }
 
-  function lineOf({ at, pid, text, seen }: JournalRecord) {
+  function lineOf({ at, pid, text, seen, held }: JournalRecord) {
     const sightings = seen === undefined ? undefined : Array.isArray(seen) ? seen : [seen];
-    return { at, pid, text, seen: sightings, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
+    return { at, pid, text, seen: sightings, held, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
   }
 
   async function adopt(pid: number, uid: number | undefined): Promise<void> {
@@ -102,7 +102,7 @@ export function createFollower(options: FollowerOptions): Follower {
     if (!servesSftp(pid)) return;
     live(jail);
     const session = { by: { pid, address: address ?? '' }, openedAt: undefined, born: startTimeOf(pid) };
-    recorder.storyOf(jail).begin(session, clock.now(), writtenBy(pid, jail));
+    recorder.storyOf(jail).begin(session, clock.now(), pathsHeldBy(pid, jail.sftp_username));
   }
 
   function endDead(session: SessionOf): void {
@@ -123,8 +123,8 @@ export function createFollower(options: FollowerOptions): Follower {
     const checks = sessions.map((session) => {
       if (!isAliveStill(session)) return () => endDead(session);
       const { pid } = session.by;
-      const compared = recorder.storyOf(jail).compareHandles(pid, writtenBy(pid, jail));
-      return () => compared(writtenBy(pid, jail), clock.now(), options.isGapless());
+      const compared = recorder.storyOf(jail).compareHandles(pid, pathsHeldBy(pid, jail.sftp_username));
+      return () => compared(pathsHeldBy(pid, jail.sftp_username), clock.now(), options.isGapless());
     });
     await heard(jail);
     for (const complete of checks) complete();
@@ -145,7 +145,8 @@ export function createFollower(options: FollowerOptions): Follower {
     lost(jail, until) {
       log.warn({ username: jail.sftp_username }, 'lines of sshd were lost: the disk tells what happened');
       for (const session of sessionsOf(jail)) {
-        if (isAliveStill(session)) recorder.storyOf(jail).begin(session, clock.now(), writtenBy(session.by.pid, jail));
+        if (isAliveStill(session))
+          recorder.storyOf(jail).begin(session, clock.now(), pathsHeldBy(session.by.pid, jail.sftp_username));
       }
       doubts.add(jail.id, until);
       compare(jail.id);
@@ -179,13 +180,4 @@ export function createFollower(options: FollowerOptions): Follower {
 /** Compares start times, because another process may have the pid by now. */
 function isAliveStill({ by, born }: SessionOf): boolean {
   return born === undefined ? isAlive(by.pid) : startTimeOf(by.pid) === born;
-}
-
-/** The files in the jail that the session's process has open for writing. */
-function writtenBy(pid: number, { sftp_username }: Jail) {
-  const marker = `/${sftp_username}/files/`;
-  return filesHeldBy(pid).flatMap(({ inode, path }) => {
-    const start = path.indexOf(marker);
-    return start === -1 ? [] : [{ inode, path: pathOf(path.subarray(start + marker.length)) }];
-  });
 }

@@ -6,7 +6,8 @@
  * is doubtful. It no longer holds up its file once the kernel does not know it either.
  */
 import type { Micros } from '../../base/clock.ts';
-import { type FilePath, filePath } from '../file-path.ts';
+import { beginsLike, type FilePath, filePath } from '../file-path.ts';
+import type { HeldPath } from '../processes.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
 import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
@@ -21,6 +22,9 @@ const NAME_SHOWN = 100;
 /** How soon to ask the kernel about handles that may not exist, in ms. */
 const ASKED_AFTER_MS = 2;
 
+/** How many files are remembered by their whole names after a close whose name the log has cut off. */
+const CLOSED = 20;
+
 export interface HandlesOptions {
   readonly directoryId: string;
   /** The file at the path that the current line names. */
@@ -30,6 +34,13 @@ export interface HandlesOptions {
   monotonic(): number;
   sessionOf(pid: number): Session | undefined;
   happened(operation: Operation): void;
+  lstat(path: FilePath): { readonly ino: number; readonly ctimeMs: number } | undefined;
+  /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
+  heldBy(pid: number): readonly HeldPath[] | undefined;
+  /** The log has cut off the name in a close; `start` is the beginning of the name. */
+  cutOff(start: string, end: Ending): void;
+  /** Requests a comparison with the disk. */
+  compare(): void;
   /** An upload ended after its file had lost its name. */
   homeless(end: Ending): void;
   look(path: FilePath, inMs: number): void;
@@ -61,7 +72,7 @@ export class Handles {
     const opening = { name, path, openedAt: at, creates, truncates, isExclusive };
     if (!flags.has('WRITE') && !flags.has('APPEND')) return this.track(session, { ...opening, inode: undefined });
     const inode = this.#inodeAt(path, truncates ? at : 0);
-    const adopted = session.openBefore().find(({ file }) => file?.path === path);
+    const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
     const handle = this.track(session, { ...opening, inode }, this.#files.ensure(path));
     if (adopted && !session.openBefore().includes(adopted)) this.withdraw(adopted);
@@ -147,6 +158,114 @@ export class Handles {
     return this.track(session, opening, this.#files.ensure(path));
   }
 
+  /**
+   * A name was opened that the log has cut off. While the process lives, the kernel has the whole path. A handle that
+   * only reads is not tracked.
+   * @param held what the process held when the line was read, which may have been before it opened the file.
+   */
+  openCutOff(session: Session, start: string, at: Micros, held: readonly HeldPath[] | undefined): void {
+    const open = { start, at };
+    session.cutOff.add(open);
+    this.#resolve(session, held);
+    session.asked = { kind: 'open-cut-off', open };
+  }
+
+  /** Finds the files of opens whose name the log has cut off. */
+  #resolve(session: Session, held: readonly HeldPath[] | undefined): void {
+    if (session.cutOff.size === 0) return;
+    const all = session.all();
+    const tracked = (each: HeldPath): number => all.filter(({ file, inode }) => file && inode === each.inode).length;
+    // The second of two handles of one file is there twice.
+    const untracked = [held ?? [], this.#options.heldBy(session.by.pid) ?? []].flatMap((files) =>
+      [...Map.groupBy(files, ({ inode }) => inode).values()].flatMap((same) =>
+        same.slice(same[0] ? tracked(same[0]) : 0),
+      ),
+    );
+    for (const cut of Array.from(session.cutOff)) {
+      const found = untracked.find(
+        ({ path, inode }) => beginsLike(path, cut.start) && this.#options.lstat(path)?.ino === inode,
+      );
+      if (!found) continue;
+      session.cutOff.delete(cut);
+      const { inode, path } = found;
+      untracked.splice(0, untracked.length, ...untracked.filter((each) => each.inode !== inode));
+      const flags = { creates: false, truncates: false, isExclusive: false };
+      const opening = { name: undefined, path, openedAt: cut.at, inode, ...flags };
+      this.track(session, opening, this.#files.ensure(path));
+    }
+  }
+
+  /**
+   * A handle was closed whose name the log has cut off. If nobody knows which, the upload is lost, and a comparison with
+   * the disk finds its file. Returns whether the handle was known.
+   */
+  closeCutOff(
+    session: Session,
+    { start, isForced, held }: { start: string; isForced: boolean; held: readonly HeldPath[] | undefined },
+    at: Micros,
+  ): boolean {
+    this.#resolve(session, held);
+    const named = session.all().filter(({ file, path }) => file && beginsLike(path, start));
+    const handle = isForced ? named[0] : this.#closed(session, named, held);
+    const cut = handle ? undefined : [...session.cutOff].find((each) => isOfOne(each.start, start));
+    if (cut) session.cutOff.delete(cut);
+    const end = {
+      ...droppedAt(
+        session,
+        { openedAt: handle?.openedAt ?? cut?.at, inode: handle?.inode, order: handle?.order ?? 0 },
+        at,
+      ),
+      isComplete: !isForced && handle?.isRefused !== true,
+      isRefused: !isForced && handle?.isRefused === true,
+      isUnproven: at < this.#options.provenFrom,
+      isOfUnknownSize: true,
+    };
+    if (!handle) {
+      this.#options.cutOff(start, end);
+      return false;
+    }
+    session.forget(handle);
+    session.closedCutOff.unshift(handle.path);
+    session.closedCutOff.length = Math.min(session.closedCutOff.length, CLOSED);
+    this.ended(handle, end);
+    return true;
+  }
+
+  /**
+   * Which of the handles was closed: one that the process does not hold any more. Of several, the one that it had given up
+   * when the line was read, then the one whose file was changed first.
+   */
+  #closed(session: Session, named: readonly Handle[], then: readonly HeldPath[] | undefined): Handle | undefined {
+    if (named.length <= 1 && session.cutOff.size === 0) return named[0];
+    const held = this.#options.heldBy(session.by.pid) ?? then;
+    if (!held) return undefined;
+    const isIn = (files: readonly HeldPath[], { inode }: Handle): boolean => files.some((file) => file.inode === inode);
+    const changed = ({ path }: Handle): number => this.#options.lstat(path)?.ctimeMs ?? 0;
+    const [first] = named
+      .filter((handle) => !isIn(held, handle))
+      .toSorted((a, b) => Number(isIn(then ?? [], a)) - Number(isIn(then ?? [], b)) || changed(a) - changed(b));
+    return first;
+  }
+
+  /** The process died, and the log has cut off which files it had opened. */
+  dropCutOff(session: Session, at: Micros): void {
+    for (const { start, at: openedAt } of session.cutOff) {
+      this.#options.cutOff(start, droppedAt(session, { openedAt, inode: undefined, order: 0 }, at));
+      this.#options.compare();
+    }
+  }
+
+  /** A client set the times or the size of a file whose name the log has cut off. */
+  setCutOff(session: Session, start: string): void {
+    const open = session.all().flatMap(({ file }) => (file?.path !== undefined ? [file.path] : []));
+    for (const path of new Set([...open, ...session.closedCutOff])) {
+      if (!beginsLike(path, start)) continue;
+      const file = this.#files.ensure(path);
+      file.setAt = this.#options.monotonic();
+      if (!file.hasOpenWriters) this.#options.look(path, 2);
+    }
+  }
+
   #endOf(handle: Handle, { forced, written }: Event<'close'>, at: Micros): Ending {
     const { session, openedAt, truncates, inode, order } = handle;
     return {
@@ -219,6 +338,7 @@ export class Handles {
   refused(session: Session, asked: Asked | undefined, status: string, after: Sighting | null | undefined): void {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure' && !isRefusalOf(asked, after)) session.doubtedUpTo = this.#opened;
+    if (asked?.kind === 'open-cut-off') session.cutOff.delete(asked.open);
     if (asked?.kind !== 'open') return;
     const opened = asked.handle;
     const { file, isExclusive } = opened;
@@ -275,6 +395,11 @@ export class Handles {
   }
 }
 
+/** Whether the log may have cut two beginnings off one name. */
+function isOfOne(a: string, b: string): boolean {
+  return a.startsWith(b) || b.startsWith(a);
+}
+
 /** Whether its session has the handle's file open already. */
 function hasOther(handle: Handle): boolean {
   const others = [...(handle.file?.writers ?? [])].filter((other) => other !== handle && !other.isDoubtful);
@@ -295,13 +420,18 @@ function isRefusalOf(asked: Asked | undefined, after: Sighting | null | undefine
     case 'remove-folder':
       return after !== undefined && after !== null;
     case 'open':
+    case 'open-cut-off':
     case undefined:
       return false;
   }
 }
 
 /** How a handle ends when its process dies. */
-export function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
+export function droppedAt(
+  { by }: Session,
+  { openedAt, inode, order }: Pick<Handle, 'openedAt' | 'inode' | 'order'>,
+  at: Micros,
+): Ending {
   const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
   return { isComplete: false, isRefused: false, isReserved: false, at, by, openedAt, inode, order, ...unknown };
 }

@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Micros, SECOND } from '../../base/clock.ts';
-import { type FilePath, filePath } from '../file-path.ts';
+import { beginsLike, type FilePath } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
   type FileIdentity,
@@ -66,7 +66,7 @@ export class Lost {
     const found =
       endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
       endings.find(({ end }) => isLike(end, stat)) ??
-      cutOffAt(endings, path, stat);
+      cutOffAt(endings, path, stat.changedAt);
     return found?.end;
   }
 
@@ -121,19 +121,16 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
 /**
  * The upload with a cut-off name that may have left this file. All files of a folder may share that beginning, so the
  * upload that ended closest to the file's last change comes first. A dropped upload comes before complete ones, so that
- * a partial file never passes for a whole one: the log is read late, so times cannot tell them apart.
+ * a partial file never passes for a whole one, unless the file has changed since, when a later upload wrote it.
  */
-function cutOffAt(
-  endings: readonly LostEnding[],
-  path: FilePath,
-  { mtime, changedAt }: FileStat & { readonly changedAt: Micros },
-) {
+function cutOffAt(endings: readonly LostEnding[], path: FilePath, changedAt: Micros) {
   const possible = endings
-    .filter(
-      ({ end, nameStart }) => nameStart !== undefined && beginsLike(path, nameStart) && mtime <= end.at + TIMER_GRAIN,
-    )
-    .sort((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));
-  return possible.find(({ end }) => !end.isComplete) ?? possible[0];
+    .filter(({ nameStart }) => nameStart !== undefined && beginsLike(path, nameStart))
+    .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - LOG_LAG)
+    .toSorted((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));
+  const isOver = (at: Micros): boolean =>
+    changedAt > at + LOG_LAG && possible.some(({ end }) => end.isComplete && (end.openedAt ?? at) > at);
+  return possible.find(({ end }) => !end.isComplete && !isOver(end.at)) ?? possible[0];
 }
 
 /** Whether the file's mtime is from when the handle was open. `lag` is how late the open may have been read. */
@@ -154,15 +151,4 @@ export function isLike(end: Ending, stat: FileStat): boolean {
   // If the open was not heard, the file was most likely empty at that time.
   const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
   return bytes === stat.size_bytes && isOfThatTime(end, stat, BUSY_LAG);
-}
-
-function beginsLike(path: FilePath, start: string): boolean {
-  // Folders can be spelled in many ways, so they are normalized. Only the last component may be cut off, or followed by
-  // wording of the log.
-  const cut = start.lastIndexOf('/') + 1;
-  const folder = filePath(`${start.slice(0, cut)}x`)?.slice(0, -1);
-  if (folder === undefined || !path.startsWith(folder)) return false;
-  const [name = ''] = path.slice(folder.length).split('/', 1);
-  const said = start.slice(cut);
-  return name.startsWith(said) || said.startsWith(`${name}"`);
 }

@@ -28,8 +28,10 @@ export interface Ending {
    * unless bytes were written twice.
    */
   readonly bytes: number | undefined;
-  /** Bytes written through the handle. */
+  /** Bytes written through the handle; 0 if that is not known. */
   readonly written: number;
+  /** The log has cut off how much was written. */
+  readonly isOfUnknownSize?: boolean;
   /** The handle neither wrote to the file nor emptied it. This is an upload only if the open created the file. */
   readonly isUnwritten: boolean;
   /**
@@ -115,6 +117,8 @@ export interface End {
   readonly kind: 'end';
   readonly by: BySession;
   readonly at: Micros;
+  /** The log has cut off names in renames of the session. */
+  readonly hasLostName: boolean;
 }
 
 export type Operation = Put | Move | Remove | End;

@@ -238,6 +238,7 @@ export class Recorder {
       directoryId: jail.id,
       lstat: (path) => world.lstat(jail, path),
       isHeldBy: (pid, inode, since) => world.isHeldBy(pid, inode, since),
+      heldBy: (pid) => world.heldBy(jail, pid),
       isTemporary,
       monotonic: () => world.monotonic(),
       happened: (operation) => this.#happened(work, operation),

@@ -85,6 +85,12 @@ export class Session {
   lastAt: Micros | undefined;
   /** A rename or a removal was done or refused, and nobody can say which: names may be wrong. */
   isDoubtful = false;
+  /** Names that a rename line lacks, because the log has cut it off: a file may have another name than is known. */
+  hasLostName = false;
+  /** Opens whose name the log has cut off, and of which the kernel does not show a file (yet). */
+  readonly cutOff = new Set<CutOffOpen>();
+  /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
+  readonly closedCutOff: FilePath[] = [];
   /** The session has left an upload under a temporary name. */
   hasTemporary = false;
   /** A write through any handle up to this order may have been refused without being logged. */
@@ -168,9 +174,16 @@ export class Session {
   }
 }
 
+/** An open whose name the log has cut off after `start`. */
+export interface CutOffOpen {
+  readonly start: string;
+  readonly at: Micros;
+}
+
 /** A request that sshd may refuse. */
 export type Asked =
   | { readonly kind: 'open'; readonly handle: Handle }
+  | { readonly kind: 'open-cut-off'; readonly open: CutOffOpen }
   /** A rename or a removal. */
   | { readonly kind: 'change'; readonly wasRefused: boolean }
   | {

@@ -8,6 +8,7 @@
 import type { Micros } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Sighting } from '../log/journal-record.ts';
+import type { HeldPath } from '../processes.ts';
 import { type LogEvent, readEvent } from '../log/log-line.ts';
 import type { SessionNote } from '../record/history.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
@@ -18,8 +19,10 @@ import type { Ending, Operation, Put } from './operations.ts';
 
 export interface StoryOptions {
   readonly directoryId: string;
-  lstat(path: FilePath): Sighting | undefined;
+  lstat(path: FilePath): (Sighting & { readonly ctimeMs: number }) | undefined;
   isHeldBy: Kernel['isHeldBy'];
+  /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
+  heldBy(pid: number): readonly HeldPath[] | undefined;
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
@@ -47,18 +50,14 @@ export interface Line {
   readonly text: string;
   /** The files at the paths that the line names, as they were when it was read. Null where there was no file. */
   readonly seen?: readonly (Sighting | null)[] | undefined;
+  /** The files that the process had open for writing when it was read, of those that a name that was cut off may mean. */
+  readonly held?: readonly HeldPath[] | undefined;
   /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
   readonly isFresh: boolean;
 }
 
 interface ReadLine extends Omit<Line, 'text'> {
   readonly event: LogEvent;
-}
-
-/** A file that a process has open for writing. */
-export interface HeldPath {
-  readonly path: FilePath;
-  readonly inode: number;
 }
 
 /**
@@ -249,7 +248,8 @@ export class Story {
     // A later process may notice the same death. It must get the same time, so that the session's files are announced
     // only once.
     const endedAt = how === 'said' ? at : (session.lastAt ?? at);
-    if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt });
+    if (how === 'died') this.#handles.dropCutOff(session, at);
+    if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt, hasLostName: session.hasLostName });
     if (session.isDoubtful) this.#options.compare();
     note({ event: 'session-closed', directoryId, at, by, openedAt: session.openedAt });
   }
@@ -376,13 +376,24 @@ export class Story {
     return now ?? then ?? undefined;
   }
 
+  /** Interprets a line whose name the log has cut off. */
   #unclear(session: Session, { about, start }: Event<'unclear'>, at: Micros): void {
-    if (about !== 'other') {
-      const end = { isComplete: about === 'close', at, by: session.by, openedAt: undefined, bytes: undefined };
-      const isUnproven = at < this.#options.provenFrom;
-      const unknown = { written: 0, isUnwritten: false, isDoubted: false, isUnproven, inode: undefined, order: 0 };
-      const [isRefused, isReserved] = [false, false];
-      this.#options.cutOff(start, { ...end, ...unknown, isRefused, isReserved });
+    const held = this.#line?.held;
+    switch (about) {
+      case 'open':
+        return this.#handles.openCutOff(session, start, at, held);
+      case 'close':
+      case 'forced close':
+        if (this.#handles.closeCutOff(session, { start, isForced: about === 'forced close', held }, at)) return;
+        break;
+      case 'set':
+        this.#handles.setCutOff(session, start);
+        break;
+      case 'rename':
+        session.hasLostName = true;
+        break;
+      case 'remove':
+        break;
     }
     this.#options.compare();
   }

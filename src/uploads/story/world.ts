@@ -4,6 +4,7 @@ import type { Log } from '../../base/log.ts';
 import type { Transact } from '../../webhooks/dispatcher.ts';
 import type { FilePath, IsTemporary } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
+import type { HeldPath } from '../processes.ts';
 import type { Doubts } from '../record/doubts.ts';
 import type { FileStat } from '../record/file-stat.ts';
 import type { HistoryRow } from '../record/history.ts';
@@ -16,6 +17,8 @@ export interface World {
    * because it was asked shortly before `since` (by the monotonic clock in ms).
    */
   isHeldBy(pid: number, inode: number, since?: number): boolean;
+  /** The files in the jail that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
+  heldBy(jail: Jail, pid: number): readonly HeldPath[] | undefined;
   /** Whether the kernel reports that one of the processes has the file open for writing. */
   isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;
   /**

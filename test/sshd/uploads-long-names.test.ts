@@ -1,0 +1,130 @@
+/** Names that sshd's log cuts off: a line has 500 characters, and each byte beyond ASCII takes four. They count like short ones. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
+import { CREATE_ANEW, FXP, type RawSftp, rawSftp } from '../support/raw-sftp.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
+
+/** Access and modification time (draft-ietf-secsh-filexfer-02, section 5). */
+const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
+
+/** Longer than a stable file takes to be found. */
+const PAUSE_MS = 5000;
+
+/** 516 characters in the log. */
+const LONG = '名'.repeat(43);
+
+/** As `put -p` does, with a moment between the packets. */
+async function putDated(session: RawSftp, name: string, data: string): Promise<void> {
+  const handle = await session.open(name, CREATE_ANEW);
+  assert.ok(handle);
+  await session.request(FXP.WRITE, handle, 0n, data);
+  await session.request(FXP.FSETSTAT, handle, ...TIMES);
+  await session.request(FXP.CLOSE, handle);
+}
+
+/** `NAME SIZE` of each webhook so far. */
+function announced(berth: TestBerth): string[] {
+  return berth.receiver.requests.map(webhookOf).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`);
+}
+
+async function isPartial(berth: TestBerth, directory: TestDirectory, bytes: number): Promise<boolean> {
+  return (await berth.uploads(directory)).length === 0 && (await berth.storage(directory)) === bytes;
+}
+
+void describe('long names', { concurrency: true }, () => {
+  test('cut off, and sent again as a whole with its time: announced, and again when it is sent once more', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    const first = await berth.connect(directory);
+    const cut = await rawSftp(first);
+    const handle = await cut.open(LONG, CREATE_ANEW);
+    assert.ok(handle);
+    await cut.request(FXP.WRITE, handle, 0n, 'half');
+    await wait(2000);
+    first.drop();
+    await until('it is partial', () => isPartial(berth, directory, 4));
+    await using connection = await berth.connect(directory);
+    const session = await rawSftp(connection);
+    for (const [index, data] of ['the whole', 'THE WHOLE'].entries()) {
+      await putDated(session, LONG, data);
+      await until('it is announced', () => berth.receiver.requests.length === index + 1);
+      const [upload] = await berth.uploads(directory);
+      const content = await berth.send('GET', `/directories/${directory.id}/uploads/${upload?.id}/content`);
+      assert.equal(content.text, data);
+    }
+    await wait(PAUSE_MS);
+    assert.deepEqual(announced(berth), [`${LONG} 9`, `${LONG} 9`]);
+  });
+
+  test('sent three times with the same size and time: three uploads', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    await using connection = await berth.connect(directory);
+    const session = await rawSftp(connection);
+    for (let i = 0; i < 3; i++) await putDated(session, LONG, `bytes ${i}`);
+    await until('all are announced', () => berth.receiver.requests.length === 3);
+    await wait(PAUSE_MS);
+    assert.equal(berth.receiver.requests.length, 3);
+    const [upload] = await berth.uploads(directory);
+    const content = await berth.send('GET', `/directories/${directory.id}/uploads/${upload?.id}/content`);
+    assert.equal(content.text, 'bytes 2');
+  });
+
+  test('of two that begin alike one is complete, the other is cut off a moment later: that one is partial', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    const connection = await berth.connect(directory);
+    const session = await rawSftp(connection);
+    const names = [`${LONG}-whole`, `${LONG}-cut`] as const;
+    const handles = await Promise.all(names.map((name) => session.open(name, CREATE_ANEW)));
+    for (const handle of handles) {
+      assert.ok(handle);
+      await session.request(FXP.WRITE, handle, 0n, 'data');
+    }
+    assert.ok(handles[0]);
+    await session.request(FXP.CLOSE, handles[0]);
+    await wait(300);
+    connection.drop();
+    await until('both are counted', async () => (await berth.storage(directory)) === 8);
+    await wait(PAUSE_MS);
+    assert.deepEqual(announced(berth), [`${names[0]} 4`]);
+    assert.deepEqual(
+      (await berth.uploads(directory)).map(({ filename }) => filename),
+      [names[0]],
+    );
+  });
+
+  test('renamed from a temporary name to one of 200 bytes, and the session ends at once: announced under that', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    const names = Array.from({ length: 6 }, (_, i) => `${'n'.repeat(230)}-${i}`);
+    for (const name of names) {
+      const connection = await berth.connect(directory);
+      const session = await rawSftp(connection);
+      await putDated(session, `${name}.partial`, 'data');
+      await until('it waits', async () => (await berth.storage(directory)) === 4 * (names.indexOf(name) + 1));
+      assert.equal((await session.rename(`${name}.partial`, name)).status, 0);
+      await connection[Symbol.asyncDispose]();
+    }
+    await until('all are announced', () => berth.receiver.requests.length >= names.length);
+    await wait(PAUSE_MS);
+    assert.deepEqual(announced(berth).toSorted(), names.map((name) => `${name} 4`).toSorted());
+  });
+
+  test('dated after its close, as rclone does: announced once', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    await using connection = await berth.connect(directory);
+    const session = await rawSftp(connection);
+    assert.ok(await session.put(LONG, 'data'));
+    assert.equal((await session.request(FXP.SETSTAT, LONG, ...TIMES)).status, 0);
+    await until('it is announced', () => berth.receiver.requests.length === 1);
+    await wait(PAUSE_MS);
+    assert.deepEqual(announced(berth), [`${LONG} 4`]);
+  });
+});

@@ -78,6 +78,8 @@ export interface Config {
   /** With more directories than this, only those with a live or recent session are watched; scans cover the others. */
   readonly watchLimit: number;
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+  /** `auto`: text on a terminal and in the journal, otherwise JSON. */
+  readonly logFormat: 'auto' | 'text' | 'json';
 }
 
 /** A Unix socket, or a port of a host. */
@@ -247,6 +249,7 @@ const Environment = v.object({
     v.picklist(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be a level such as info or debug'),
     'info',
   ),
+  BERTH_LOG_FORMAT: v.optional(v.picklist(['auto', 'text', 'json'], 'must be auto, text or json'), 'auto'),
 });
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -403,6 +406,7 @@ function configOf(env: Settings): Config {
     historyDays: env.BERTH_HISTORY_DAYS,
     watchLimit: env.BERTH_WATCH_LIMIT,
     logLevel: env.BERTH_LOG_LEVEL,
+    logFormat: env.BERTH_LOG_FORMAT,
   };
 }
 

@@ -1,9 +1,10 @@
 /**
- * Structured logs: JSON for machines, with a priority for the journal; readable lines on a terminal. Callers log ids and names, never
- * secrets. The fields listed below are removed in case one slips in.
+ * Structured logs: JSON for programs, lines for people on a terminal and, with a priority, in the journal. Callers log ids and names,
+ * never secrets. The fields listed below are removed in case one slips in.
  */
 import { type DestinationStream, type Logger, pino } from 'pino';
-import { PRIORITY } from './journal.ts';
+import type { Config } from './config.ts';
+import { isJournal, PRIORITY } from './journal.ts';
 import { readableLines } from './readable-log.ts';
 
 export type Log = Logger;
@@ -21,18 +22,17 @@ function standardError() {
   return stderr.on('error', () => undefined);
 }
 
-/** Standard error when a person reads it. */
-function terminal(): DestinationStream {
+/** Text for people. */
+function text(withTime: boolean): DestinationStream {
   const stderr = standardError();
-  return { write: (json) => void stderr.write(`${readableLines(json, { withTime: true }).join('\n')}\n`) };
+  return { write: (json) => void stderr.write(`${readableLines(json, { withTime }).join('\n')}\n`) };
 }
 
 /** A logger that writes to standard error, so that a command's standard output stays its result. */
 export function createLog(level: LogLevel, destination?: DestinationStream): Log {
   const options = { level, base: null, redact: { paths: SECRET_FIELDS.flatMap((f) => [f, `*.${f}`]), remove: true } };
   if (destination) return pino(options, destination);
-  if (process.stderr.isTTY) return pino(options, terminal());
-  return pino(options, standardError());
+  return pino(options, process.stderr.isTTY ? text(true) : standardError());
 }
 
 const PRIORITIES: Readonly<Record<number, number>> = {
@@ -44,14 +44,29 @@ const PRIORITIES: Readonly<Record<number, number>> = {
   60: PRIORITY.crit,
 };
 
+/**
+ * The log of a process that a supervisor or an operator starts: text on a terminal and in the journal, JSON where a program reads it or
+ * the settings ask for it.
+ */
+export function openLog(
+  { logLevel, logFormat }: Pick<Config, 'logLevel' | 'logFormat'>,
+  environment: Readonly<Record<string, string | undefined>>,
+): Log {
+  if (isJournal(environment)) return createLog(logLevel, journalStream(logFormat === 'json'));
+  if (logFormat === 'auto') return createLog(logLevel);
+  return createLog(logLevel, logFormat === 'json' ? standardError() : text(true));
+}
+
 /** Standard error when it is the journal: prefixes each line with its priority. pino sets `lastLevel` because of the metadata symbol. */
-export function journalStream(): DestinationStream {
+function journalStream(isJson: boolean): DestinationStream {
   const stderr = standardError();
   return {
     [Symbol.for('pino.metadata')]: true,
     lastLevel: 30,
-    write(line: string) {
-      stderr.write(`<${PRIORITIES[this.lastLevel] ?? PRIORITY.info}>${line}`);
+    write(json: string) {
+      const prefix = `<${PRIORITIES[this.lastLevel] ?? PRIORITY.info}>`;
+      const lines = isJson ? [json.trimEnd()] : readableLines(json, { withTime: false });
+      stderr.write(lines.map((line) => `${prefix}${line}\n`).join(''));
     },
   } as DestinationStream & { readonly lastLevel: number };
 }

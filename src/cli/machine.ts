@@ -53,12 +53,12 @@ Examples:
     )
     .action(async ({ acceptDisk: accept = false, yes }: { readonly acceptDisk?: boolean; readonly yes?: true }) => {
       const { finishRestore } = await import('../backup/pending-restore.ts');
-      const { createLog } = await import('../base/log.ts');
+      const { openLog } = await import('../base/log.ts');
       const { prepare } = await import('../service/prepare.ts');
       const { noteSettings, sshdSettings } = await import('../service/sshd-settings.ts');
       const { warnOfIgnored } = await import('../service/serve.ts');
       const { config, problems } = sshdSettings(environment);
-      const log = createLog(config.logLevel);
+      const log = openLog(config, environment);
       for (const problem of problems) log.error(problem);
       warnOfIgnored(environment, log);
       finishRestore(config);

@@ -8,8 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, unknownSettings } from '../base/config.ts';
 import { DatabaseUnavailable } from '../db/away.ts';
 import { isAnswering } from '../db/open.ts';
-import { isJournal } from '../base/journal.ts';
-import { createLog, journalStream, type Log } from '../base/log.ts';
+import { openLog, type Log } from '../base/log.ts';
 import { ignoredLines } from '../base/settings-file.ts';
 import { type Service, startService } from './service.ts';
 import { createSystemd, type Systemd } from './systemd.ts';
@@ -30,7 +29,7 @@ export async function serve(
   environment: Readonly<Record<string, string | undefined>> = {},
 ): Promise<void> {
   process.title = 'berth serve'; // the name in ps, top and systemctl
-  const log = createLog(config.logLevel, isJournal(environment) ? journalStream() : undefined);
+  const log = openLog(config, environment);
   warnOfIgnored(environment, log);
   const systemd = createSystemd(environment, log);
   const die = (error: unknown): void => {

@@ -59,10 +59,10 @@ test('without systemd nothing happens', async () => {
 });
 
 /** Writes a line of each level. */
-const LINES = `import { isJournal } from ${JSON.stringify(new URL('../../../src/base/journal.ts', import.meta.url).href)};
-  import { createLog, journalStream } from ${JSON.stringify(new URL('../../../src/base/log.ts', import.meta.url).href)};
-  const log = createLog('trace', isJournal(process.env) ? journalStream() : undefined);
-  for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level);`;
+const LINES = `import { openLog } from ${JSON.stringify(new URL('../../../src/base/log.ts', import.meta.url).href)};
+  const log = openLog({ logLevel: 'trace', logFormat: process.argv[1] }, process.env);
+  for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level]({ n: 1 }, level);
+  log.error({ err: new Error('gone') }, 'failed');`;
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 
 /** What a program writes to a standard error that systemd says is the journal, or another file. */
@@ -73,16 +73,28 @@ function linesOf(journal: string, ...args: string[]): string[] {
 }
 
 test('in the journal each line has its priority, and an error that ends a command too; elsewhere there is none', () => {
-  const log = ['--input-type=module', '-e', LINES];
+  const log = ['--input-type=module', '-e', LINES, 'auto'];
   const here = '$(stat --dereference --format %d:%i /proc/self/fd/2)';
-  const priorities = linesOf(here, ...log).map((line) => /^<(\d)>\{/.exec(line)?.[1]);
-  assert.deepEqual(priorities, ['7', '7', '6', '4', '3', '2']);
+  const lines = linesOf(here, ...log);
+  const priorities = lines.map((line) => /^<(\d)>/.exec(line)?.[1]);
+  assert.deepEqual(priorities.slice(0, 7), ['7', '7', '6', '4', '3', '2', '3']);
+  assert.deepEqual(lines.slice(2, 4), ['<6>INFO  info n=1', '<4>WARN  warn n=1']);
+  assert.ok(
+    lines.length > 8 && lines.slice(7).every((line) => line.startsWith('<3>    ')),
+    'each line of a stack has it',
+  );
+  const asJson = linesOf(here, ...log.with(-1, 'json'));
+  assert.deepEqual(
+    asJson.map((line) => /^<(\d)>\{"level":/.exec(line)?.[1]),
+    ['7', '7', '6', '4', '3', '2', '3'],
+  );
   assert.match(
     linesOf(here, MAIN, 'serve').join('\n'),
     /^<3>berth: configuration: BERTH_API_PORT must be a port number[^\n]*$/,
   );
   for (const elsewhere of ['1:1', '']) {
     assert.ok(linesOf(elsewhere, ...log).every((line) => line.startsWith('{"level":')));
+    assert.match(linesOf(elsewhere, ...log.with(-1, 'text'))[2] ?? '', /^[\d:.]+ INFO  info n=1$/);
     assert.match(linesOf(elsewhere, MAIN, 'serve').join('\n'), /^berth: configuration: BERTH_API_PORT/);
   }
 });

@@ -32,3 +32,8 @@ export function columns(widths: number[] = []): (lines: readonly (readonly Cell[
 export function shortTime(at: Micros | null): string | null {
   return at === null ? null : new Date(Math.floor(at / 1000)).toISOString().replace(/\.\d+Z$/, 'Z');
 }
+
+/** `1 file`, `2 files`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}

@@ -6,7 +6,7 @@ import type { SettingsPlan } from '../backup/settings.ts';
 import { readConfig } from '../base/config.ts';
 import { isPostgresUrl, shownPlace } from '../base/database-place.ts';
 import { SETTINGS } from '../base/settings-file.ts';
-import { escaped } from '../base/terminal.ts';
+import { counted, escaped } from '../base/terminal.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
 
@@ -102,11 +102,11 @@ function* lines(
   { madeAt, directories, files, pending, withoutJail, kept, settings }: Restored,
   what: SettingsPlan['what'],
 ): Generator<string> {
-  yield `Restored the backup of ${madeAt}: ${directories} directories, ${files} files, ${pending} webhooks to be sent`;
+  yield `Restored the backup of ${madeAt}: ${counted(directories, 'directory', 'directories')}, ${counted(files, 'file')}, ${counted(pending, 'webhook')} to be sent`;
   for (const path of kept) yield `The old file is kept as ${path}`;
   if (what === 'take') yield `The settings are now those of the backup: see ${settings}`;
   if (what === 'beside') yield `The settings of the backup are in ${settings}, and are not in use`;
   if (withoutJail.length === 0) return;
   const some = withoutJail.slice(0, 3).join(', ') + (withoutJail.length > 3 ? ', …' : '');
-  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To start without files: berth prepare --accept-disk`;
+  yield `${counted(withoutJail.length, 'directory', 'directories')} without files here (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To start without files: berth prepare --accept-disk`;
 }

@@ -6,7 +6,7 @@ import { OperatorError } from '../base/errors.ts';
 import { eraseHistory } from '../history/erase.ts';
 import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
 import { directoryKnown } from '../reports/named.ts';
-import { escaped } from '../base/terminal.ts';
+import { counted, escaped } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
@@ -46,7 +46,7 @@ export function eraseCommand(invocation: Invocation): Command {
         const { transfers, logins, deliveries, events, networks, audit } = erased;
         print(
           escaped(
-            `Erased of ${shown}: ${transfers} transfers, ${logins} logins, ${deliveries} webhooks and ${networks} networks of users; ${events} events and ${audit} rows of the audit lost their names`,
+            `Erased of ${shown}: ${counted(transfers, 'transfer')}, ${counted(logins, 'login')}, ${counted(deliveries, 'webhook')} and ${counted(networks, 'network')} of users; ${counted(events, 'event')} and ${counted(audit, 'row')} of the audit lost their names`,
           ),
         );
         for (const line of REMAINS) print(line);

@@ -4,11 +4,13 @@
  */
 import { Command, InvalidArgumentError } from 'commander';
 import type { Invocation } from './invocation.ts';
+import { existsSync } from 'node:fs';
 import { once } from 'node:events';
 import type { ListenArguments } from '../listen/run.ts';
 import { integer } from './options.ts';
 import { DAY, formatMicros } from '../base/clock.ts';
 import type { Config } from '../base/config.ts';
+import { SETTINGS } from '../base/settings-file.ts';
 import { confirmClock } from '../db/clock-lead.ts';
 import { withDatabase } from './database.ts';
 
@@ -124,7 +126,14 @@ export function listenCommand(invocation: Invocation): Command {
     .addHelpText('after', LISTEN_HELP)
     .action(async (options: ListenArguments) => {
       const { runListen } = await import('../listen/run.ts');
+      const { addressRule } = await import('../webhooks/address-rule.ts');
       const { config, stdout } = invocation;
+      // Without an installation, the settings of the service are not known here.
+      if (existsSync(SETTINGS) && !addressRule(config().webhooks.allow)('127.0.0.1')) {
+        invocation.stderr(
+          `berth: warning: berth serve sends nothing to this machine: set BERTH_WEBHOOK_ALLOW=127.0.0.0/8\n`,
+        );
+      }
       const stop = invocation.catchSignals();
       const stopped = async (): Promise<unknown> => stop.aborted || once(stop, 'abort');
       await runListen(options, { database: () => config().database, stdout, stopped });

@@ -103,7 +103,10 @@ async function makeLive(
       } catch (error) {
         if (!isHomeAway(error)) throw error;
         tried.push(directory.node);
-        directory = await moveNew(options, { ...created, directory }, tried, answer);
+        const moving = moveNew(options, { ...created, directory }, tried, answer);
+        directory = await moving.catch((none: unknown) => {
+          throw isHomeAway(none) ? error : none; // says what is wrong with the last one
+        });
       }
     }
   } catch (error) {

@@ -104,7 +104,7 @@ test('names, addresses and usernames go from the history of one directory, then 
   assert.equal(status, 0, stderr);
   assert.match(
     stdout,
-    /^Erased of one-\S+ \(\S+\): 1 transfers, 1 logins, 1 webhooks and 0 networks of users; 1 events and 1 rows of the audit/,
+    /^Erased of one-\S+ \(\S+\): 1 transfer, 1 login, 1 webhook and 0 networks of users; 1 event and 1 row of the audit/,
   );
   assert.match(stdout, /still in backups[^]*journalctl --vacuum-time/);
   assert.deepEqual(await left(one.id ?? ''), erased);

@@ -172,6 +172,7 @@ test('a disk that goes while berth runs: no file counts as removed, no jail is m
   await until('healthz says so', async () => (await health(berth)) === 503);
   const created = await berth.send('POST', '/directories', { json: { directory: { name: 'New' } } });
   assert.equal(created.status, 503);
+  assert.match(created.text, /The disk with this directory's files is not available/);
   const [finding] = await checkFolders(berth.config, systemClock());
   assert.equal(finding?.verdict, 'fail');
   assert.match(finding.text, /not on the disk/);

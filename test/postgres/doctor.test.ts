@@ -81,6 +81,6 @@ test('a node that is away is named, with what waits for it', postgresOnly, async
   const [line = ''] = await ask(one.berth.config, 'nodes');
   assert.match(
     line,
-    /^fail nodes: the node two is away: uploads to its \d+ directories are not announced, and 1 changes wait for it$/,
+    /^fail nodes: the node two is away: uploads to its \d+ director\w+ are not announced, and 1 change must wait for it$/,
   );
 });

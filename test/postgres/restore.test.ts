@@ -62,7 +62,7 @@ test(
       execFileSync('cp', ['-a', first.config.jailDir, second.config.jailDir]);
       const report = await runCommand(second.environment, 'restore', archive);
       assert.equal(report.status, 0, report.stderr);
-      assert.match(report.stdout, /: 1 directories, 1 files, 0 webhooks to be sent/);
+      assert.match(report.stdout, /: 1 directory, 1 file, 0 webhooks to be sent/);
       const hostKey = 'hostkeys/ssh_host_ed25519_key';
       assert.deepEqual(
         readFileSync(join(second.config.stateDir, hostKey)),

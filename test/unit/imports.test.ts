@@ -159,6 +159,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'sftp',
     'uploads/file-path.ts',
     'users',
+    'webhooks/address-rule.ts',
     'webhooks/replay.ts',
   ],
 };

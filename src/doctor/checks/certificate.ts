@@ -7,6 +7,7 @@ import { DAY } from '../../base/clock.ts';
 import type { Config } from '../../base/config.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { type Check, fail, ok, orOk, some, warn } from '../finding.ts';
+import { counted } from '../../base/terminal.ts';
 import { serveProcess } from '../processes.ts';
 
 /** Renewals usually happen 30 days before. */
@@ -40,7 +41,7 @@ export const checkCertificate: Check = (config, clock) => {
   const certificate = new X509Certificate(pair.cert);
   const now = clock.now();
   const days = Math.floor((certificate.validToDate.getTime() * 1000 - now) / DAY);
-  const { name } = config.tls;
+  const { name, isNameSet } = config.tls;
   const names = namesIn(certificate);
   const hidden = unseen(config, [cert, key]);
   return orOk(
@@ -48,19 +49,19 @@ export const checkCertificate: Check = (config, clock) => {
       hidden !== undefined &&
         fail(`berth serve does not see ${hidden}: its unit can read only /etc, /usr and its own folders`, UNSEEN),
       (statSync(key).mode & 0o007) !== 0 && fail(`everybody can read ${key}`, `chmod o= ${key}`),
-      days < 0 && fail(`${cert} expired ${-days} days ago`, renew),
-      days >= 0 && days < SOON_DAYS && warn(`${cert} expires in ${days} days`, renew),
+      days < 0 && fail(`${cert} expired ${counted(-days, 'day')} ago`, renew),
+      days >= 0 && days < SOON_DAYS && warn(`${cert} expires in ${counted(days, 'day')}`, renew),
       !isNamed(certificate, name, names, selfSigned) &&
         warn(
-          `${cert} does not name ${name}: it is for ${some(names)}`,
+          `${cert} does not name ${name}: ${names.length === 0 ? 'it names no host' : `it is for ${some(names)}`}`,
           selfSigned
-            ? 'set BERTH_SFTP_HOST to the name that clients know, and restart berth: it makes another, which clients then have to trust'
+            ? `${isNameSet ? '' : 'set BERTH_SFTP_HOST to the name that clients know, then '}restart berth: it makes another, which clients have to trust`
             : 'set BERTH_SFTP_HOST to the name that clients know, or get a certificate for it',
         ),
       certificate.validFromDate.getTime() * 1000 > now &&
         fail(`${cert} is not valid yet`, "set the machine's clock: timedatectl set-ntp true"),
     ],
-    `${cert} is valid for ${days} more days, for ${some(names)}`,
+    `${cert} is valid for ${counted(days, 'more day')}${names.length === 0 ? '' : `, for ${some(names)}`}`,
   );
 };
 

@@ -4,6 +4,7 @@ import type { DeliveryState } from '../../db/schema.ts';
 import { inspect } from '../../db/inspect.ts';
 import { presentTime } from '../../db/shared.ts';
 import { type Check, fail, orOk, warn } from '../finding.ts';
+import { counted } from '../../base/terminal.ts';
 
 /** A due delivery waits for its destination's turn. After this long, the queue is stuck or too slow. */
 const SLOW_AFTER: Micros = 600 * SECOND;
@@ -33,7 +34,7 @@ export const checkDeliveries: Check = async ({ database }, clock) => {
       stuck > 0 && fail(`${stuck} deliveries are stuck in an attempt or before a retry`, 'restart berth'),
       overdue > 0 &&
         warn(
-          `${overdue} webhooks have been due for over 10 minutes`,
+          `due for over 10 minutes: ${counted(overdue, 'webhook')}`,
           'check that berth runs, and which receiver is slow: berth deliveries',
         ),
     ],

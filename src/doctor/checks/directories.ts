@@ -8,6 +8,7 @@ import { isJailRight } from '../../sftp/jail.ts';
 import { isJailDiskThere } from '../../sftp/jail-disk.ts';
 import { CORNER, pathsOf } from '../../sftp/paths.ts';
 import { type Check, fail, orOk, some, warn } from '../finding.ts';
+import { counted } from '../../base/terminal.ts';
 
 const RESTART = 'restart berth: every start repairs this';
 
@@ -46,16 +47,12 @@ export const checkDirectories: Check = async (config) => {
   return orOk(
     [
       missing.length > 0 &&
-        fail(
-          `${missing.length} directories have no jail: ${some(missing)}`,
-          `restore the files to ${paths.jails}; a start makes empty jails`,
-        ),
-      wrong.length > 0 && fail(`${wrong.length} jails have a wrong owner or mode: ${some(wrong)}`, RESTART),
-      credentials.length > 0 &&
-        fail(`${credentials.length} users have wrong credentials: ${some(credentials)}`, RESTART),
+        fail(`there is no jail for ${some(missing)}`, `restore the files to ${paths.jails}; a start makes empty jails`),
+      wrong.length > 0 && fail(`wrong owner or mode of the jail of ${some(wrong)}`, RESTART),
+      credentials.length > 0 && fail(`wrong credentials of ${some(credentials)}`, RESTART),
       weak.length > 0 &&
         fail(
-          `${weak.length} directories have an RSA key that the API now refuses: ${some(weak)}`,
+          `the API now refuses RSA keys such as that of ${some(weak)}`,
           'ask those customers for a key of 2048 bits or more',
         ),
       elsewhere.length > 0 &&
@@ -65,12 +62,12 @@ export const checkDirectories: Check = async (config) => {
         ),
       strangers.length > 0 &&
         warn(
-          `${strangers.length} jails belong to no directory: ${some(strangers)}`,
+          `no directory has the jail ${some(strangers)}`,
           'copy the files that you need, then remove them; or restore a newer backup',
         ),
-      logins.length > 0 && fail(`${logins.length} users that no directory has can log in: ${some(logins)}`, RESTART),
+      logins.length > 0 && fail(`can log in, though no directory has that user: ${some(logins)}`, RESTART),
     ],
-    `${live.length} directories: ${isDiskThere ? 'jails and credentials match' : 'credentials match'} the database` +
+    `${counted(live.length, 'directory', 'directories')}: ${isDiskThere ? 'jails and credentials match' : 'credentials match'} the database` +
       (changing.size > 0 ? `, ${changing.size} being changed` : ''),
   );
 };

@@ -1,6 +1,7 @@
 /** Checks the disks of the database and of the customers' files: free space, free inodes and quotas. */
 import { statfsSync, statSync } from 'node:fs';
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
+import { counted } from '../../base/terminal.ts';
 import { inspect } from '../../db/inspect.ts';
 import { pathsOf } from '../../sftp/paths.ts';
 import { kernelQuotas } from '../../sftp/quota.ts';
@@ -70,5 +71,10 @@ export const checkQuotas: Check = async (config) => {
     .executeTakeFirstOrThrow();
   if (count === 0) return [ok(`no directory has a quota, and none can have one here: ${obstacle}`)];
   const first = obstacle.includes(quotaSocket) ? 'systemctl restart berth-quota.socket' : 'fix this';
-  return [fail(`the quotas of ${count} directories are not enforced: ${obstacle}`, `${first}, then restart berth`)];
+  return [
+    fail(
+      `the quotas of ${counted(count, 'directory', 'directories')} are not enforced: ${obstacle}`,
+      `${first}, then restart berth`,
+    ),
+  ];
 };

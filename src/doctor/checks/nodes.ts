@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { inspect } from '../../db/inspect.ts';
 import { listNodes } from '../../nodes/list.ts';
 import { type Check, fail, orOk, warn } from '../finding.ts';
+import { counted } from '../../base/terminal.ts';
 
 export const checkNodes: Check = async ({ database, node }) => {
   if (node === '') return [];
@@ -23,7 +24,7 @@ export const checkNodes: Check = async ({ database, node }) => {
       ...away.map(({ name, directories }) => {
         const changes = waiting.find((each) => each.node === name)?.changes ?? 0;
         return fail(
-          `the node ${name} is away: uploads to its ${directories} directories are not announced, and ${changes} changes wait for it`,
+          `the node ${name} is away: uploads to its ${counted(directories, 'directory', 'directories')} are not announced, and ${counted(changes, 'change')} must wait for it`,
           `start berth on ${name}`,
         );
       }),

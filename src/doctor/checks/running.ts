@@ -7,6 +7,7 @@ import { errorMessage } from '../../base/errors.ts';
 import { requestApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { pathsOf } from '../../sftp/paths.ts';
+import { sshdCheck } from '../../sftp/sshd-listener.ts';
 import { publicHostKeys } from '../../sftp/public-host-keys.ts';
 import { command, serveProcess } from '../processes.ts';
 
@@ -39,8 +40,15 @@ function dashboardAt({ dashboard, api, tls }: Config): Finding[] {
   return [ok(`the dashboard is at https://${tls.name}:${port}/dashboard`)];
 }
 
+/**
+ * Asks the kernel first whether the listener is ours. A connection that ends before a login leaves lines in sshd's log, makes sshd
+ * penalize the address, and may be refused by a sshd with many logins under way.
+ */
 export const checkSshd: Check = async (config) => {
   const { port } = config.sftp;
+  if (sshdCheck(pathsOf(config), port)()) {
+    return [await unitProblem(), ok(`sshd listens on port ${port}`)].filter((found) => found !== undefined);
+  }
   const remedy = 'systemctl start berth-sshd; see why it ended: journalctl -u berth-sshd';
   let banner: string;
   try {

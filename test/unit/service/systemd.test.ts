@@ -73,7 +73,8 @@ function linesOf(journal: string, ...args: string[]): string[] {
 }
 
 test('in the journal each line has its priority, and an error that ends a command too; elsewhere there is none', () => {
-  const log = ['--input-type=module', '-e', LINES, 'auto'];
+  const asked = (format: string): string[] => ['--input-type=module', '-e', LINES, format];
+  const log = asked('auto');
   const here = '$(stat --dereference --format %d:%i /proc/self/fd/2)';
   const lines = linesOf(here, ...log);
   const priorities = lines.map((line) => /^<(\d)>/.exec(line)?.[1]);
@@ -83,7 +84,7 @@ test('in the journal each line has its priority, and an error that ends a comman
     lines.length > 8 && lines.slice(7).every((line) => line.startsWith('<3>    ')),
     'each line of a stack has it',
   );
-  const asJson = linesOf(here, ...log.with(-1, 'json'));
+  const asJson = linesOf(here, ...asked('json'));
   assert.deepEqual(
     asJson.map((line) => /^<(\d)>\{"level":/.exec(line)?.[1]),
     ['7', '7', '6', '4', '3', '2', '3'],
@@ -94,7 +95,7 @@ test('in the journal each line has its priority, and an error that ends a comman
   );
   for (const elsewhere of ['1:1', '']) {
     assert.ok(linesOf(elsewhere, ...log).every((line) => line.startsWith('{"level":')));
-    assert.match(linesOf(elsewhere, ...log.with(-1, 'text'))[2] ?? '', /^[\d:.]+ INFO  info n=1$/);
+    assert.match(linesOf(elsewhere, ...asked('text'))[2] ?? '', /^[\d:.]+ INFO  info n=1$/);
     assert.match(linesOf(elsewhere, MAIN, 'serve').join('\n'), /^berth: configuration: BERTH_API_PORT/);
   }
 });

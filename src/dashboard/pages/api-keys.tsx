@@ -1,11 +1,12 @@
 /** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
 import type { Hono } from 'hono';
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../accounts/api-keys.ts';
 import type { Environment } from '../../accounts/key-format.ts';
 import { allowsApi } from '../../accounts/plans.ts';
 import { scopeOf } from '../../accounts/scope.ts';
 import type { Clock, Micros } from '../../base/clock.ts';
+import { listed } from '../../db/dialect.ts';
 import type { Database } from '../../db/open.ts';
 import type { Tables } from '../../db/schema.ts';
 import { Field, Folded, Form, Select } from '../components/form.tsx';
@@ -125,7 +126,7 @@ async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly 
     .selectFrom('directories')
     .select(['id', 'sftp_username'])
     .where('account_id', '=', accountId)
-    .where('id', 'in', [...ids])
+    .where('id', 'in', sql<string>`(${listed(reads, [...ids], 'text')})`)
     .where('deleted_at', 'is', null)
     .execute();
   return new Map(found.map(({ id, sftp_username }) => [id, sftp_username]));

@@ -6,7 +6,8 @@
 import { BerthError, type ErrorCode, errorMessage, isUnavailable, ValidationError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 
-const STATUS: Readonly<Record<ErrorCode, number>> = {
+/** The status of each refusal. */
+export const STATUS: Readonly<Record<ErrorCode, number>> = {
   malformed_json: 400,
   incomplete_body: 400,
   partial_put: 400,

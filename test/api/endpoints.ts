@@ -7,6 +7,8 @@ export interface Expected {
   readonly right?: unknown;
   /** JSON that gets 422; empty where it reads none. */
   readonly wrongBodies: readonly unknown[];
+  /** What it needs behind the question mark. */
+  readonly query?: string;
   /** What gets 422 below the directory. */
   readonly wrongPaths?: readonly string[];
   /** What gets 422 behind the question mark. */
@@ -14,6 +16,8 @@ export interface Expected {
 }
 
 const PAGES = ['limit=0', 'limit=1001', 'limit=x', 'limit=-1', 'limit=', 'limit=1.5'];
+
+const ID = '00000000-0000-4000-8000-000000000000';
 
 const NO_DIRECTORY = [{}, { directory: null }, { directory: [] }, { directory: 'x' }];
 
@@ -56,6 +60,12 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     role: 'any',
     wrongBodies: [],
     wrongQueries: [...PAGES, 'since=x', 'since=', 'since=2026-13-01T00:00:00Z'],
+  },
+  'DELETE /api/v1/directories/:id/uploads': {
+    role: 'any',
+    query: `?ids=${ID}`,
+    wrongBodies: [],
+    wrongQueries: ['', 'ids=', 'ids=x', `ids=${ID},`, `ids=${ID}&more=1`, `ids=${Array(101).fill(ID).join(',')}`],
   },
   'GET /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/uploads/:upload_id/content': { role: 'any', wrongBodies: [] },

@@ -163,7 +163,8 @@ test('members may do what is not for admins', async () => {
     const { id, sftp_username } = await api.directory();
     mkdirSync(join(place.config.jailDir, sftp_username, 'files'), { recursive: true });
     const member = await api.key(api.tenant.accountId, 'member');
-    const { status, text } = await member(endpoint.method, at(endpoint, id), { json: endpoint.right });
+    const path = `${at(endpoint, id)}${endpoint.query ?? ''}`;
+    const { status, text } = await member(endpoint.method, path, { json: endpoint.right });
     const isServed = status < 300 || (status === 404 && !text.includes('Directory')) || text.includes('webhook_url');
     assert.ok(isServed, `${endpoint.name}: ${status} ${text}`);
   }

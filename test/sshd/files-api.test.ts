@@ -103,3 +103,46 @@ test('pages go by path; a file that a session writes is neither fetched nor remo
   });
   assert.equal((await berth.send('GET', `${below}/f3`)).text, 'x3');
 });
+
+test('one request removes many uploads, and says which of them stay', async () => {
+  await using berth = await shared();
+  const directory = await berth.directory();
+  const other = await berth.directory();
+  await upload(berth, directory, { a: '1', b: '2', c: '3', d: '4' });
+  await upload(berth, other, { a: 'theirs' });
+  const idOf = async (of: TestDirectory, name: string): Promise<string> =>
+    (await berth.uploads(of)).find(({ filename }) => filename === name)?.id ?? '';
+  const names = ['a', 'b', 'c', 'd'];
+  const [a = '', b = '', c = '', d = ''] = await Promise.all(names.map((name) => idOf(directory, name)));
+  const theirs = await idOf(other, 'a');
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  const handle = await session.open('c', 'r+');
+  await session.write(handle, 'x');
+  const remove = (...ids: string[]) =>
+    berth.send('DELETE', `/directories/${directory.id}/uploads?ids=${ids.join(',')}`);
+  const { status, json } = await remove(a, b, b, c, theirs);
+  const gone = { status: 404, error: 'Upload not found' };
+  assert.equal(status, 200);
+  const { deleted, kept } = (json as { data: { deleted: string[]; kept: { id: string; status: number }[] } }).data;
+  assert.deepEqual(deleted, [a, b]);
+  assert.deepEqual(
+    kept.map(({ id, status: each }) => [id, each]),
+    [
+      [c, 409],
+      [theirs, 404],
+    ],
+  );
+  assert.deepEqual(
+    ['a', 'b', 'd'].map((name) => existsSync(join(directory.files, name))),
+    [false, false, true],
+  );
+  assert.equal(await idOf(other, 'a'), theirs, "another directory's file stays");
+  assert.deepEqual(dataOf(await remove(a)), { deleted: [], kept: [{ id: a, ...gone }] }, 'again');
+  const key = await berth.send('POST', '/api_keys', { json: { name: 'r', role: 'member', read_only: true } });
+  const authorization = `Bearer ${(key.json as { data: { key: string } }).data.key}`;
+  const refused = await berth.send('DELETE', `/directories/${directory.id}/uploads?ids=${d}`, { authorization });
+  assert.equal(refused.status, 403);
+  assert.equal(await idOf(directory, 'd'), d);
+  await session.close(handle);
+});

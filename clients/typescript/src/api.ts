@@ -197,7 +197,11 @@ export interface paths {
         get: operations["listUploads"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Remove the files of up to 100 uploads
+         * @description Removes each like a request of its own, and says which were not removed and why: 404 when it has gone already, 409 while it is being written, or if it has been replaced. You can repeat the request safely.
+         */
+        delete: operations["deleteUploads"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2679,6 +2683,72 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteUploads: {
+        parameters: {
+            query: {
+                /** @description 1 to 100 ids of uploads, separated by commas. */
+                ids: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was removed, and what was not */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "deleted": [
+                     *           "573b642f-87ee-4595-924a-7dd501515b7f"
+                     *         ],
+                     *         "kept": [
+                     *           {
+                     *             "id": "0c4c9f2e-5a55-4f0f-8e07-3d2f2b3c9a10",
+                     *             "status": 404,
+                     *             "error": "Upload not found"
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            deleted: string[];
+                            /** @description Those that were not removed, each as if it had been removed alone. */
+                            kept: {
+                                id: string;
+                                status: number;
+                                error: string;
+                            }[];
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
         };
     };
     getUpload: {

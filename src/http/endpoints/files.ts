@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import * as v from 'valibot';
 import { formatMicros } from '../../base/clock.ts';
 import type { Tables } from '../../db/schema.ts';
-import { BerthError } from '../../base/errors.ts';
+import { BerthError, type ErrorCode } from '../../base/errors.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type CompleteFile, completeFiles } from '../../files/file-rows.ts';
 import type { DirectoryFiles } from '../../files/directory-files.ts';
@@ -17,7 +17,7 @@ import { fileAnswer } from '../../web/file-answer.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { receivedBytes } from '../../web/received-bytes.ts';
 import { requestedPath } from '../../web/requested-path.ts';
-import { dataResponse } from '../../web/responses.ts';
+import { dataResponse, STATUS } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
 import type { Turn } from '../../web/turns.ts';
@@ -44,6 +44,29 @@ const Listing = v.object({
       v.description('The end of the previous page, from its `Link` header.'),
     ),
   ),
+});
+
+/** How many uploads one request removes. Their ids fit into a request line. */
+const MOST_AT_ONCE = 100;
+
+const Batch = v.object({
+  ids: v.pipe(
+    v.string(),
+    v.regex(
+      new RegExp(`^[0-9a-f-]{36}(?:,[0-9a-f-]{36}){0,${MOST_AT_ONCE - 1}}$`),
+      `should be 1 to ${MOST_AT_ONCE} ids of uploads, separated by commas`,
+    ),
+    v.description(`1 to ${MOST_AT_ONCE} ids of uploads, separated by commas.`),
+  ),
+});
+
+/** The errors for which a batch goes on with its other uploads. */
+const OF_ONE_FILE: ReadonlySet<ErrorCode> = new Set(['upload_not_found', 'file_changed', 'file_in_use']);
+
+const Kept = v.strictObject({ id: v.string(), status: Count, error: v.string() });
+const BatchOutcome = v.strictObject({
+  deleted: v.array(v.string()),
+  kept: v.pipe(v.array(Kept), v.description('Those that were not removed, each as if it had been removed alone.')),
 });
 
 const ListedFile = v.pipe(
@@ -92,6 +115,24 @@ export function fileRoutes(
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     await files.remove(target, c.req.param('upload_id'));
     return c.body(null, 204);
+  };
+
+  const removeEach: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const { ids } = checked(Batch, c.req.query());
+    const deleted: string[] = [];
+    const kept: v.InferOutput<typeof Kept>[] = [];
+    for (const id of new Set(ids.split(','))) {
+      try {
+        await files.remove(target, id);
+        deleted.push(id);
+      } catch (error) {
+        // Any other refusal would be that of the remaining ones, too.
+        if (!(error instanceof BerthError) || !OF_ONE_FILE.has(error.code)) throw error;
+        kept.push({ id, status: STATUS[error.code], error: error.message });
+      }
+    }
+    return dataResponse(JSON.stringify({ deleted, kept }));
   };
 
   const coming = new Map<string, number>();
@@ -212,6 +253,26 @@ export function fileRoutes(
         'Removes the file and its entry in the list, for example after a receiver has fetched it. 409 while the file is being written, or if it has been replaced: a newer file of that name is never removed.',
       answer: { status: 204, description: 'It has gone' },
       refusals: [404, 409, 421, 507],
+    }),
+    route('DELETE', '/api/v1/directories/:id/uploads', removeEach, {
+      id: 'deleteUploads',
+      tag: 'Files',
+      summary: 'Remove the files of up to 100 uploads',
+      description:
+        'Removes each like a request of its own, and says which were not removed and why: 404 when it has gone already, 409 while it is being written, or if it has been replaced. You can repeat the request safely.',
+      query: Batch,
+      answer: {
+        status: 200,
+        description: 'What was removed, and what was not',
+        schema: data(BatchOutcome),
+        example: {
+          data: {
+            deleted: ['573b642f-87ee-4595-924a-7dd501515b7f'],
+            kept: [{ id: '0c4c9f2e-5a55-4f0f-8e07-3d2f2b3c9a10', status: 404, error: 'Upload not found' }],
+          },
+        },
+      },
+      refusals: [404, 421, 422, 507],
     }),
     route('PUT', '/api/v1/directories/:id/files/:path{.+}', put, {
       id: 'putFile',

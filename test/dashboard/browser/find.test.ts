@@ -172,3 +172,14 @@ test('a phone’s menu is a button that says whether it is open, leaves no trace
   await plain.page.getByRole('link', { name: 'Create another' }).click();
   await plain.page.getByLabel('Name').waitFor();
 });
+
+test('the way back from a page below a directory fits a phone, however long the name is', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  const { id } = await berth.directory({ name: 'M'.repeat(100) });
+  await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
+  await visit.page.goto(`/dashboard/directories/${id}/links`);
+  assert.deepEqual(await tooWide(visit.page), []);
+  await visit.page.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link', { name: 'Files' }).click();
+  await visit.page.waitForURL(`**/directories/${id}/files`);
+});

@@ -21,7 +21,9 @@ interface ChartProps {
 
 const WIDTH = 600;
 const HEIGHT = 120;
-const TOP = 20;
+/** Room for the labels, which are larger on a phone. */
+const TOP = 30;
+const LABEL = 24;
 
 /** Needs at least one bar. The line at the top is labelled as the peak. */
 export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
@@ -30,9 +32,14 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
   const bottom = TOP + HEIGHT;
   return (
     <>
-      <svg class="chart" viewBox={`0 0 ${WIDTH} ${bottom + 22}`} role="img" aria-label={`${title}, at most ${most}`}>
+      <svg
+        class="chart"
+        viewBox={`0 0 ${WIDTH} ${bottom + LABEL + 8}`}
+        role="img"
+        aria-label={`${title}, at most ${most}`}
+      >
         <rect class="axis" y={TOP} width={WIDTH} height={1} />
-        <text y={TOP - 6}>Peak {most}</text>
+        <text y={TOP - 8}>Peak {most}</text>
         {bars.map(({ name, value, text, mark }, index) => {
           const height = value === 0 ? 0 : Math.max(2, Math.round((value / highest) * HEIGHT));
           const [x, width] = [
@@ -40,7 +47,7 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
             Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
           ];
           // Strings, because elements for four charts of 90 days would take most of the Overview's time.
-          const tick = mark !== undefined && markup`<text x="${x}" y="${bottom + 17}">${mark}</text>`;
+          const tick = mark !== undefined && markup`<text x="${x}" y="${bottom + LABEL}">${mark}</text>`;
           return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
         })}
         <rect class="axis" y={bottom} width={WIDTH} height={1} />

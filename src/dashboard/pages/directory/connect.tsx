@@ -117,7 +117,7 @@ const ToSend: FC<ToSendProps> = ({ password, ...shown }) => {
         </a>
       </div>
       {!password && directory.auth_mode !== 'public_key' && (
-        <p class="hint">Neither has the password. Send it separately.</p>
+        <p class="hint">The password isn’t included. Send it separately.</p>
       )}
       <details>
         <summary>Other host keys and known_hosts</summary>

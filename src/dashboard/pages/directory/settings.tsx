@@ -115,7 +115,7 @@ const Details: FC<Pick<DirectoryProps, 'directory'>> = ({ directory }) => {
     <Section title="Details">
       <Facts
         of={{
-          Id: <Copyable text={id} label="Id" />,
+          ID: <Copyable text={id} label="ID" />,
           Slug: <code>{slug}</code>,
           Storage: <Size bytes={storage_bytes} />,
           Retention: retention_days === 0 ? 'files are kept' : `${retention_days} days`,

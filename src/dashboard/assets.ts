@@ -1,6 +1,7 @@
-/** Serves the stylesheet, the scripts and the mark: files of `static/`, read once, with an ETag of their content. */
+/** Serves the stylesheet, the scripts and the mark: files of `static/`, read and compressed once, with an ETag of their content. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 import type { Hono } from 'hono';
 import type { DashboardEnv } from './environment.ts';
 
@@ -19,9 +20,13 @@ export function serveAssets(app: Hono<DashboardEnv>): void {
   for (const [name, type] of Object.entries(TYPES)) {
     const text = readFileSync(new URL(name, FOLDER), 'utf8');
     const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`;
-    const headers = { etag, 'content-type': type, 'cache-control': 'max-age=600' };
-    app.get(`/dashboard/static/${name}`, (c) =>
-      c.req.header('if-none-match') === etag ? c.body(null, 304, headers) : c.body(text, 200, headers),
-    );
+    const headers = { etag, 'content-type': type, 'cache-control': 'max-age=600', vary: 'accept-encoding' };
+    const compressed = new Uint8Array(gzipSync(text));
+    app.get(`/dashboard/static/${name}`, (c) => {
+      if (c.req.header('if-none-match') === etag) return c.body(null, 304, headers);
+      return /\bgzip\b/.test(c.req.header('accept-encoding') ?? '')
+        ? c.body(compressed, 200, { ...headers, 'content-encoding': 'gzip' })
+        : c.body(text, 200, headers);
+    });
   }
 }

@@ -140,16 +140,32 @@ document.addEventListener('submit', (event) => {
   dialog.showModal();
 });
 
-// Keeps the input of a form if its session ends: the sign-in page marks it, and the form's page fills it in again for the same
-// user. Secrets are not kept.
+// A form is sent once, however often the button is pressed while the network is slow. A download leaves the page as it is.
+const SENDING_MS = 10_000;
+document.addEventListener('submit', (event) => {
+  const { target: form, submitter } = event;
+  if (event.defaultPrevented || form.method !== 'post' || submitter?.value === 'download') return;
+  if (form.dataset.sent) return event.preventDefault();
+  const release = () => {
+    delete form.dataset.sent;
+    submitter?.removeAttribute('aria-busy');
+  };
+  form.dataset.sent = 'yes';
+  submitter?.setAttribute('aria-busy', 'true');
+  setTimeout(release, SENDING_MS);
+  addEventListener('pageshow', release, { once: true });
+});
+
+// Keeps the input of a form if its session ends, or berth does not answer: the sign-in page marks it in the first case, in the
+// second the user comes back to the form's page, which fills it in again for the same user. Secrets are not kept.
 const KEPT = 'form';
 const { user } = document.body.dataset;
 const fillable = (form) =>
   [...form.elements].filter(
     ({ name, type }) => name && !name.startsWith('_') && !['hidden', 'password', 'file', 'checkbox'].includes(type),
   );
-document.addEventListener('submit', ({ target: form }) => {
-  if (form.method !== 'post' || location.pathname.startsWith('/dashboard/sign-in')) return;
+document.addEventListener('submit', ({ target: form, defaultPrevented: isHeld }) => {
+  if (isHeld || form.method !== 'post' || location.pathname.startsWith('/dashboard/sign-in')) return;
   const fields = fillable(form).map(({ name, value }) => [name, value]);
   sessionStorage.setItem(KEPT, JSON.stringify({ user, path: location.pathname, action: form.action, fields }));
 });
@@ -158,8 +174,9 @@ if (kept && location.pathname.startsWith('/dashboard/sign-in'))
   sessionStorage.setItem(KEPT, JSON.stringify({ ...kept, isCutOff: true }));
 else if (kept) {
   sessionStorage.removeItem(KEPT);
+  const isBack = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
   const form =
-    kept.isCutOff &&
+    (kept.isCutOff || isBack) &&
     kept.user === user &&
     kept.path === location.pathname &&
     all('form').find(({ action }) => action === kept.action);
@@ -170,7 +187,9 @@ else if (kept) {
       field.value = value;
       field.dispatchEvent(new Event('input'));
     }
-    const text = 'You were signed out before this was saved. Check your input and save again.';
+    const text = kept.isCutOff
+      ? 'You were signed out before this was saved. Check your input and save again.'
+      : 'berth didn’t answer, so this may not have been saved. Check your input and save again.';
     const notice = make('p', { className: 'notice', textContent: text });
     notice.setAttribute('role', 'status');
     form.before(notice);

@@ -1,11 +1,13 @@
 /** What one sees of a form that was refused, of a question, of a long name and of a server that is away. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { startBerth } from '../../support/berth.ts';
 import { openSignedIn, PHONE, sharedBrowser, tooWide, WIDE } from '../../support/browser.ts';
 import { signedIn } from '../../support/dashboard.ts';
 import { dashboardOf } from '../../support/directory-page.ts';
+import { dataOf } from '../../support/field-sets.ts';
 import { scratch } from '../../support/scratch.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';
 
@@ -136,6 +138,53 @@ test('a session ends in the middle of a form: the page says so, and after a sign
   await page.goto(path);
   assert.equal(await page.getByLabel('Description').inputValue(), 'a long text that nobody types twice');
   assert.equal(await page.getByText('You were signed out').count(), 0);
+});
+
+test('on a slow network a form that is sent twice is taken once', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { page, wrong } = visit;
+  await page.goto('/dashboard/directories#name');
+  await page.getByLabel('Name').fill('Only one');
+  const box = await page.getByRole('button', { name: 'Create directory' }).boundingBox();
+  assert.ok(box);
+  const network = await page.context().newCDPSession(page);
+  const slow = { latency: 2000, downloadThroughput: 50_000, uploadThroughput: 50_000 };
+  await network.send('Network.emulateNetworkConditions', { offline: false, ...slow });
+  for (let press = 0; press < 2; press += 1) {
+    await page.mouse.click(box.x + 5, box.y + 5);
+    await wait(700);
+  }
+  await page.getByRole('heading', { level: 1, name: 'Only one' }).waitFor();
+  const directories = dataOf<{ name: string }[]>(await berth.send('GET', '/directories'));
+  assert.equal(directories.filter(({ name }) => name === 'Only one').length, 1);
+  assert.deepEqual(wrong, []);
+});
+
+test('berth goes away before a form is sent: whoever goes back finds the input again', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { page } = visit;
+  const { id } = await berth.directory();
+  await page.goto(`/dashboard/directories/${id}/login`);
+  const networks = page.getByLabel('Allowed networks');
+  const save = page.getByRole('button', { name: 'Save' }).last();
+  await networks.fill('192.0.2.0/24');
+  await page.route('**/access', (route) => route.abort('connectionrefused'));
+  await save.click();
+  await page.waitForURL('chrome-error://chromewebdata/');
+  await page.unroute('**/access');
+  await page.goBack();
+  await page.getByText('berth didn’t answer, so this may not have been saved.').waitFor();
+  assert.equal(await networks.inputValue(), '192.0.2.0/24');
+  await save.click();
+  await page.getByText('Saved.').waitFor();
+  // After a form that was saved, the back button fills in nothing.
+  await page.goto('/dashboard');
+  await page.goBack();
+  assert.equal(await page.getByText('berth didn’t answer').count(), 0);
 });
 
 test('a page says so while the server is away', async () => {

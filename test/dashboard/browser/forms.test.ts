@@ -145,8 +145,8 @@ test('on a slow network a form that is sent twice is taken once', async () => {
   const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);
   const { page, wrong } = visit;
-  await page.goto('/dashboard/directories#name');
-  await page.getByLabel('Name').fill('Only one');
+  await page.goto('/dashboard/directories/new');
+  await page.getByLabel('Name', { exact: true }).fill('Only one');
   const box = await page.getByRole('button', { name: 'Create directory' }).boundingBox();
   assert.ok(box);
   const network = await page.context().newCDPSession(page);

@@ -46,8 +46,16 @@ async function fill(db: Kysely<Tables>, accountId: string, ids: readonly string[
         .insertInto('files')
         .values(
           uploads.map(({ id, n, directory_id, at, path }) => ({
-            ...{ id, directory_id, path: Buffer.from(path), size_bytes: n, state: 'uploaded' as const },
-            ...{ uploaded_at: at, inode: n + 1, mtime: at, source: 'log' as const, session_pid: null },
+            id,
+            directory_id,
+            path: Buffer.from(path),
+            size_bytes: n,
+            state: 'uploaded' as const,
+            uploaded_at: at,
+            inode: n + 1,
+            mtime: at,
+            source: 'log' as const,
+            session_pid: null,
           })),
         )
         .execute();
@@ -55,20 +63,28 @@ async function fill(db: Kysely<Tables>, accountId: string, ids: readonly string[
         .insertInto('transfers')
         .values(
           uploads.map(({ n, directory_id, at, path }) => ({
-            ...{
-              at,
-              event: 'uploaded' as const,
-              directory_id,
-              account_id: accountId,
-              username: 'u',
-              address: '192.0.2.1',
-            },
-            ...{ session_pid: null, path, from_path: null, bytes: n, began_at: at },
+            at,
+            event: 'uploaded' as const,
+            directory_id,
+            account_id: accountId,
+            username: 'u',
+            address: '192.0.2.1',
+            session_pid: null,
+            path,
+            from_path: null,
+            bytes: n,
+            began_at: at,
           })),
         )
         .execute();
       const deliveries = uploads.map(({ id, n, directory_id, at, path }) => ({
-        ...{ ...to, id: randomUUID(), directory_id, upload_id: id, attempts: 1, inserted_at: at, finished_at: at },
+        ...to,
+        id: randomUUID(),
+        directory_id,
+        upload_id: id,
+        attempts: 1,
+        inserted_at: at,
+        finished_at: at,
         body: Buffer.from(JSON.stringify({ event: 'file.uploaded', filename: path, size_bytes: n })),
         state: n % 50 === 3 ? ('failed' as const) : ('delivered' as const),
         event: n % 500 === 0 ? ('test' as const) : ('file.uploaded' as const),
@@ -78,8 +94,14 @@ async function fill(db: Kysely<Tables>, accountId: string, ids: readonly string[
         .insertInto('attempts')
         .values(
           deliveries.map(({ id, inserted_at, state }) => ({
-            ...{ delivery_id: id, number: 1, started_at: inserted_at, finished_at: inserted_at, latency_us: 1500 },
-            ...{ status: state === 'failed' ? 503 : 200, error: null, response: Buffer.from('ok') },
+            delivery_id: id,
+            number: 1,
+            started_at: inserted_at,
+            finished_at: inserted_at,
+            latency_us: 1500,
+            status: state === 'failed' ? 503 : 200,
+            error: null,
+            response: Buffer.from('ok'),
           })),
         )
         .execute();
@@ -106,6 +128,7 @@ test('every page of a large account weighs at most 60 KB', { timeout: 600_000 },
   const database = await openDatabase(berth.config.database);
   await insertDirectories(database.db, berth.accountId, rows);
   const delivery = await fill(database.db, berth.accountId, ids, now);
+  await database.db.updateTable('directories').set({ node: berth.config.node }).where('id', 'in', ids).execute();
   await database.db
     .updateTable('directories')
     .set({ webhook_url: 'https://example.com/hook' })

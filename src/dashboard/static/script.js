@@ -175,11 +175,8 @@ if (kept && location.pathname.startsWith('/dashboard/sign-in'))
 else if (kept) {
   sessionStorage.removeItem(KEPT);
   const isBack = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
-  const form =
-    (kept.isCutOff || isBack) &&
-    kept.user === user &&
-    kept.path === location.pathname &&
-    all('form').find(({ action }) => action === kept.action);
+  const isWanted = (kept.isCutOff ?? isBack) && kept.user === user && kept.path === location.pathname;
+  const form = isWanted && all('form').find(({ action }) => action === kept.action);
   if (form && kept.fields.length > 0) {
     for (const [name, value] of kept.fields) {
       const field = form.elements.namedItem(name);

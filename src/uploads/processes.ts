@@ -132,17 +132,25 @@ const PAUSES_PER_PASS = 30;
 /** The inodes that a process had open for writing at a time, by the monotonic clock in ms. */
 interface Pass {
   readonly began: number;
-  readonly inodes: ReadonlySet<number>;
+  /** How often it had each of them open. */
+  readonly inodes: ReadonlyMap<number, number>;
 }
 
 /** Tells which inodes processes have open for writing. An answer may be some tenths of a second old. */
 export class HeldInodes {
   readonly #passes = new LRUCache<number, Pass>({ max: 1000, ttl: TTL_MS });
 
-  /** @param since by the monotonic clock in ms. An answer from before that does not count: the file may be held. */
-  isHeldBy(pid: number, inode: number, since = Number.NEGATIVE_INFINITY): boolean {
+  isHeldBy(pid: number, inode: number): boolean {
+    return this.#passOf(pid).inodes.has(inode);
+  }
+
+  /**
+   * How often the process has the inode open for writing.
+   * @param since by the monotonic clock in ms. Undefined if the last answer is older, and may not be repeated yet.
+   */
+  timesHeldBy(pid: number, inode: number, since: number): number | undefined {
     const { began, inodes } = this.#passOf(pid);
-    return began < since || inodes.has(inode);
+    return began < since ? undefined : (inodes.get(inode) ?? 0);
   }
 
   /** Like `isHeldBy`, for several processes; yields between them. */
@@ -159,7 +167,8 @@ export class HeldInodes {
     const known = this.#passes.get(pid);
     if (known) return known;
     const began = performance.now();
-    const inodes = new Set(filesHeldBy(pid).map(({ inode }) => inode));
+    const inodes = new Map<number, number>();
+    for (const { inode } of filesHeldBy(pid)) inodes.set(inode, (inodes.get(inode) ?? 0) + 1);
     const pass = { began, inodes };
     this.#passes.set(pid, pass, { ttl: Math.max(TTL_MS, PAUSES_PER_PASS * (performance.now() - began)) });
     return pass;

@@ -157,13 +157,15 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const recorder: Recorder = new Recorder({
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
-      isHeldBy: (pid, inode, since) => !isAlive(pid) || held.isHeldBy(pid, inode, since),
       heldBy: ({ sftp_username }, pid) => fewPathsHeldBy(pid, sftp_username),
+      isHeldBy: (pid, inode) => !isAlive(pid) || held.isHeldBy(pid, inode),
+      timesHeldBy: (pid, inode, since) => (isAlive(pid) ? held.timesHeldBy(pid, inode, since) : 0),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
       heard: handedOver,
       isDiskThere: isJailDiskThere,
       monotonic: () => performance.now(),
+      wait,
     },
     clock,
     log,

@@ -6,6 +6,8 @@ export interface Inode {
   readonly ino: number;
   readonly isFolder: boolean;
   size: number;
+  /** The bytes that take room on the disk: fewer than `size` in a file with holes. */
+  allocated: number;
   /** µs. */
   mtime: number;
   ctime: number;
@@ -24,6 +26,9 @@ export interface Inode {
   /** A power cut has taken its data and left its size. */
   isZeros?: true;
 }
+
+/** Room on the disk is given in blocks of that many bytes. */
+const BLOCK = 4096;
 
 export class ModelDisk {
   readonly #names = new Map<string, Inode>();
@@ -47,9 +52,9 @@ export class ModelDisk {
   lstat(path: string): Found | undefined {
     const inode = this.#names.get(path);
     if (!inode) return undefined;
-    const { ino, size, mtime, ctime, born, isFolder } = inode;
+    const { ino, size, allocated, mtime, ctime, born, isFolder } = inode;
     const times = { mtimeMs: mtime / 1000, ctimeMs: ctime / 1000, birthtimeMs: born / 1000 };
-    const blocks = Math.ceil(size / 512);
+    const blocks = Math.ceil(allocated / BLOCK) * (BLOCK / 512);
     return { ino, size, blocks, ...times, isFile: () => !isFolder, isDirectory: () => isFolder };
   }
 
@@ -61,8 +66,9 @@ export class ModelDisk {
   }
 
   /** As open(2) for writing. */
-  open(path: string, how: { create: boolean; truncate: boolean }, now: number): Inode | undefined {
+  open(path: string, how: { create: boolean; truncate: boolean; exclusive?: boolean }, now: number): Inode | undefined {
     const there = this.#names.get(path);
+    if (there && how.exclusive) return undefined;
     if (there?.isFolder || (!there && (!how.create || !this.#hasParent(path)))) return undefined;
     const inode = there ?? this.#inode(false, now);
     if (!there) {
@@ -75,9 +81,20 @@ export class ModelDisk {
     return inode;
   }
 
-  write(inode: Inode, size: number, now: number): void {
-    Object.assign(inode, { size, mtime: now, ctime: now, writes: inode.writes + 1 });
+  write(inode: Inode, size: number, now: number, allocated = inode.allocated + Math.max(0, size - inode.size)): void {
+    const room = Math.min(allocated, size);
+    Object.assign(inode, { size, allocated: room, mtime: now, ctime: now, writes: inode.writes + 1 });
     delete inode.isZeros;
+  }
+
+  /** As truncate(2): what is added is a hole. */
+  resize(inode: Inode, size: number, now: number): void {
+    this.write(inode, size, now, inode.allocated);
+  }
+
+  /** Whether it shows that a part of the file was never written. */
+  hasHole({ allocated, size }: Inode): boolean {
+    return Math.ceil(allocated / BLOCK) * BLOCK < size;
   }
 
   close(inode: Inode): void {
@@ -114,6 +131,16 @@ export class ModelDisk {
     return true;
   }
 
+  /** As rmdir(2): refused unless the folder is empty. */
+  removeFolder(path: string): boolean {
+    const inode = this.#names.get(path);
+    const isFull = [...this.#names.keys()].some((each) => each.startsWith(`${path}/`));
+    if (!inode?.isFolder || isFull) return false;
+    this.#unlink(path, inode);
+    this.#commit();
+    return true;
+  }
+
   /** As fsync(2) of the file and of the folders above it: one commit of the file system's journal has all changes of names. */
   sync(path: string): void {
     const inode = this.#names.get(path);
@@ -137,7 +164,7 @@ export class ModelDisk {
       inode.writers = 0;
       inode.links = 1;
       const what = inode.isFolder || this.isSynced(inode) ? 0 : random(3);
-      if (what === 1) inode.size = 0;
+      if (what === 1) Object.assign(inode, { size: 0, allocated: 0 });
       if (what === 2) inode.isZeros = true;
     }
     this.#commits = [new Map(this.#names)];
@@ -167,6 +194,7 @@ export class ModelDisk {
       isFolder,
       isReused,
       size: 0,
+      allocated: 0,
       mtime: now,
       ctime: now,
       born: now,

@@ -1,15 +1,48 @@
 /**
  * An SFTP session on the model's disk, as stock sshd serves it: it logs a request, then tries it, and logs the answer only
- * when it is a refusal. One request after the other.
+ * when it is a refusal. One request after the other. Writes are not logged, and a write that the disk cuts short is refused
+ * without a word of what it was.
  */
 import type { Inode, ModelDisk } from './disk.ts';
 import type { ModelTime } from './time.ts';
 import type { Truth } from './truth.ts';
 
+/** How a file is opened for writing. */
+export type Opening = 'truncate' | 'append' | 'exclusive' | 'exclusiveThenTruncate' | 'denied';
+
+/** How the last write goes. */
+export type Writing =
+  | 'whole'
+  /** With a hole that the disk shows. */
+  | 'sparse'
+  /** With a hole that is smaller than a block. */
+  | 'gap'
+  /** The disk is full for a part of it. */
+  | 'short'
+  /** The disk is full, and sshd says so. */
+  | 'refused';
+
 export type Step =
-  | { readonly kind: 'put' | 'append' | 'drop'; readonly path: string; readonly hold: number }
+  | {
+      readonly kind: 'put';
+      readonly path: string;
+      readonly hold: number;
+      readonly opening?: Opening;
+      readonly writing?: Writing;
+      /** What the session does between two writes. */
+      readonly between?: readonly Step[];
+      /** A second handle of the file, closed before the first. */
+      readonly isTwice?: boolean;
+      /** The handle is left open until the session ends. */
+      readonly isLeft?: boolean;
+    }
   | { readonly kind: 'rename' | 'replace'; readonly path: string; readonly to: string }
-  | { readonly kind: 'remove' | 'makeFolder' | 'stat' | 'badHandle' | 'resize' | 'touch'; readonly path: string };
+  | {
+      readonly kind: 'remove' | 'makeFolder' | 'removeFolder' | 'stat' | 'badHandle' | 'resize' | 'touch';
+      readonly path: string;
+    };
+
+type Put = Step & { readonly kind: 'put' };
 
 export interface SessionOptions {
   readonly pid: number;
@@ -22,6 +55,7 @@ export interface SessionOptions {
   /** A size that nothing else has. */
   readonly nextSize: () => number;
   readonly log: (text: string) => void;
+  readonly trace: (text: string) => void;
   /** The process is gone. One that died without a line is over when somebody notices. */
   readonly ended: (noticed: (() => void) | undefined) => void;
 }
@@ -29,13 +63,31 @@ export interface SessionOptions {
 interface OpenFile {
   readonly inode: Inode;
   readonly path: string;
+  readonly isAppend: boolean;
+  /** What sshd has counted. */
   written: number;
+  /** Something that the client sent is not in the file. */
+  isShort: boolean;
 }
+
+const FLAGS = {
+  truncate: 'WRITE,CREATE,TRUNCATE',
+  append: 'WRITE,APPEND,CREATE',
+  exclusive: 'WRITE,CREATE,EXCL',
+} as const;
+
+/** More than a block, so that a hole shows. */
+const FAR = 1_000_000;
+
+/** How old a folder has to be for berth to know that a request did not make it, in µs. */
+const OLD = 2_000_000;
 
 export class ModelSession {
   readonly options: SessionOptions;
   readonly #open = new Set<OpenFile>();
   #isDead = false;
+  /** A request was refused that may have been a write, as far as the log shows. */
+  #isDoubted = false;
 
   constructor(options: SessionOptions) {
     this.options = options;
@@ -44,7 +96,7 @@ export class ModelSession {
   /** Plays the steps, one after the other; `isOver` when the session has ended. */
   play(steps: readonly Step[], end: 'quit' | 'cut' | 'killed'): void {
     this.options.log('session opened for local user someone from [192.0.2.1]');
-    this.#next([...steps], end);
+    this.#next([...steps], () => this.#end(end));
   }
 
   /** The machine went down. */
@@ -59,12 +111,12 @@ export class ModelSession {
     return [...this.#open];
   }
 
-  #next(steps: Step[], end: 'quit' | 'cut' | 'killed'): void {
+  #next(steps: Step[], then: () => void): void {
     const { between } = this.options;
     const step = steps.shift();
     this.#in(between(0, 5) < 3 ? between(5, 60) : between(60, 4000), () => {
-      if (!step) return this.#end(end);
-      this.#do(step, () => this.#next(steps, end));
+      if (!step) return then();
+      this.#do(step, () => this.#next(steps, then));
     });
   }
 
@@ -79,7 +131,10 @@ export class ModelSession {
     const { between, log } = this.options;
     if (text !== undefined) log(text);
     this.#in(between(10, 160), () => {
-      if (!act()) log(`sent status ${refusal}`);
+      if (!act()) {
+        if (refusal === 'Failure' && (text === undefined || text.startsWith('open'))) this.#isDoubted = true;
+        log(`sent status ${refusal}`);
+      }
       then();
     });
   }
@@ -89,10 +144,7 @@ export class ModelSession {
     const { path } = step;
     switch (step.kind) {
       case 'put':
-      case 'append':
-        return this.#put(path, step.kind === 'append', step.hold, then);
-      case 'drop':
-        return this.#put(path, false, step.hold, then, true);
+        return this.#put(step, then);
       case 'rename':
       case 'replace': {
         const isCareful = step.kind === 'rename';
@@ -115,10 +167,24 @@ export class ModelSession {
           if (inode) truth.overwritten(inode);
           return true;
         };
-        return this.#request(`remove name "${path}"`, act, then);
+        return this.#request(`remove name "${path}"`, act, then, disk.at(path) ? 'Failure' : 'No such file');
       }
-      case 'makeFolder':
-        return this.#request(`mkdir name "${path}" mode 0777`, () => disk.makeFolder(path, time.now), then, 'Failure');
+      case 'makeFolder': {
+        const act = (): boolean => {
+          const there = disk.at(path);
+          if (there?.isFolder && time.now - there.born < OLD) this.#isDoubted = true;
+          return disk.makeFolder(path, time.now);
+        };
+        const refusal = disk.at(path) ? 'Failure' : 'No such file';
+        return this.#request(`mkdir name "${path}" mode 0777`, act, then, refusal);
+      }
+      case 'removeFolder':
+        return this.#request(
+          `rmdir name "${path}"`,
+          () => disk.removeFolder(path),
+          then,
+          disk.at(path) ? 'Failure' : 'No such file',
+        );
       case 'stat':
         return this.#request(`stat name "${path}"`, () => disk.at(path) !== undefined, then);
       case 'badHandle':
@@ -129,7 +195,7 @@ export class ModelSession {
           const inode = disk.at(path);
           if (!inode || inode.isFolder) return false;
           truth.blur(inode);
-          disk.write(inode, size, time.now);
+          disk.resize(inode, size, time.now);
           disk.changed(path);
           return true;
         };
@@ -149,32 +215,98 @@ export class ModelSession {
     }
   }
 
-  #put(path: string, isAppend: boolean, hold: number, then: () => void, isCut = false): void {
-    const { disk, time, truth, nextSize } = this.options;
+  #put(step: Put, then: () => void): void {
+    const { opening = 'truncate', isTwice = false, isLeft = false, hold, between = [], path } = step;
+    this.#openFile(path, opening, (file) => {
+      if (!file) {
+        if (opening !== 'exclusiveThenTruncate') return then();
+        return this.#put({ ...step, opening: 'truncate' }, then);
+      }
+      const finish = (): void => {
+        this.#in(hold, () => {
+          this.#write(file, step.writing ?? 'whole');
+          if (isLeft) return then();
+          this.#request(this.#closing(file, ''), () => this.#close(file, true), then);
+        });
+      };
+      const goOn = (): void => {
+        if (between.length === 0) return finish();
+        this.#write(file, 'whole');
+        this.#next([...between], finish);
+      };
+      if (!isTwice) return goOn();
+      this.#openFile(path, 'append', (second) => {
+        if (!second) return goOn();
+        this.#write(second, 'whole');
+        this.#request(this.#closing(second, ''), () => this.#close(second, true), goOn);
+      });
+    });
+  }
+
+  #openFile(path: string, opening: Opening, then: (file: OpenFile | undefined) => void): void {
+    const { disk, time, truth } = this.options;
+    const isAppend = opening === 'append';
+    const isExclusive = opening === 'exclusive' || opening === 'exclusiveThenTruncate';
     let file: OpenFile | undefined;
-    const open = (): boolean => {
-      const inode = disk.open(path, { create: true, truncate: !isAppend }, time.now);
+    const act = (): boolean => {
+      if (opening === 'denied') return false;
+      const how = { create: true, truncate: opening === 'truncate', exclusive: isExclusive };
+      const inode = disk.open(path, how, time.now);
       if (!inode) return false;
       // The log may have the open before the close: sessions overtake each other.
       if (inode.writers > 1 || time.now - inode.closedAt < 300) truth.blur(inode);
       truth.overwritten(inode);
-      file = { inode, path, written: 0 };
+      file = { inode, path, isAppend, written: 0, isShort: false };
       this.#open.add(file);
       return true;
     };
-    const flags = isAppend ? 'WRITE,APPEND,CREATE' : 'WRITE,CREATE,TRUNCATE';
-    this.#request(`open "${path}" flags ${flags} mode 0666`, open, () => {
-      const opened = file;
-      if (!opened) return then();
-      this.#in(hold, () => {
-        const size = nextSize();
-        opened.written = isAppend ? Math.max(0, size - opened.inode.size) : size;
-        disk.write(opened.inode, Math.max(size, isAppend ? opened.inode.size : 0), time.now);
-        disk.changed(path);
-        if (isCut) return then();
-        this.#request(this.#closing(opened, ''), () => this.#close(opened, true), then);
-      });
-    });
+    const flags = isExclusive ? FLAGS.exclusive : opening === 'denied' ? FLAGS.truncate : FLAGS[opening as 'append'];
+    const refusal = opening === 'denied' ? 'Permission denied' : disk.at(path) ? 'Failure' : 'No such file';
+    this.#request(`open "${path}" flags ${flags} mode 0666`, act, () => then(file), refusal);
+  }
+
+  /** Writes up to a size that nothing else has. */
+  #write(file: OpenFile, writing: Writing): void {
+    const { disk, time, truth, nextSize, log, trace, pid } = this.options;
+    const { inode } = file;
+    const hasHole = writing === 'sparse' || writing === 'gap';
+    const before = inode.size;
+    // What the log counts of a file with a hole is a number of its own, too.
+    const part = hasHole ? nextSize() - file.written : 0;
+    const unique = nextSize();
+    const size = Math.max(before + 1, writing === 'sparse' ? unique + FAR : unique);
+    const counted = hasHole ? part : size - before;
+    switch (writing) {
+      case 'whole':
+        file.written += counted;
+        disk.write(inode, size, time.now);
+        break;
+      case 'sparse':
+        file.written += counted;
+        disk.write(inode, size, time.now, inode.allocated + 1);
+        truth.counted(size, file.written);
+        break;
+      case 'gap':
+        file.written += counted;
+        disk.write(inode, size, time.now);
+        truth.counted(size, file.written);
+        if (this.#isDoubted) truth.unproven(inode);
+        break;
+      case 'short':
+        disk.write(inode, size, time.now);
+        if (disk.hasHole(inode) || file.isAppend) truth.unproven(inode);
+        file.isShort = true;
+        this.#isDoubted = true;
+        log('sent status Failure');
+        break;
+      case 'refused':
+        file.isShort = true;
+        log(`error: process_write: write "${file.path.slice(0, 100)}": No space left on device`);
+        log('sent status Failure');
+        break;
+    }
+    trace(`  ${pid} writes ${file.path} ${inode.size} ${writing}`);
+    disk.changed(file.path);
   }
 
   #closing({ path, written }: OpenFile, how: '' | 'forced '): string {
@@ -189,7 +321,8 @@ export class ModelSession {
     disk.close(inode);
     inode.closedAt = options.time.now;
     if (inode.writers > 0) return true;
-    if (isComplete) truth.closed(inode, path, { pid: options.pid, openedAs: file.path }, isTemporary);
+    if (isComplete && !file.isShort)
+      truth.closed(inode, path, { pid: options.pid, openedAs: file.path, at: options.time.now }, isTemporary);
     else truth.dropped(inode);
     return true;
   }

@@ -8,15 +8,20 @@ type Fate =
 export class Truth {
   /** Sizes that have to be announced exactly once. */
   readonly promised = new Map<number, string>();
+  /** When a promise was made, in µs. */
+  readonly since = new Map<number, number>();
   /** Every name that a file of that size has had since it was closed: sessions overtake each other. */
   readonly names = new Map<number, Set<string>>();
   /** Sizes that may be announced once: nobody can tell whether the file was whole, or was there for long enough. */
   readonly allowed = new Set<number>();
   /** Sizes that must never be announced. */
   readonly forbidden = new Map<number, string>();
+  /** What the log says of a size, if that differs: it is announced so when the file has been overwritten before a look. */
+  readonly logged = new Map<number, number>();
   /** Inodes of which several handles wrote at once, or whose size was set: their sizes prove nothing. */
   readonly #unclear = new WeakSet<Inode>();
   readonly #copies = new WeakSet<Inode>();
+  readonly #unproven = new WeakSet<Inode>();
   readonly #fates = new Map<Inode, Fate>();
 
   isUnclear(inode: Inode): boolean {
@@ -34,11 +39,13 @@ export class Truth {
   closed(
     inode: Inode,
     path: string | undefined,
-    { pid, openedAs }: { readonly pid: number; readonly openedAs: string },
+    { pid, openedAs, at }: { readonly pid: number; readonly openedAs: string; readonly at: number },
     isTemporary: (path: string) => boolean,
   ): void {
     if (this.isUnclear(inode) || path === undefined) return;
     this.names.set(inode.size, new Set([path, openedAs]));
+    this.since.set(inode.size, at);
+    if (this.#unproven.delete(inode)) return void this.allowed.add(inode.size);
     if (isTemporary(path)) this.#fates.set(inode, { kind: 'waiting', pid, size: inode.size });
     else this.promised.set(inode.size, path);
   }
@@ -58,8 +65,19 @@ export class Truth {
     if (this.#copies.has(inode)) this.allow(inode.size);
   }
 
+  /** The log counts fewer bytes than the file of that size has, because of a hole. */
+  counted(size: number, written: number): void {
+    this.logged.set(size, written);
+  }
+
+  /** Nothing shows whether its last write was cut short. */
+  unproven(inode: Inode): void {
+    this.#unproven.add(inode);
+  }
+
   dropped(inode: Inode): void {
-    if (!this.isUnclear(inode)) this.forbidden.set(inode.size, 'dropped');
+    if (this.#unproven.delete(inode)) return void this.allowed.add(inode.size);
+    if (!this.isUnclear(inode) && inode.size > 0) this.forbidden.set(inode.size, 'dropped');
   }
 
   /** The power has gone. What had not been announced may be lost with it, and need not be announced any more. */
@@ -93,7 +111,8 @@ export class Truth {
       if (fate.kind !== 'waiting' || fate.pid !== pid) continue;
       this.#fates.delete(inode);
       const path = pathOf(inode);
-      if (path !== undefined) this.promised.set(fate.size, path);
+      if (path === undefined) continue;
+      this.promised.set(fate.size, path);
     }
   }
 }

@@ -15,7 +15,7 @@ import { scratch } from '../support/scratch.ts';
 import type { ApiStep } from './api.ts';
 import type { HandStep } from './hands.ts';
 import { type Random, randomOf } from './random.ts';
-import type { Step } from './session.ts';
+import type { Opening, Step, Writing } from './session.ts';
 import { playStory, type Story } from './world.ts';
 
 const STORIES = Number(process.env['STORIES'] ?? rounds(300, 20_000));
@@ -38,9 +38,51 @@ function pathIn({ base, prefix }: Place, random: Random): string {
 }
 
 const KINDS = [
-  'put', 'put', 'put', 'put', 'append', 'rename', 'rename', 'replace', 'replace', 'remove', 'drop', 'makeFolder',
-  'makeFolder', 'moveFolder', 'stat', 'badHandle', 'resize', 'touch', 'putAndRename', 'putAndRename',
+  'put', 'put', 'put', 'put', 'put', 'put', 'append', 'rename', 'rename', 'replace', 'replace', 'remove', 'drop',
+  'makeFolder', 'makeFolder', 'removeFolder', 'moveFolder', 'stat', 'badHandle', 'resize', 'touch', 'putAndRename',
+  'putAndRename',
 ] as const; // prettier-ignore
+
+const OPENINGS: readonly Opening[] = [
+  'truncate', 'truncate', 'truncate', 'truncate', 'exclusive', 'exclusiveThenTruncate', 'exclusiveThenTruncate', 'denied',
+]; // prettier-ignore
+
+const WRITINGS: readonly Writing[] = ['whole', 'whole', 'whole', 'whole', 'whole', 'sparse', 'gap', 'short', 'refused'];
+
+/** A put, and what may go wrong with it. */
+function putStep(place: Place, path: string, hold: number, random: Random): Step {
+  const opening = OPENINGS[random(OPENINGS.length)] ?? 'truncate';
+  const writing = WRITINGS[random(WRITINGS.length)] ?? 'whole';
+  const count = random(3) === 0 ? 1 + random(3) : 0;
+  const between = Array.from({ length: count }, () => betweenWrites(place, random));
+  return { kind: 'put', path, hold, opening, writing, between, isTwice: random(10) === 0 };
+}
+
+/** What a session asks for while a file is open. */
+function betweenWrites(place: Place, random: Random): Step {
+  const { base, prefix } = place;
+  const kinds = ['makeFolder', 'makeFolder', 'removeFolder', 'remove', 'rename', 'stat', 'put'] as const;
+  const kind = kinds[random(kinds.length)] ?? 'stat';
+  const folder = base + (['d', 'e', 'd/g'][random(3)] ?? 'd');
+  switch (kind) {
+    case 'makeFolder':
+    case 'removeFolder':
+      return { kind, path: folder };
+    case 'rename':
+      return { kind, path: pathIn(place, random), to: pathIn(place, random) };
+    case 'put': {
+      const opening = random(2) === 0 ? 'exclusive' : 'truncate';
+      return { kind, path: pathIn(place, random), hold: random(200), opening };
+    }
+    case 'remove':
+      return { kind, path: random(2) === 0 ? folder : pathIn(place, random) };
+    case 'stat':
+      // A refusal that answers nothing that is logged is that of a handle, which only the session itself can harm.
+      return base + prefix === '' && random(2) === 0
+        ? { kind: 'badHandle', path: folder }
+        : { kind, path: pathIn(place, random) };
+  }
+}
 
 function stepsIn(place: Place, random: Random): Step[] {
   const { base, prefix } = place;
@@ -52,15 +94,14 @@ function stepsIn(place: Place, random: Random): Step[] {
   const hold = random(3) === 0 ? random(20_000) : random(200);
   switch (kind) {
     case 'put':
+      return [putStep(place, path, hold, random)];
     case 'append':
+      return [{ kind: 'put', path, hold, opening: 'append' }];
     case 'drop':
-      return [{ kind, path, hold }];
+      return [{ kind: 'put', path, hold, isLeft: true }];
     case 'putAndRename': {
       const to = pathIn(place, random);
-      return [
-        { kind: 'put', path: `${path}.part`, hold },
-        { kind: 'replace', path: `${path}.part`, to },
-      ];
+      return [putStep(place, `${path}.part`, hold, random), { kind: 'replace', path: `${path}.part`, to }];
     }
     case 'rename':
     case 'replace':
@@ -70,6 +111,7 @@ function stepsIn(place: Place, random: Random): Step[] {
       return [{ kind: 'replace', path: from, to: base + (['d', 'e', 'f', 'd/g'][random(4)] ?? 'f') }];
     }
     case 'makeFolder':
+    case 'removeFolder':
       return [{ kind, path: base + (['d', 'e', 'd/g'][random(3)] ?? 'd') }];
     case 'remove':
     case 'stat':

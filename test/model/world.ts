@@ -103,6 +103,10 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     lstat: (_jail, path) => disk.lstat(path),
     isHeldBy: (pid, ino) => !sessions.has(pid) || holds(pid, ino),
     heldBy: (_jail, pid) => sessions.get(pid)?.writing().flatMap(heldPath),
+    timesHeldBy: (pid, ino) => {
+      const writing = sessions.get(pid)?.writing() ?? [];
+      return writing.filter(({ inode }) => inode.ino === ino).length;
+    },
     isHeldByAny: async (pids, inode) => pids.some((pid) => holds(pid, inode)),
     async sync(_jail, path) {
       const found = disk.lstat(path);
@@ -116,6 +120,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       }),
     isDiskThere: () => true,
     monotonic: () => time.now / 1000,
+    wait: (ms) => new Promise<void>((resolve) => time.in(ms * 1000, resolve)),
   };
   let recorder = begin();
   let comparing: Promise<void> | undefined;
@@ -355,6 +360,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       between: (from, to) => from + random(to - from),
       nextSize: () => (size += 1),
       log: (text) => log(pid, text),
+      trace,
       ended(noticed) {
         sessions.delete(pid);
         live -= 1;
@@ -393,6 +399,11 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   const found = await check();
   return found.length === 0 ? [] : [...found, ...traced];
 
+  /** A moment in the story. An upload is not older than the end that completed it. */
+  function isInStory(at: number): boolean {
+    return at >= BEGINNING && at <= time.now;
+  }
+
   async function check(): Promise<string[]> {
     const rows = await database.db.selectFrom('files').selectAll().where('directory_id', '=', jail.id).execute();
     const byPath = new Map(rows.map((row) => [pathOf(row.path), row]));
@@ -406,6 +417,23 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         const stat = `${inode.ino} ${inode.size} ${inode.mtime}`;
         faults.push(`the row of ${path} is ${row.inode} ${row.size_bytes} ${row.mtime} ${row.state}, on disk ${stat}`);
       } else if (row.state === 'waiting') faults.push(`${path} still waits`);
+      if (row && !isInStory(row.uploaded_at)) faults.push(`${path} is dated ${row.uploaded_at}`);
+    }
+    const history = await database.db
+      .selectFrom('transfers')
+      .select(['event', 'path', 'bytes', 'at', 'began_at'])
+      .where('directory_id', '=', jail.id)
+      .execute();
+    for (const { event, path, at, began_at } of history) {
+      if (!isInStory(at)) faults.push(`${event} ${path ?? ''} is dated ${at}`);
+      if (began_at !== null && !(isInStory(began_at) && began_at <= at + 1000))
+        faults.push(`${event} ${path ?? ''} began at ${began_at}`);
+    }
+    for (const { event, path, bytes, at } of history) {
+      const closed = event === 'uploaded' && truth.promised.has(bytes ?? 0) ? truth.since.get(bytes ?? 0) : undefined;
+      // A request is done shortly after it is logged.
+      if (closed !== undefined && at < closed - 1000)
+        faults.push(`${path ?? ''} ${bytes} is dated ${closed - at} µs before its end`);
     }
     for (const path of byPath.keys()) faults.push(`a row without a file: ${path}`);
     if (story.shared !== 'names') faults.push(...(await announcedWrongly()));
@@ -436,6 +464,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     const times = Map.groupBy(transfers.filter(isOfIt), ({ bytes }) => bytes ?? 0);
     for (const [bytes, path] of truth.promised) {
       const count = times.get(bytes)?.length ?? 0;
+      const counted = truth.logged.get(bytes);
+      if (count === 0 && counted !== undefined && transfers.some((each) => each.bytes === counted)) continue;
       if (count !== 1) wrong.push(`${path} ${bytes} was announced ${count} times`);
       else {
         const name = times.get(bytes)?.[0]?.path ?? '';

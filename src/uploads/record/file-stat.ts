@@ -18,6 +18,9 @@ export const TIMER_GRAIN: Micros = 10_000;
 /** How long after an event its log line may be read. */
 export const LOG_LAG: Micros = 200_000;
 
+/** How late the log may be read on an overloaded machine. */
+export const BUSY_LAG: Micros = 2_000_000;
+
 /** The mtime of a row that must not match any file: the file has not been seen, or has been overwritten since. */
 export const UNSEEN: Micros = -1;
 

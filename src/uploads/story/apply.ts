@@ -33,7 +33,8 @@ const MOST_WAITS = 5;
 /** The reason given for a partial file that its session has closed. */
 const UNPROVEN = 'the machine went down before the file was known to be on the disk';
 const REFUSED = 'the server had refused a write, as on a full disk';
-const SHORT = 'a write may have been cut short: a request was refused, and the file is larger than what was written';
+export const SHORT =
+  'a write may have been cut short: a request was refused, and the file is larger than what was written';
 const LOST = 'the disk has lost some of it';
 
 /** The result of an operation. */
@@ -43,6 +44,8 @@ export type Outcome =
   | { readonly again: FilePath }
   /** First the log has to be read up to the moment when the file was as in `seen`. */
   | { readonly wait: 'log'; readonly seen: FileStat | undefined }
+  /** First the kernel has to say whether the opens of the file's doubted handles were refused. */
+  | { readonly wait: 'refusal' }
   /** The file at that path has to be on the disk. */
   | { readonly wait: 'sync'; readonly path: FilePath };
 
@@ -62,6 +65,7 @@ export function apply(task: Task, directory: DirectoryInTransaction): Promise<Ou
 
 async function applyPut(operation: Put, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
   const { path, file, end } = operation;
+  if (operation.isDoubted()) return { wait: 'refusal' };
   const here = file.path;
   const stat = here === undefined ? undefined : directory.fileAt(here);
   const row = await directory.files.at(path);
@@ -83,8 +87,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   // A size proves nothing after a power cut: ext4 may write it to the disk before the data, and the file then reads as
   // zeros.
   const isUnproven = end.isUnproven && (stat.size_bytes > 0 || end.written > 0);
-  const isLarger = end.bytes !== undefined && stat.size_bytes > end.bytes;
-  const isShort = end.isDoubted && isLarger && !directory.hasHole(here ?? path);
+  const isShort = !isRewritten && directory.mayBeShort(end, here ?? path);
   let reason: string | undefined;
   if (end.isRefused) reason = REFUSED;
   else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? SHORT : undefined;
@@ -116,7 +119,9 @@ async function isAnother(
   }
   if (expected === stat.size_bytes && inode !== undefined) return false;
   // The size of a dropped file is never certain: two handles with one name may have been mixed up.
-  const isOlder = end.isComplete && openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
+  // A write that was cut short was not counted, so a doubted size says nothing.
+  const mayBeOlder = end.isComplete && !end.isDoubted && openedAt !== undefined;
+  const isOlder = mayBeOlder && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
   // A file that was touched since its row was written may be the upload: an open file keeps its inode.
   const isTouched = row?.inode === stat.inode && !isUnchanged(row, stat);

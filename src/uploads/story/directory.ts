@@ -97,10 +97,13 @@ export class DirectoryInTransaction {
     return found?.isFile() ? fileStat(found) : undefined;
   }
 
-  /** Whether the file at a path takes less room than its size: nobody wrote the whole of it. */
-  hasHole(path: FilePath): boolean {
-    const found = this.world.lstat(path);
-    return found?.isFile() === true && found.blocks * 512 < found.size;
+  /**
+   * Whether a write to the file at a path may have been cut short: a request was refused, and the file is larger than
+   * what was written, although it has no hole.
+   */
+  mayBeShort({ isDoubted, bytes }: Ending, path: FilePath): boolean {
+    const found = isDoubted && bytes !== undefined ? this.world.lstat(path) : undefined;
+    return found?.isFile() === true && found.size > (bytes ?? 0) && found.blocks * 512 >= found.size;
   }
 
   /** Whether an earlier process, or an attempt whose answer was lost, has announced that upload. */

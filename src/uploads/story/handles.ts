@@ -2,15 +2,15 @@
  * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer
  * has gone becomes a put.
  *
- * An open is believed at once, and forgotten if a refusal follows. If that refusal may answer a write instead, the handle
- * is doubtful. It no longer holds up its file once the kernel does not know it either.
+ * An open is believed at once, and forgotten if a refusal follows. If that refusal may have answered a write instead, the
+ * handle is doubted: its close proves that it existed, and before a put of its file is applied, the kernel is asked.
  */
 import type { Micros } from '../../base/clock.ts';
 import { beginsLike, type FilePath, filePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
-import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
 import type { Asked, File, Handle, Session } from './sessions.ts';
@@ -18,9 +18,6 @@ import type { TrackedFiles } from './tracked-files.ts';
 
 /** How many bytes of a name sshd shows when it complains about a write (`"%.100s"` in sftp-server.c). */
 const NAME_SHOWN = 100;
-
-/** How soon to ask the kernel about handles that may not exist, in ms. */
-const ASKED_AFTER_MS = 2;
 
 /** How many files are remembered by their whole names after a close whose name the log has cut off. */
 const CLOSED = 20;
@@ -98,7 +95,6 @@ export class Handles {
       session,
       isRefused: false,
       isResized: false,
-      isDoubtful: false,
     };
     session.add(handle);
     file?.writers.add(handle);
@@ -119,7 +115,7 @@ export class Handles {
     const path = filePath(event.name);
     if (path === undefined) return;
     const { by } = session;
-    const handle = session.take(event.name, path, event.forced);
+    const handle = session.take(event.name, path, event.forced) ?? this.#undoubt(session, event.name);
     // The close of a handle that only reads is a download even if the file was empty.
     if (event.read > 0 || (handle && !handle.file)) {
       const rows = session.reads.add({
@@ -289,10 +285,7 @@ export class Handles {
   ended(handle: Handle, end: Ending): void {
     const { file } = handle;
     if (!file) return;
-    const before = file.newestEnd;
-    const { at, by } = end;
-    const newest = before && before.order > end.order ? { ...before, at, by } : end;
-    file.newestEnd = { ...newest, isUnwritten: end.isUnwritten && before?.isUnwritten !== false };
+    file.newestEnd = file.newestEnd ? together(file.newestEnd, end) : end;
     this.withdraw(handle);
   }
 
@@ -308,7 +301,7 @@ export class Handles {
     const { file } = handle;
     if (!file) return;
     file.writers.delete(handle);
-    if (file.hasOpenWriters) return this.#askIfInDoubt(file);
+    if (file.hasOpenWriters) return;
     const { newestEnd: end } = file;
     file.newestEnd = undefined;
     // Nothing was added to the previous upload, which has yet to be recorded.
@@ -319,7 +312,9 @@ export class Handles {
       this.#files.forget(file);
       return this.#options.homeless(end);
     }
-    const put: Put = { kind: 'put', path, file, end, isResized: false };
+    const doubted = [...file.doubted];
+    const isDoubted = (): boolean => doubted.some((each) => file.doubted.has(each));
+    const put: Put = { kind: 'put', path, file, end, isDoubted, isResized: false };
     file.inode = end.inode ?? file.inode;
     file.puts.push(put);
     if (end.isReserved || this.#options.isTemporary(path)) {
@@ -344,35 +339,49 @@ export class Handles {
     const { file, isExclusive } = opened;
     const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened));
     const there = file && !isAnswer ? this.#options.sight(opened.path) : undefined;
+    if (isAnswer || !file) session.forget(opened);
+    else session.doubt(opened);
     if (file && there) {
-      opened.isDoubtful = true;
       opened.inode ??= there.ino;
+      file.doubted.add(opened);
       file.doubtedAt = this.#options.monotonic();
-      return this.#askIfInDoubt(file);
     }
-    session.forget(opened);
     this.withdraw(opened);
   }
 
-  /** Only handles that may not exist are left of the file: a look asks the kernel (`unheld`). */
-  #askIfInDoubt({ isInDoubt, path }: File): void {
-    if (isInDoubt && path !== undefined) this.#options.look(path, ASKED_AFTER_MS);
-  }
-
-  /** The handles of a file in doubt that no process holds now. */
-  unheld(file: File): readonly Handle[] {
-    if (!file.isInDoubt) return [];
-    return [...file.writers].filter(({ session, inode }) => !file.isHeldSinceDoubt(session.by.pid, inode));
-  }
-
-  /** Those handles were not held, and every line until then has been read: their opens were refused. */
+  /** The opens of those handles were refused: they were not held, and every line until then has been read. */
   disbelieve(handles: readonly Handle[]): void {
     for (const handle of handles) {
-      const { session, file } = handle;
-      if (!file?.isInDoubt || !file.writers.has(handle)) continue;
-      session.forget(handle);
-      this.withdraw(handle);
+      const { file } = handle;
+      if (file?.doubted.delete(handle)) this.#files.forget(file);
     }
+  }
+
+  /** The kernel says that the file's doubted handles exist, so the file is still being written. */
+  believe(file: File, { end }: Put): void {
+    for (const handle of file.doubted) {
+      handle.session.takeDoubted(handle.name ?? '');
+      handle.session.add(handle);
+      file.writers.add(handle);
+    }
+    file.doubted.clear();
+    file.newestEnd = file.newestEnd ? together(end, file.newestEnd) : end;
+  }
+
+  /** Tracks a handle whose open was most likely refused, for a session that goes on after a restart. */
+  trackDoubted(handle: Handle): void {
+    handle.session.doubt(handle);
+    handle.file?.doubted.add(handle);
+    handle.file?.writers.delete(handle);
+  }
+
+  #undoubt(session: Session, name: string): Handle | undefined {
+    const doubted = session.takeDoubted(name);
+    if (!doubted) return undefined;
+    const isTracked = doubted.file?.doubted.delete(doubted) === true;
+    const handle = isTracked ? doubted : { ...doubted, file: this.#files.ensure(doubted.path) };
+    handle.file?.writers.add(handle);
+    return handle;
   }
 
   /** A client set a file's times or size. */
@@ -402,8 +411,18 @@ function isOfOne(a: string, b: string): boolean {
 
 /** Whether its session has the handle's file open already. */
 function hasOther(handle: Handle): boolean {
-  const others = [...(handle.file?.writers ?? [])].filter((other) => other !== handle && !other.isDoubtful);
+  const others = [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
   return others.some(({ session }) => session === handle.session);
+}
+
+/** How two handles of a file ended, the last of them with `last`. */
+function together(before: Ending, last: Ending): Ending {
+  const [older, newer] = before.order > last.order ? [last, before] : [before, last];
+  const { at, by } = last;
+  const common = { ...newer, at, by, isUnwritten: before.isUnwritten && last.isUnwritten };
+  if (newer.bytes !== undefined || older.bytes === undefined) return common;
+  // The older handle emptied the file, and the newer one added to that.
+  return { ...common, bytes: older.bytes + newer.written, written: older.written + newer.written };
 }
 
 /** Whether the disk shows that the session's last request was refused, so the refusal answers no other. */
@@ -414,7 +433,7 @@ function isRefusalOf(asked: Asked | undefined, after: Sighting | null | undefine
     case 'make-folder': {
       const { at, before } = asked;
       // Only a folder can have been made by the request, shortly before its line was read.
-      const wasThere = before && (before.birthtimeMs ?? 0) * 1000 < at - LOG_LAG;
+      const wasThere = before && (before.birthtimeMs ?? 0) * 1000 < at - BUSY_LAG;
       return after === null || wasThere === true;
     }
     case 'remove-folder':

@@ -7,6 +7,7 @@ import { type FileRow, isKnownByName, type Placement } from '../record/files.ts'
 import { type FileStat, fileStat, isCopy, isFileOf, isSame, isUnchanged, UNSEEN } from '../record/file-stat.ts';
 import { isSynced, type Look } from './agenda.ts';
 import { isUnseen } from './lost.ts';
+import { SHORT } from './apply.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { Resize, TrackedFile } from './operations.ts';
 
@@ -25,8 +26,6 @@ export type LookOutcome =
   | { readonly again: number }
   /** First the log has to be read, and the kernel has to say whether a session has the file open for writing. */
   | { readonly wait: 'explanation' }
-  /** First the kernel has to say whether the opens of the file's handles were refused. */
-  | { readonly wait: 'refusal' }
   | { readonly wait: 'sync' };
 
 /** @param file the story's file at that path. */
@@ -36,7 +35,6 @@ export async function lookAt(
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
   const { path } = look;
-  if (file?.isInDoubt) return { wait: 'refusal' };
   const found = directory.world.lstat(path);
   const stat = found?.isFile() ? fileStat(found) : undefined;
   const row = await directory.files.at(path);
@@ -241,9 +239,11 @@ async function unexplained(
   const isWaiting = world.isTemporary(path) && pid !== undefined && world.pids().includes(pid);
   const uploaded_at = end?.at ?? world.now;
   const values = { ...stat, path: bytesOf(path), uploaded_at, source: end ? 'log' : 'disk' } as const;
-  if (end && !end.isComplete) {
+  const isShort = end !== undefined && directory.mayBeShort(end, path);
+  if (end && (!end.isComplete || isShort)) {
     await files.put({ ...values, state: 'partial', session_pid: null }, row);
-    await directory.record({ path, at: end.at, by: end.by, bytes: stat.size_bytes, event: 'upload-dropped' });
+    const reason = end.isComplete ? SHORT : undefined;
+    await directory.record({ path, at: end.at, by: end.by, bytes: stat.size_bytes, event: 'upload-dropped', reason });
   } else if (isWaiting) {
     await files.put({ ...values, state: 'waiting', session_pid: pid }, row);
     directory.requests.waits(pid, path);

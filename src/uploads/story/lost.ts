@@ -8,6 +8,7 @@ import { type Micros, SECOND } from '../../base/clock.ts';
 import { beginsLike, type FilePath } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
+  BUSY_LAG,
   type FileIdentity,
   type FileStat,
   isSame,
@@ -20,9 +21,6 @@ import type { Ending } from './operations.ts';
 
 /** How many entries are remembered, and for how long, in ms. A comparison with the disk comes sooner than that. */
 const REMEMBERED = { max: 10_000, ttl: 60_000 };
-
-/** How late the log may be read on an overloaded machine. Used only where the file's size agrees too. */
-const BUSY_LAG: Micros = 2_000_000;
 
 /** How much older than its upload a file may be, if the upload was announced before the file was seen. */
 const LATEST: Micros = 60 * SECOND;
@@ -142,13 +140,17 @@ export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, 
  * Whether the file is small enough. A handle that began with an empty file leaves at most the bytes that it wrote, so a
  * larger file got the inode later.
  */
-function mayBe({ bytes }: Ending, { size_bytes }: FileStat): boolean {
-  return bytes === undefined || size_bytes <= bytes;
+function mayBe({ bytes, isDoubted }: Ending, { size_bytes }: FileStat): boolean {
+  return bytes === undefined || size_bytes <= bytes || isDoubted;
 }
 
-/** Whether the file's size and mtime agree with what the handle wrote. */
+/**
+ * Whether the file's size and mtime agree with what the handle wrote. The log does not count a write that was cut short,
+ * so the file may be larger then. The log may be read later than elsewhere, since the size agrees, too.
+ */
 export function isLike(end: Ending, stat: FileStat): boolean {
   // If the open was not heard, the file was most likely empty at that time.
   const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
-  return bytes === stat.size_bytes && isOfThatTime(end, stat, BUSY_LAG);
+  const isOfSize = bytes === stat.size_bytes || (end.isDoubted && bytes !== undefined && stat.size_bytes > bytes);
+  return isOfSize && isOfThatTime(end, stat, BUSY_LAG);
 }

@@ -57,8 +57,6 @@ export interface TrackedFile {
   readonly path: FilePath | undefined;
   /** Whether a handle may still write the file. */
   readonly hasOpenWriters: boolean;
-  /** Whether every such handle may not exist, because its open may have been refused. */
-  readonly isInDoubt: boolean;
   /**
    * Whether the kernel reports that a session with such a handle has the inode open for writing, or cannot be asked
    * because its process died.
@@ -86,6 +84,8 @@ export interface Put {
   readonly path: FilePath;
   readonly file: TrackedFile;
   readonly end: Ending;
+  /** Whether the file may have had another handle then, whose open was most likely refused. */
+  isDoubted(): boolean;
   /** A client has set the size since: the disk no longer shows what was uploaded. */
   isResized: boolean;
 }

@@ -46,6 +46,9 @@ const NOTES = 10_000;
 const RETRY_MS = 1000;
 const MOST_TRIES = 100;
 
+/** When to ask the kernel again whether a descriptor is open, in ms after the last time. */
+const DESCRIPTOR_WAITS_MS = [0, 2, 10, 50, 200, 700];
+
 /** A directory with work to do or state to keep. */
 interface Work {
   readonly jail: Jail;
@@ -237,8 +240,9 @@ export class Recorder {
     const story: Story = new Story({
       directoryId: jail.id,
       lstat: (path) => world.lstat(jail, path),
-      isHeldBy: (pid, inode, since) => world.isHeldBy(pid, inode, since),
       heldBy: (pid) => world.heldBy(jail, pid),
+      isHeldBy: (pid, inode) => world.isHeldBy(pid, inode),
+      timesHeldBy: (pid, inode, since) => world.timesHeldBy(pid, inode, since),
       isTemporary,
       monotonic: () => world.monotonic(),
       happened: (operation) => this.#happened(work, operation),
@@ -368,6 +372,7 @@ export class Recorder {
       this.#giveUp({ work, tasks: [task], looks: [] });
       this.#options.compare(jail.id);
     } else if (outcome.wait === 'sync') this.#sync(work, task, outcome.path);
+    else if (outcome.wait === 'refusal') this.#askAboutRefusal(work, task);
     else {
       this.#prepare(work, task, async () => {
         await this.#heard(jail);
@@ -389,13 +394,6 @@ export class Recorder {
     } else if (outcome.wait === 'sync') {
       this.#prepare(work, look, async () => {
         look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
-      });
-    } else if (outcome.wait === 'refusal') {
-      const unheld = story.unheldAt(look.path);
-      this.#prepare(work, look, async () => {
-        await this.#heard(jail);
-        story.disbelieve(unheld);
-        look.due = this.#options.world.monotonic() + Math.min(2 ** look.tries, REST_MS);
       });
     } else {
       const inode = look.still?.stat?.inode;
@@ -427,6 +425,27 @@ export class Recorder {
       const { synced } = task;
       await this.#heard(work.jail);
       task.seen = synced;
+    });
+  }
+
+  /**
+   * Asks the kernel whether the file of a put has more handles: opens that were most likely refused. A descriptor may be
+   * open a moment longer than its close is logged.
+   */
+  #askAboutRefusal(work: Work, task: Task): void {
+    const { operation: put } = task;
+    if (put.kind !== 'put') return;
+    const { world } = this.#options;
+    this.#prepare(work, task, async () => {
+      for (const ms of DESCRIPTOR_WAITS_MS) {
+        if (ms > 0) await world.wait(ms);
+        const unheld = work.story.unheldOf(put);
+        await this.#heard(work.jail);
+        work.story.disbelieve(unheld);
+        if (!put.isDoubted()) return;
+      }
+      work.story.believe(put);
+      work.agenda.done(task);
     });
   }
 

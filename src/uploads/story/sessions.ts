@@ -12,6 +12,9 @@ const ADOPTION_MS = 5000;
 /** How long after a client set a file's times or size a look may come across the change, in ms. */
 const SET_SHOWS_MS = 3000;
 
+/** How many doubted handles of a session are remembered. */
+const DOUBTED = 100;
+
 /** A handle that a session has opened. */
 export interface Handle {
   readonly session: Session;
@@ -32,8 +35,6 @@ export interface Handle {
   /** Later handles have higher numbers. */
   readonly order: number;
   inode: number | undefined;
-  /** The open, or a write through the handle, was refused: nobody can say which. */
-  isDoubtful: boolean;
   /**
    * The server refused a write through the handle (a full disk, for example), so the file lacks something that the
    * client sent.
@@ -57,10 +58,11 @@ export interface SessionOf extends SessionStart {
 }
 
 /** A handle that a session had open when the journal was compacted. */
-type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isDoubtful' | 'isExclusive' | 'isResized'> & {
+type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isExclusive' | 'isResized'> & {
   /** Missing in state that an older version saved, as are the next two. */
   readonly isResized?: boolean;
-  readonly isDoubtful?: boolean;
+  /** Whether the open, or a write through the handle, was refused. */
+  readonly isDoubted?: boolean;
   readonly isExclusive?: boolean;
   /** Whether the handle writes, and the current path of its file: null when the file has lost its name. */
   readonly writes: boolean;
@@ -96,6 +98,8 @@ export class Session {
   /** A write through any handle up to this order may have been refused without being logged. */
   doubtedUpTo = 0;
   readonly reads = new Reads();
+  /** Handles whose open was most likely refused, by name. */
+  readonly #doubted = new Map<string, Handle>();
   /** The handles by the name that sshd logs, oldest first. Those whose open was not heard are under ''. */
   readonly #handles = new Map<string, Handle[]>();
   readonly #since = performance.now();
@@ -118,9 +122,11 @@ export class Session {
 
   /** The state that a later process needs to continue with the session's next line. */
   kept(): KeptSession {
-    const handles = this.all().map(({ file, session: _session, order: _order, ...handle }): KeptHandle => {
+    const keep = ({ file, session: _session, order: _order, ...handle }: Handle): KeptHandle => {
       return { ...handle, writes: file !== undefined, now: file ? (file.path ?? null) : handle.path };
-    });
+    };
+    const doubted = this.doubted().map((handle) => ({ ...keep(handle), isDoubted: true }));
+    const handles = [...this.all().map(keep), ...doubted];
     const { by, openedAt, born, lastAt } = this;
     return { by, openedAt, born, lastAt, isDoubted: this.doubtedUpTo > 0, handles };
   }
@@ -152,14 +158,36 @@ export class Session {
    * first when a session ends.
    */
   take(name: string, path: FilePath, isForced: boolean): Handle | undefined {
-    const opened = this.opened(name);
-    const certain = opened.filter(({ isDoubtful }) => !isDoubtful);
-    const same = certain.length > 0 ? certain : opened;
+    const same = this.opened(name);
     // Prefer the handle whose file still has that name: the files of the others were replaced.
     const named = isForced ? undefined : same.find(({ file }) => file?.path === path);
     const found = named ?? same[0] ?? this.openBefore().find((handle) => handle.file?.path === path);
     if (found) this.forget(found);
     return found;
+  }
+
+  /**
+   * The open of a handle was most likely refused: the refusal may have answered a write through it instead. A close of
+   * that name proves that it was not.
+   */
+  doubt(handle: Handle): void {
+    this.forget(handle);
+    const name = handle.name ?? '';
+    const [oldest] = this.#doubted.values();
+    const isFull = this.#doubted.size >= DOUBTED && !this.#doubted.has(name);
+    const replaced = this.takeDoubted((isFull ? oldest?.name : name) ?? '');
+    replaced?.file?.doubted.delete(replaced);
+    this.#doubted.set(name, handle);
+  }
+
+  takeDoubted(name: string): Handle | undefined {
+    const handle = this.#doubted.get(name);
+    this.#doubted.delete(name);
+    return handle;
+  }
+
+  doubted(): Handle[] {
+    return [...this.#doubted.values()];
   }
 
   forget(handle: Handle): void {
@@ -195,11 +223,13 @@ export type Asked =
 
 /** Answers questions about open files. */
 export interface Kernel {
+  /** Whether the process has the file open for writing, or died and cannot be asked. */
+  isHeldBy(pid: number, inode: number): boolean;
   /**
-   * Whether the process has the file open for writing, or cannot be asked, because it died, or because it was asked
-   * shortly before `since` (by the monotonic clock in ms).
+   * How often the process has the file open for writing: 0 once it has died. Undefined when it was asked shortly before
+   * `since` (by the monotonic clock in ms), and cannot be asked again yet.
    */
-  isHeldBy(pid: number, inode: number, since?: number): boolean;
+  timesHeldBy(pid: number, inode: number, since: number): number | undefined;
   /** A monotonic clock, in ms. */
   monotonic(): number;
 }
@@ -213,7 +243,9 @@ export class File implements TrackedFile {
   inode: number | undefined;
   /** When a client last set the file's times or size, by the monotonic clock in ms. */
   setAt = Number.NEGATIVE_INFINITY;
-  /** When a handle became doubtful, by the monotonic clock in ms. */
+  /** Handles whose open was most likely refused. They do not count as writers. */
+  readonly doubted = new Set<Handle>();
+  /** When the last of these was added, by the monotonic clock in ms. */
   doubtedAt = Number.NEGATIVE_INFINITY;
   resized: Resize | undefined;
   readonly #kernel: Kernel;
@@ -231,13 +263,18 @@ export class File implements TrackedFile {
     return this.writers.size > 0;
   }
 
-  get isInDoubt(): boolean {
-    return this.writers.size > 0 && [...this.writers].every(({ isDoubtful }) => isDoubtful);
+  get isDoubted(): boolean {
+    return this.doubted.size > 0;
   }
 
-  /** Whether the process has held the inode since the file's last handle became doubtful. */
-  isHeldSinceDoubt(pid: number, inode: number | undefined): boolean {
-    return inode !== undefined && this.#kernel.isHeldBy(pid, inode, this.doubtedAt);
+  /** The doubted handles that their processes do not hold: those have no more descriptors than other handles. */
+  unheld(): Handle[] {
+    return [...this.doubted].filter(({ session, inode }) => {
+      const others = [...this.writers].filter((other) => other.session === session).length;
+      const { pid } = session.by;
+      const times = inode === undefined ? 0 : this.#kernel.timesHeldBy(pid, inode, this.doubtedAt);
+      return times !== undefined && times <= others;
+    });
   }
 
   isHeld(inode: number): boolean {
@@ -250,6 +287,6 @@ export class File implements TrackedFile {
   }
 
   get isNeeded(): boolean {
-    return this.isKnown || this.wasSet;
+    return this.isKnown || this.wasSet || this.isDoubted;
   }
 }

@@ -20,9 +20,10 @@ import type { Ending, Operation, Put } from './operations.ts';
 export interface StoryOptions {
   readonly directoryId: string;
   lstat(path: FilePath): (Sighting & { readonly ctimeMs: number }) | undefined;
-  isHeldBy: Kernel['isHeldBy'];
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
+  readonly isHeldBy: Kernel['isHeldBy'];
+  readonly timesHeldBy: Kernel['timesHeldBy'];
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
@@ -121,7 +122,7 @@ export class Story {
       session.lastAt = lastAt ?? start.openedAt;
       session.hasTemporary = true; // `kept` does not save it
       this.#sessions.set(start.by.pid, session);
-      for (const { writes, now, isRefused, isResized, isDoubtful, ...opening } of handles) {
+      for (const { writes, now, isRefused, isResized, isDoubted: isHandleDoubted, ...opening } of handles) {
         const path = now ?? opening.path;
         const file = writes
           ? now === null
@@ -131,7 +132,7 @@ export class Story {
         const handle = this.#handles.track(session, { isExclusive: false, ...opening, path }, file);
         handle.isRefused = isRefused;
         handle.isResized = isResized === true;
-        handle.isDoubtful = isDoubtful === true;
+        if (isHandleDoubted === true) this.#handles.trackDoubted(handle);
       }
       if (isDoubted) session.doubtedUpTo = this.#handles.newest;
     }
@@ -244,6 +245,11 @@ export class Story {
       else this.#handles.gone(handle, at);
       if (!isDropped && path !== undefined) look(path, 0);
     }
+    for (const handle of session.doubted()) {
+      // If a process that was killed had it open after all, its file is cut off.
+      if (how === 'died' && handle.inode !== undefined) this.#options.homeless(droppedAt(session, handle, at));
+      this.#handles.disbelieve([handle]);
+    }
     session.reads.end().forEach(note);
     // A later process may notice the same death. It must get the same time, so that the session's files are announced
     // only once.
@@ -279,15 +285,20 @@ export class Story {
     return session !== undefined;
   }
 
-  /** The handles of a path's file that may not exist, and that no process holds now. */
-  unheldAt(path: FilePath): readonly Handle[] {
-    const file = this.#files.at(path);
-    return file ? this.#handles.unheld(file) : [];
+  /** The doubted handles of a put's file that no process holds. */
+  unheldOf({ file }: Put): readonly Handle[] {
+    return file instanceof File ? file.unheld() : [];
   }
 
-  /** Those handles were not held, and every line until then has been read: their opens were refused. */
+  /** The opens of those handles were refused: they were not held, and every line until then has been read. */
   disbelieve(handles: readonly Handle[]): void {
     this.#handles.disbelieve(handles);
+  }
+
+  /** The doubted handles of a put's file exist: the file is still being written, so it is no put yet. */
+  believe(put: Put): void {
+    if (put.file instanceof File) this.#handles.believe(put.file, put);
+    this.applied(put);
   }
 
   /** A look at that path is complete: forgets the file if it is no longer needed. */

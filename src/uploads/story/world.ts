@@ -13,12 +13,16 @@ import type { Found } from './directory.ts';
 export interface World {
   lstat(jail: Jail, path: FilePath): Found | undefined;
   /**
-   * Whether the kernel reports that the process has the file open for writing, or cannot be asked, because it died, or
-   * because it was asked shortly before `since` (by the monotonic clock in ms).
+   * Whether the kernel reports that the process has the file open for writing, or the process died and cannot be asked.
    */
-  isHeldBy(pid: number, inode: number, since?: number): boolean;
   /** The files in the jail that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(jail: Jail, pid: number): readonly HeldPath[] | undefined;
+  isHeldBy(pid: number, inode: number): boolean;
+  /**
+   * How often the process has the file open for writing: 0 once it has died. Undefined when it was asked shortly before
+   * `since` (by the monotonic clock in ms), and cannot be asked again yet.
+   */
+  timesHeldBy(pid: number, inode: number, since: number): number | undefined;
   /** Whether the kernel reports that one of the processes has the file open for writing. */
   isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;
   /**
@@ -32,6 +36,8 @@ export interface World {
   isDiskThere(): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
+  /** Resolves after that many ms. */
+  wait(ms: number): Promise<unknown>;
 }
 
 export interface RecorderOptions {

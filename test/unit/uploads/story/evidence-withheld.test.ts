@@ -26,7 +26,7 @@ const MKDIR = 'mkdir name "d" mode 0777';
 /** Makes a folder that is older than any line about it can be late. */
 async function makeOldFolder(at: Place): Promise<void> {
   mkdirSync(join(at.files, 'd'));
-  await wait(250);
+  await wait(2100);
 }
 
 test('a file with a hole, and a refused request: complete', async () => {

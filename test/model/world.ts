@@ -103,10 +103,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     lstat: (_jail, path) => disk.lstat(path),
     isHeldBy: (pid, ino) => !sessions.has(pid) || holds(pid, ino),
     heldBy: (_jail, pid) => sessions.get(pid)?.writing().flatMap(heldPath),
-    timesHeldBy: (pid, ino) => {
-      const writing = sessions.get(pid)?.writing() ?? [];
-      return writing.filter(({ inode }) => inode.ino === ino).length;
-    },
+    timesHeldBy: (pid, ino) => (sessions.get(pid)?.writing() ?? []).filter(({ inode }) => inode.ino === ino).length,
     isHeldByAny: async (pids, inode) => pids.some((pid) => holds(pid, inode)),
     async sync(_jail, path) {
       const found = disk.lstat(path);
@@ -424,16 +421,13 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       .select(['event', 'path', 'bytes', 'at', 'began_at'])
       .where('directory_id', '=', jail.id)
       .execute();
-    for (const { event, path, at, began_at } of history) {
-      if (!isInStory(at)) faults.push(`${event} ${path ?? ''} is dated ${at}`);
-      if (began_at !== null && !(isInStory(began_at) && began_at <= at + 1000))
-        faults.push(`${event} ${path ?? ''} began at ${began_at}`);
-    }
-    for (const { event, path, bytes, at } of history) {
+    for (const { event, path, bytes, at, began_at } of history) {
+      const about = `${event} ${path ?? ''} ${bytes ?? ''}`;
+      const isAfterItsBeginning = began_at === null || (isInStory(began_at) && began_at <= at + 1000);
+      if (!isInStory(at) || !isAfterItsBeginning) faults.push(`${about} is dated ${at} and began at ${began_at}`);
       const closed = event === 'uploaded' && truth.promised.has(bytes ?? 0) ? truth.since.get(bytes ?? 0) : undefined;
       // A request is done shortly after it is logged.
-      if (closed !== undefined && at < closed - 1000)
-        faults.push(`${path ?? ''} ${bytes} is dated ${closed - at} µs before its end`);
+      if (closed !== undefined && at < closed - 1000) faults.push(`${about} is dated ${closed - at} µs before its end`);
     }
     for (const path of byPath.keys()) faults.push(`a row without a file: ${path}`);
     if (story.shared !== 'names') faults.push(...(await announcedWrongly()));

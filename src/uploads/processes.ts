@@ -66,6 +66,8 @@ const WRITABLE = 0o3;
 
 export interface HeldFile {
   readonly inode: number;
+  /** The descriptor's number. */
+  readonly fd: string;
   /** The path as seen from outside of the jail, followed by ` (deleted)` when the file has no name any more. */
   readonly path: Buffer;
 }
@@ -85,7 +87,7 @@ function filesOf(pid: number, descriptors: readonly string[]): HeldFile[] {
       const stats = statSync(`${folder}/${fd}`);
       // Sockets and pipes have numbers of their own, which mean nothing here.
       if (!stats.isFile() || !isWritable(pid, fd)) return [];
-      return [{ inode: stats.ino, path: readlinkSync(`${folder}/${fd}`, { encoding: 'buffer' }) }];
+      return [{ inode: stats.ino, fd, path: readlinkSync(`${folder}/${fd}`, { encoding: 'buffer' }) }];
     }),
   );
 }
@@ -132,8 +134,8 @@ const PAUSES_PER_PASS = 30;
 /** The inodes that a process had open for writing at a time, by the monotonic clock in ms. */
 interface Pass {
   readonly began: number;
-  /** How often it had each of them open. */
-  readonly inodes: ReadonlyMap<number, number>;
+  /** The descriptors that it had open for each of them. */
+  readonly inodes: ReadonlyMap<number, readonly string[]>;
 }
 
 /** Tells which inodes processes have open for writing. An answer may be some tenths of a second old. */
@@ -150,7 +152,7 @@ export class HeldInodes {
    */
   timesHeldBy(pid: number, inode: number, since: number): number | undefined {
     const { began, inodes } = this.#passOf(pid);
-    return began < since ? undefined : (inodes.get(inode) ?? 0);
+    return began < since ? undefined : (inodes.get(inode)?.length ?? 0);
   }
 
   /** Like `isHeldBy`, for several processes; yields between them. */
@@ -163,12 +165,26 @@ export class HeldInodes {
     return false;
   }
 
+  /**
+   * Like `isHeldByAny`, but what was closed before the call does not count: an upload can be fetched as soon as it has been
+   * announced. Asks only for the descriptors that the last answer named, so the cost does not grow with the open files.
+   */
+  async isStillHeldByAny(pids: Iterable<number>, inode: number): Promise<boolean> {
+    const pause = yielder();
+    for (const pid of pids) {
+      const descriptors = this.#passOf(pid).inodes.get(inode) ?? [];
+      if (filesOf(pid, descriptors).some((file) => file.inode === inode)) return true;
+      await pause();
+    }
+    return false;
+  }
+
   #passOf(pid: number): Pass {
     const known = this.#passes.get(pid);
     if (known) return known;
     const began = performance.now();
-    const inodes = new Map<number, number>();
-    for (const { inode } of filesHeldBy(pid)) inodes.set(inode, (inodes.get(inode) ?? 0) + 1);
+    const files = Map.groupBy(filesHeldBy(pid), ({ inode }) => inode);
+    const inodes = new Map(files.entries().map(([inode, same]) => [inode, same.map(({ fd }) => fd)]));
     const pass = { began, inodes };
     this.#passes.set(pid, pass, { ttl: Math.max(TTL_MS, PAUSES_PER_PASS * (performance.now() - began)) });
     return pass;

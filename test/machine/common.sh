@@ -82,7 +82,7 @@ healthy() { [[ $(curl -so /dev/null -w '%{http_code}' --cacert /var/lib/berth/tl
 # The page's files came with the program.
 shows_docs() {
   local path
-  for path in docs docs/swagger-ui.css docs/swagger-ui-bundle.js api/v1/openapi.json dashboard/sign-in dashboard/static/{style.css,script.js}; do
+  for path in docs docs/swagger-ui.css docs/swagger-ui-bundle.js api/v1/openapi.json dashboard/sign-in dashboard/static/{style.css,script.js,dom.js,find.js}; do
     curl -sSf --cacert /var/lib/berth/tls/cert.pem -o /dev/null "$api/$path" || fail "/$path"
   done
 }

@@ -39,7 +39,7 @@ export interface DecisionOptions {
   placeOf(directoryId: string, uploadId: string): string;
 }
 
-/** Both throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
+/** All throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
 export interface Decisions {
   /**
    * Announces a file, unless it was complete before and was only checked again.
@@ -48,6 +48,8 @@ export interface Decisions {
   pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
   /** Moves a file to the quarantine. @param reason the checker's. */
   reject(directory: DirectoriesTable, file: FileRow, tag: string, reason: string): Promise<void>;
+  /** Remembers why a file could not be checked, and leaves it in check. */
+  failed(directory: DirectoriesTable, file: FileRow, reason: string): Promise<void>;
 }
 
 /** How many characters of a checker's reason are kept. */
@@ -85,12 +87,12 @@ export function decisions(options: DecisionOptions): Decisions {
       const path = pathOf(row.path);
       if (row.returns_to !== null) {
         // Announced or placed long ago, and only checked again.
-        await files.update(row, { ...stat, state: row.returns_to, returns_to: null });
+        await files.update(row, { ...stat, state: row.returns_to, returns_to: null, check_failure: null });
         return { value: undefined, destinations: [] };
       }
       const upload = { path, at, bytes: row.size_bytes, ...(await senderOf(tx, row)) };
       const { history: entry, uploads } = announceUpload({ directory, files }, upload, row.id);
-      await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at });
+      await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at, check_failure: null });
       await files.flush();
       await insertTransfers(tx, [entry.row]);
       await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
@@ -132,7 +134,18 @@ export function decisions(options: DecisionOptions): Decisions {
     if (history) hands.recorded([history]);
   }
 
-  return { pass, reject };
+  async function failed(of: DirectoriesTable, file: FileRow, said: string): Promise<void> {
+    const check_failure = said.slice(0, REASON_LENGTH);
+    // Each try would write it again.
+    if (file.check_failure === check_failure) return;
+    await transact(async (tx) => {
+      await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
+      await new Files(tx, of.id).update(await checkingOf(tx, of.id, file.id), { check_failure });
+      return { value: undefined, destinations: [] };
+    });
+  }
+
+  return { pass, reject, failed };
 }
 
 /** @throws {BerthError} `directory_not_found`; `home_elsewhere` when another node has its files. */

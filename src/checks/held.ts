@@ -16,7 +16,7 @@ export interface HeldFile {
   readonly state: 'checking' | 'rejected';
   /** When it arrived, or was rejected. */
   readonly since: Micros;
-  /** The checker's reason for rejecting the file. */
+  /** The checker's reason for rejecting the file; for one in check, why it could not be checked, if that was tried. */
   readonly reason: string | null;
 }
 
@@ -42,7 +42,7 @@ export async function heldFiles(reads: Kysely<Tables>, filter: PartialFilter): P
     .selectFrom('files as f')
     .innerJoin('directories as d', 'd.id', 'f.directory_id')
     .select(['f.id', 'f.directory_id', 'd.account_id', 'd.sftp_username as username', 'f.path', 'f.size_bytes'])
-    .select('f.uploaded_at as since')
+    .select(['f.uploaded_at as since', 'f.check_failure as reason'])
     .where('f.state', '=', CHECKING)
     .where('d.deleted_at', 'is', null);
   if (directories) {
@@ -63,6 +63,6 @@ export async function heldFiles(reads: Kysely<Tables>, filter: PartialFilter): P
   ]);
   return [
     ...first.map((row) => ({ ...row, state: 'rejected' as const })),
-    ...then.map((row) => ({ ...row, state: 'checking' as const, reason: null })),
+    ...then.map((row) => ({ ...row, state: 'checking' as const })),
   ];
 }

@@ -250,11 +250,16 @@ export class Rounds {
         } catch (other) {
           this.#changedMeanwhile(directory, file, other);
         }
-      } else if (error instanceof CheckerAway) this.#pause(about);
+        return;
+      }
+      if (error instanceof CheckerAway) this.#pause(about);
       else {
         log.warn(about, 'a file could not be checked; it waits and is tried again');
         this.#retryIn(file, FAILED_MS);
       }
+      await decisions.failed(directory, file, error.message).catch((other: unknown) => {
+        if (!(other instanceof BerthError)) throw other;
+      });
     }
   }
 

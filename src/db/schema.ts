@@ -151,6 +151,8 @@ export interface FilesTable {
    * passed, without being announced again. Otherwise null.
    */
   returns_to: 'uploaded' | 'placed' | null;
+  /** For a file in check: why the last attempt to check it failed; null before that, and in every other state. */
+  check_failure: string | null;
   /** `log`: sshd logged the close. `disk`: a stable file was found. */
   source: 'log' | 'disk';
   /** For a waiting file: the process whose session closed it, so that the session's end announces it. */

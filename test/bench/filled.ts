@@ -97,6 +97,7 @@ export async function fillFiles(config: Config, filesEach: number): Promise<void
         mtime: Math.floor(mtimeMs * 1000),
         ctime: Math.floor(ctimeMs * 1000),
         returns_to: null,
+        check_failure: null,
         source: 'log',
         session_pid: null,
       });

@@ -112,7 +112,7 @@ export interface CheckPlace extends AsyncDisposable {
   partial(): Promise<string>;
   held(): Promise<Held[]>;
   /** Waits until it is so of what is held back, and then of what `berth quarantine list` shows. */
-  untilHeld(what: string, isSo: (held: readonly Pick<Held, 'state'>[]) => boolean): Promise<void>;
+  untilHeld(what: string, isSo: (held: readonly Pick<Held, 'state' | 'reason'>[]) => boolean): Promise<void>;
   listed(): Promise<string[]>;
 }
 

@@ -1,7 +1,5 @@
 /** A checker that is away, slow or broken: files wait, and only those of the customer who is affected. */
 import assert from 'node:assert/strict';
-import { unlinkSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
@@ -16,7 +14,9 @@ test('while there is no checker files wait, and are checked when it is there', a
   await using at = await checkPlace(place);
   const { berth } = at;
   await at.put('report', 'patience');
-  await at.untilHeld('it waits', (held) => held.length === 1);
+  await at.untilHeld('it waits, and the list says why', ([file]) =>
+    /^the checker cannot be reached: .*ENOENT/.test(file?.reason ?? ''),
+  );
   await using clamd = await fakeClamd(socket);
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'report');
   assert.equal(clamd.asked.length, 1);
@@ -35,11 +35,14 @@ test('with BERTH_CHECK_UNAVAILABLE=pass what cannot be checked is announced, and
   assert.equal(berth.receiver.requests.length, 1);
 });
 
-for (const [how, misbehave] of Object.entries<(asked: Asked) => void>({
-  hangs: () => undefined,
-  dies: (asked) => void asked.socket.destroy(),
-  'says nonsense': ({ answer }) => answer('it is raining'),
-  'says the stream is too long': ({ answer }) => answer('INSTREAM size limit exceeded. ERROR'),
+for (const [how, [reason, misbehave]] of Object.entries<readonly [string, (asked: Asked) => void]>({
+  hangs: ['no answer within 2 s', () => undefined],
+  dies: ['the checker ended the connection without an answer', (asked) => void asked.socket.destroy()],
+  'says nonsense': ['clamd said "it is raining"', ({ answer }) => answer('it is raining')],
+  'says the stream is too long': [
+    "the file is larger than clamd's StreamMaxLength",
+    ({ answer }) => answer('INSTREAM size limit exceeded. ERROR'),
+  ],
 })) {
   test(`a checker that ${how} about one file holds up that one alone, which is tried again`, async () => {
     const { place, socket } = checkedScratch({ BERTH_CHECK_SECONDS: '2', BERTH_LOG_LEVEL: 'silent' });
@@ -59,6 +62,7 @@ for (const [how, misbehave] of Object.entries<(asked: Asked) => void>({
     await at.put('next', 'an even one');
     assert.equal(webhookOf(await berth.receiver.next()).filename, 'next');
     assert.ok((await at.states()).includes('odd checking'));
+    await at.untilHeld('the list says why', ([file]) => file?.state === 'checking' && file.reason === reason);
     isWell = true;
     await berth.stop();
     await berth.start();
@@ -126,5 +130,11 @@ test('files larger than BERTH_CHECK_MAX_MIB are not streamed, and wait', async (
   assert.equal(webhookOf(await at.berth.receiver.next()).filename, 'small');
   assert.equal(clamd.asked.length, 1);
   assert.deepEqual(await at.states(), ['large checking', 'small uploaded']);
-  unlinkSync(join(at.directory.files, 'large'));
+  const reason = 'the file is larger than BERTH_CHECK_MAX_MIB';
+  await at.untilHeld('the list says why', ([file]) => file?.reason === reason);
+  assert.match((await at.run('list')).stdout, new RegExp(`checking .* large +${reason}`));
+  // An overwritten file is another one, which nobody has tried yet.
+  await at.put('large', 'small now');
+  assert.equal(webhookOf(await at.berth.receiver.next()).filename, 'large');
+  assert.deepEqual(await at.held(), []);
 });

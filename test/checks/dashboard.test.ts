@@ -6,7 +6,11 @@ import { signedIn } from '../support/dashboard.ts';
 import { checkedScratch, checkPlace, fakeClamd } from './check-place.ts';
 
 test('rejected files are shown with their reason; an admin releases or deletes each, and a member cannot', async () => {
-  const { place, socket } = checkedScratch({ BERTH_DASHBOARD: 'on' });
+  const { place, socket } = checkedScratch({
+    BERTH_DASHBOARD: 'on',
+    BERTH_CHECK_MAX_MIB: '1',
+    BERTH_LOG_LEVEL: 'silent',
+  });
   using _ = place;
   await using _clamd = await fakeClamd(socket);
   await using at = await checkPlace(place);
@@ -45,6 +49,10 @@ test('rejected files are shown with their reason; an admin releases or deletes e
   assert.deepEqual(await at.held(), []);
   assert.doesNotMatch((await admin.get(`${path}/files`)).text, /Held back/);
   assert.equal(berth.receiver.requests.length, 1);
+  await at.put('large', Buffer.alloc(1024 * 1024 + 1));
+  await at.untilHeld('it cannot be checked', ([file]) => typeof file?.reason === 'string');
+  const waiting = (await member.get(`${path}/files`)).text;
+  assert.match(waiting, /large.*Could not be checked: the file is larger than BERTH_CHECK_MAX_MIB/s);
   const activity = (await admin.get(`${path}/activity`)).text;
   assert.match(activity, /released the file/);
 });

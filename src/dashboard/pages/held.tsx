@@ -57,7 +57,8 @@ const ABOUT =
   'Uploads are checked before they are announced. Rejected files are moved out of the directory, and deleted after a while. An admin can release a file that is harmless.';
 
 function why({ state, reason }: HeldFile): string {
-  return state === 'rejected' ? `Rejected: ${reason ?? ''}` : 'To be checked';
+  if (state === 'rejected') return `Rejected: ${reason ?? ''}`;
+  return reason === null ? 'To be checked' : `Could not be checked: ${reason}`;
 }
 
 const ACTIONS = {

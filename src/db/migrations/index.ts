@@ -18,6 +18,7 @@ import * as signedLinks from './020-links.ts';
 import * as webhookTests from './021-tests.ts';
 import * as listedLinks from './022-links.ts';
 import * as changeTimes from './023-ctime.ts';
+import * as checkFailures from './024-check-failures.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -38,4 +39,5 @@ export const migrations: Record<string, Migration> = {
   '021-tests': webhookTests,
   '022-links': listedLinks,
   '023-ctime': changeTimes,
+  '024-check-failures': checkFailures,
 };

@@ -66,6 +66,7 @@ const columns = (p: <K extends keyof FilesTable>(name: K) => FilesTable[K]) => (
   mtime: p('mtime'),
   ctime: p('ctime'),
   returns_to: p('returns_to'),
+  check_failure: p('check_failure'),
   source: p('source'),
   session_pid: p('session_pid'),
 });
@@ -143,10 +144,11 @@ export class Files {
 
   /** Writes a row, in place of another if `before` is given. Its id is new unless `file` has one. */
   async put(
-    file: Omit<FileRow, 'id' | 'directory_id' | 'returns_to'> & { id?: string; returns_to?: FileRow['returns_to'] },
+    file: Omit<FileRow, 'id' | 'directory_id' | 'returns_to' | 'check_failure'> &
+      Partial<Pick<FileRow, 'id' | 'returns_to'>>,
     before: FileRow | undefined,
   ): Promise<FileRow> {
-    const row = { id: randomUUID(), returns_to: null, ...file, directory_id: this.#directory };
+    const row = { id: randomUUID(), returns_to: null, ...file, check_failure: null, directory_id: this.#directory };
     if (before) await updateFile.all(this.#tx, { ...row, of: before.id });
     else await insertFile.all(this.#tx, row);
     this.#growth += row.size_bytes - (before?.size_bytes ?? 0);

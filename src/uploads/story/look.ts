@@ -117,7 +117,8 @@ async function touched(row: FileRow, stat: FileStat, directory: DirectoryInTrans
   const { world, files } = directory;
   const { state } = row;
   const isComplete = state === 'uploaded' || state === 'placed';
-  await files.update(row, world.isChecked && isComplete ? { ...stat, state: 'checking', returns_to: state } : stat);
+  const again = isComplete && { state: 'checking' as const, returns_to: state };
+  await files.update(row, { ...stat, ...(world.isChecked && again), check_failure: null });
   return known({ ...row, ...stat }, stat, directory);
 }
 

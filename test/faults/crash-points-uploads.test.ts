@@ -238,7 +238,9 @@ test('an upload that the API removes, cut off anywhere: it is there as before, o
       const { rows, deliveries, storage } = await stateOf(place, directory);
       const isThere = index === 0;
       assert.equal(existsSync(fileOf(place, directory)), isThere);
-      assert.deepEqual(rows, before[index]?.rows);
+      // Taking the file away and bringing it back changes its ctime.
+      const withoutCtime = (of = rows) => of.map((row) => ({ ...row, ctime: undefined }));
+      assert.deepEqual(withoutCtime(), withoutCtime(before[index]?.rows));
       assert.deepEqual([rows.length, storage, deliveries], isThere ? [1, 4, []] : [0, 0, []]);
     });
   }

@@ -133,7 +133,9 @@ test('Ctrl-C or SIGTERM in a backup or a restore leaves everything as it was', s
   const [archive, bin] = [join(place.dir, 'backup.tar'), join(place.dir, 'bin')];
   assert.equal((await berth(place, 'backup', archive)).status, 0);
   mkdirSync(bin);
-  writeFileSync(join(bin, 'tar'), '#!/bin/sh\nexec sleep 60\n', { mode: 0o755 });
+  // A restore first reads the settings in the archive, before it writes anything.
+  const tar = '#!/bin/sh\ncase " $* " in *" --to-stdout "*) exit 2 ;; esac\nexec sleep 60\n';
+  writeFileSync(join(bin, 'tar'), tar, { mode: 0o755 });
   const slow = { ...place.environment, PATH: `${bin}:${process.env['PATH']}` };
   const entries = () => readdirSync(place.dir, { recursive: true, encoding: 'utf8' }).toSorted();
 

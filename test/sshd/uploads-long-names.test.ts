@@ -1,11 +1,13 @@
 /** Names that sshd's log cuts off: a line has 500 characters, and each byte beyond ASCII takes four. They count like short ones. */
 import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, type RawSftp, rawSftp } from '../support/raw-sftp.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
+import { processesOf } from '../support/user-processes.ts';
 
 const shared = sharedBerth();
 
@@ -129,6 +131,41 @@ void describe('long names', { concurrency: true }, () => {
     assert.equal((await session.request(FXP.SETSTAT, LONG, ...TIMES)).status, 0);
     await until('it is announced', () => berth.receiver.requests.length === 1);
     await wait(PAUSE_MS);
+    assert.deepEqual(announced(berth), [`${LONG} 4`]);
+  });
+
+  test('a process that is killed right after its open and write leaves a partial file', async () => {
+    await using berth = await shared();
+    const directories = await Promise.all(Array.from({ length: 6 }, () => berth.directory()));
+    for (const directory of directories) {
+      const session = await rawSftp(await berth.connect(directory));
+      assert.ok(await session.put(`${LONG}-whole`, 'the whole'));
+      const handle = await session.open(`${LONG}-half`, CREATE_ANEW);
+      assert.ok(handle);
+      await session.request(FXP.WRITE, handle, 0n, 'half');
+      process.kill(processesOf(statSync(directory.files).uid).server, 'SIGKILL');
+    }
+    await until('all are announced', () => berth.receiver.requests.length >= directories.length);
+    await wait(2 * PAUSE_MS);
+    assert.deepEqual(
+      announced(berth),
+      directories.map(() => `${LONG}-whole 9`),
+    );
+  });
+
+  test('a write that is refused counts for its own file', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    await using connection = await berth.connect(directory);
+    const session = await rawSftp(connection);
+    const whole = await session.open(LONG, CREATE_ANEW);
+    const other = await session.open('o'.repeat(150), CREATE_ANEW);
+    assert.ok(whole && other);
+    await session.request(FXP.WRITE, whole, 0n, 'data');
+    await wait(1000);
+    assert.notEqual((await session.request(FXP.WRITE, other, 2n ** 63n - 1n, 'data')).status, 0);
+    for (const handle of [other, whole]) await session.request(FXP.CLOSE, handle);
+    await until('it is announced', () => berth.receiver.requests.length === 1);
     assert.deepEqual(announced(berth), [`${LONG} 4`]);
   });
 });

@@ -35,7 +35,7 @@ export interface HandlesOptions {
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
   /** The log has cut off the name in a close; `start` is the beginning of the name. */
-  cutOff(start: string, end: Ending): void;
+  cutOff(start: string, end: Ending, session: Session): void;
   /** Requests a comparison with the disk. */
   compare(): void;
   /** An upload ended after its file had lost its name. */
@@ -217,7 +217,7 @@ export class Handles {
       isOfUnknownSize: true,
     };
     if (!handle) {
-      this.#options.cutOff(start, end);
+      this.#options.cutOff(start, end, session);
       return false;
     }
     session.forget(handle);
@@ -246,13 +246,14 @@ export class Handles {
   /** The process died, and the log has cut off which files it had opened. */
   dropCutOff(session: Session, at: Micros): void {
     for (const { start, at: openedAt } of session.cutOff) {
-      this.#options.cutOff(start, droppedAt(session, { openedAt, inode: undefined, order: 0 }, at));
+      this.#options.cutOff(start, droppedAt(session, { openedAt, inode: undefined, order: 0 }, at), session);
       this.#options.compare();
     }
   }
 
   /** A client set the times or the size of a file whose name the log has cut off. */
   setCutOff(session: Session, start: string): void {
+    session.hasSetCutOff = true;
     const open = session.all().flatMap(({ file }) => (file?.path !== undefined ? [file.path] : []));
     for (const path of new Set([...open, ...session.closedCutOff])) {
       if (!beginsLike(path, start)) continue;
@@ -461,6 +462,7 @@ export function droppedAt(
  */
 export function refuseWrites(session: Session, start: string): void {
   const exact = session.opened(start);
-  const isMeant = ({ name }: Handle): boolean => name === undefined || name.slice(0, NAME_SHOWN) === start;
+  const isMeant = ({ name, path }: Handle): boolean =>
+    name === undefined ? beginsLike(path, start) : name.slice(0, NAME_SHOWN) === start;
   for (const handle of exact.length > 0 ? exact : session.all().filter(isMeant)) handle.isRefused = true;
 }

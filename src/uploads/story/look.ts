@@ -61,7 +61,7 @@ export async function lookAt(
     if (!look.isUnexplained) return { wait: 'explanation' };
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
     if (resized) return resize(look, stat, { resized, row }, directory);
-    if (!endingOf(path, found, stat, directory)) return touched(row, stat, directory);
+    if (!endingOf(path, found, stat, row, directory)) return touched(row, stat, directory);
   }
   const placement = await directory.files.placementOf(stat);
   const isNew = placement?.recorded === 0;
@@ -234,7 +234,7 @@ async function unexplained(
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
   if (look.isLost || world.isDoubted(found.ctimeMs * 1000)) return unproven(path, stat, row, directory);
   if (!isSynced(look, stat)) return { wait: 'sync' };
-  const end = endingOf(path, found, stat, directory);
+  const end = endingOf(path, found, stat, row, directory);
   if (end) directory.matched.push(end);
   const pid = end?.by.pid ?? world.pids()[0];
   const isWaiting = world.isTemporary(path) && pid !== undefined && world.pids().includes(pid);
@@ -274,9 +274,15 @@ async function unproven(
 }
 
 /** The upload without a known name that may have left this file. */
-function endingOf(path: FilePath, found: Found, stat: FileStat, { world, row, matched }: DirectoryInTransaction) {
+function endingOf(
+  path: FilePath,
+  found: Found,
+  stat: FileStat,
+  row: FileRow | undefined,
+  { world, row: of, matched }: DirectoryInTransaction,
+) {
   const times = { changedAt: found.ctimeMs * 1000, bornAt: found.birthtimeMs * 1000 };
-  return world.lost.endingOf(row.id, path, { ...stat, ...times }, matched);
+  return world.lost.endingOf(of.id, path, { ...stat, ...times }, row, matched);
 }
 
 /** How long looks have found the same file, or none, in ms. Starts over when that changes. */

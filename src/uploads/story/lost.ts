@@ -30,11 +30,16 @@ const ENDINGS = 1000;
 
 interface LostEnding {
   readonly end: Ending;
-  /**
-   * The beginning of the logged name, or the whole name followed by a `"` and part of the log's wording. Undefined for
-   * an upload whose file had lost its name.
-   */
-  readonly nameStart: string | undefined;
+  /** Undefined for an upload whose file had lost its name. */
+  readonly cutOff: CutOff | undefined;
+}
+
+/** What is known of an upload whose name the log has cut off. */
+interface CutOff {
+  /** The beginning of the logged name, or the whole name followed by a `"` and part of the log's wording. */
+  readonly start: string;
+  /** Without a change of times, a file that the session has written has a new mtime. */
+  readonly session: { readonly hasSetCutOff: boolean };
 }
 
 export class Lost {
@@ -42,23 +47,27 @@ export class Lost {
   readonly #endings = new LRUCache<string, readonly LostEnding[]>(REMEMBERED);
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
 
-  addEnding(directoryId: string, end: Ending, nameStart?: string): void {
+  addEnding(directoryId: string, end: Ending, cutOff?: CutOff): void {
     const others = this.#endings.get(directoryId) ?? [];
-    this.#endings.set(directoryId, [{ end, nameStart }, ...others].slice(0, ENDINGS));
+    this.#endings.set(directoryId, [{ end, cutOff }, ...others].slice(0, ENDINGS));
   }
 
   /**
    * The upload that may have left this file, provided that the file has not changed since. Skips uploads in `matched`,
    * except dropped ones with a cut-off name: the log cannot say which of several files they left.
+   * @param row the file's row.
    */
   endingOf(
     directoryId: string,
     path: FilePath,
     stat: FileStat & { readonly changedAt: Micros; readonly bornAt: Micros },
+    row: FileRow | undefined,
     matched: readonly Ending[],
   ): Ending | undefined {
+    const isDatedAsBefore = row !== undefined && isSame(row, stat);
     const endings = (this.#endings.get(directoryId) ?? [])
-      .filter(({ end, nameStart }) => !matched.includes(end) || (!end.isComplete && nameStart !== undefined))
+      .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
+      .filter(({ cutOff }) => !isDatedAsBefore || !cutOff || cutOff.session.hasSetCutOff)
       // A file that was created after the open is another file, which may have reused the inode.
       .filter(({ end }) => stat.bornAt <= (end.openedAt ?? stat.bornAt) + LOG_LAG);
     const found =
@@ -80,7 +89,7 @@ export class Lost {
   removeEnding(directoryId: string, end: Ending): void {
     const others = this.#endings
       .get(directoryId)
-      ?.filter((other) => other.end !== end || (!end.isComplete && other.nameStart !== undefined));
+      ?.filter((other) => other.end !== end || (!end.isComplete && other.cutOff !== undefined));
     if (others) this.#endings.set(directoryId, others);
   }
 
@@ -123,7 +132,7 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
  */
 function cutOffAt(endings: readonly LostEnding[], path: FilePath, changedAt: Micros) {
   const possible = endings
-    .filter(({ nameStart }) => nameStart !== undefined && beginsLike(path, nameStart))
+    .filter(({ cutOff }) => cutOff !== undefined && beginsLike(path, cutOff.start))
     .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - LOG_LAG)
     .toSorted((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));
   const isOver = (at: Micros): boolean =>

@@ -250,7 +250,7 @@ export class Recorder {
         this.#lost.addEnding(jail.id, end);
         this.#options.compare(jail.id);
       },
-      cutOff: (start, end) => this.#lost.addEnding(jail.id, end, start),
+      cutOff: (start, end, session) => this.#lost.addEnding(jail.id, end, { start, session }),
       look: (path, inMs) => this.look(jail, path, inMs),
       moved: (from, to) => agenda.moved(from, to),
       compare: () => this.#options.compare(jail.id),
@@ -399,7 +399,9 @@ export class Recorder {
       const inode = look.still?.stat?.inode;
       this.#prepare(work, look, async () => {
         await this.#heard(jail);
-        const isHeld = inode !== undefined && (await this.#options.world.isHeldByAny(story.pids(), inode));
+        const isHeld =
+          inode !== undefined &&
+          ((await this.#options.world.isHeldByAny(story.pids(), inode)) || story.mayHold(look.path, inode));
         look.isUnexplained = !isHeld;
         // An unexplained file will be recorded, so it has to be on the disk by then.
         if (!isHeld && inode !== undefined) look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;

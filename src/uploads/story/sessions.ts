@@ -1,6 +1,6 @@
 /** The SFTP sessions of one directory, their handles, and the files that these handles write. */
 import type { Micros } from '../../base/clock.ts';
-import type { FilePath } from '../file-path.ts';
+import { beginsLike, type FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import { Reads } from '../log/reads.ts';
@@ -93,6 +93,8 @@ export class Session {
   readonly cutOff = new Set<CutOffOpen>();
   /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
   readonly closedCutOff: FilePath[] = [];
+  /** The session has set times or a size, and the log has cut off of which file. */
+  hasSetCutOff = false;
   /** The session has left an upload under a temporary name. */
   hasTemporary = false;
   /** A write through any handle up to this order may have been refused without being logged. */
@@ -195,6 +197,11 @@ export class Session {
     const left = this.opened(key).filter((other) => other !== handle);
     if (left.length > 0) this.#handles.set(key, left);
     else this.#handles.delete(key);
+  }
+
+  /** Whether the session may have opened the file under a name that the log has cut off. */
+  mayHaveOpened(path: FilePath): boolean {
+    return this.cutOff.values().some(({ start }) => beginsLike(path, start));
   }
 
   all(): Handle[] {

@@ -32,7 +32,7 @@ export interface StoryOptions {
   /** An upload ended after its file had lost its name. */
   homeless(end: Ending): void;
   /** The log has cut off the name in a close; `start` is the beginning of the name. */
-  cutOff(start: string, end: Ending): void;
+  cutOff(start: string, end: Ending, session: Session): void;
   /** Requests a look at a path whose state is uncertain, in `inMs` ms. */
   look(path: FilePath, inMs: number): void;
   /** A file or folder was renamed: looks planned at or below `from` are needed at the new path too. */
@@ -120,7 +120,9 @@ export class Story {
     for (const { handles, isDoubted, lastAt, ...start } of kept) {
       const session = new Session(start);
       session.lastAt = lastAt ?? start.openedAt;
-      session.hasTemporary = true; // `kept` does not save it
+      // `kept` saves neither.
+      session.hasTemporary = true;
+      session.hasSetCutOff = true;
       this.#sessions.set(start.by.pid, session);
       for (const { writes, now, isRefused, isResized, isDoubted: isHandleDoubted, ...opening } of handles) {
         const path = now ?? opening.path;
@@ -283,6 +285,16 @@ export class Story {
     const session = this.#sessions.get(pid);
     if (session) session.hasTemporary = true;
     return session !== undefined;
+  }
+
+  /**
+   * Whether a session that opened a name like that, which the log has cut off, holds the file, or has died: its end is
+   * not known yet.
+   */
+  mayHold(path: FilePath, inode: number): boolean {
+    return this.#sessions
+      .values()
+      .some((session) => session.mayHaveOpened(path) && this.#options.isHeldBy(session.by.pid, inode));
   }
 
   /** The doubted handles of a put's file that no process holds. */

@@ -1,6 +1,6 @@
 /** Files about which the log lacks lines. */
 import assert from 'node:assert/strict';
-import { mkdirSync, renameSync, statSync, truncateSync } from 'node:fs';
+import { chmodSync, mkdirSync, renameSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../../../src/base/clock.ts';
@@ -203,4 +203,19 @@ test('a folder is renamed while a file in it whose size was set is overwritten: 
   isHeld = false;
   at.logged(1, 'forced close "d/a" bytes read 0 written 12');
   await at.settles(['d/a 5'], ['e/a 12 partial']);
+});
+
+test('a file is touched whose name begins like one that the log cut off: it is not announced again', async () => {
+  await using at = await recordingPlace();
+  const folder = `${'d'.repeat(250)}/${'e'.repeat(50)}`;
+  mkdirSync(join(at.files, folder), { recursive: true });
+  const path = `${folder}/${'n'.repeat(220)}-a`;
+  at.write(path, 'xxxxx');
+  at.touch(path);
+  await at.settles([`${path} 5`], [`${path} 5 uploaded`]);
+  for (const line of [`open "${path}`, `close "${path}`]) at.logged(2, line.slice(0, 500));
+  chmodSync(join(at.files, path), 0o640);
+  at.touch(path);
+  await wait(3000);
+  await at.settles([`${path} 5`], [`${path} 5 uploaded`]);
 });

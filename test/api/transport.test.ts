@@ -75,7 +75,7 @@ test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS, no key need
   const cases = [
     ['PUT', '/directories', 'GET, HEAD, POST, OPTIONS'],
     ['POST', '/directories/x', 'GET, HEAD, PATCH, DELETE, OPTIONS'],
-    ['POST', '/directories/x/uploads', 'GET, HEAD, OPTIONS'],
+    ['POST', '/directories/x/uploads', 'GET, HEAD, DELETE, OPTIONS'],
     ['GET', '/directories/x/public_key', 'DELETE, OPTIONS'],
     ['PURGE', '/directories', 'GET, HEAD, POST, OPTIONS'],
     ['DELETE', '//healthz', 'GET, HEAD, OPTIONS'],

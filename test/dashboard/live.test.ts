@@ -148,7 +148,7 @@ void describe('waits for a beat', { concurrency: true }, () => {
     await first.ended;
     assert.match(first.text(), /event: end\ndata: \n\n$/);
     assert.doesNotMatch(first.text(), /secret/);
-    assert.equal((await follow(berth, leaving, `${filesOf(directory)}/events`)).status, 303);
+    assert.equal((await follow(berth, leaving, `${filesOf(directory)}/events`)).status, 401);
 
     await database.db.deleteFrom('user_sessions').execute();
     await database.close();

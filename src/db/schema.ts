@@ -386,8 +386,12 @@ export interface LinksTable {
   created_by: string | null;
   /** When a link that works once was used. */
   used_at: Micros | null;
-  /** 1: a download that has begun is the use. */
+  /** 1: downloads that have begun are the use. */
   pending: Generated<0 | 1>;
+  /** For a download that works once: JSON, the entity tag of the file and the parts of it that were sent (links/progress.ts). */
+  sent: string | null;
+  /** JSON: the parts that requests are being sent; null for none. */
+  sending: string | null;
 }
 
 /**

@@ -60,7 +60,7 @@ export const NewLink = v.pipe(
 );
 
 /** A link as it may be shown later: without its token. */
-export type Link = Omit<Selectable<LinksTable>, 'hash'>;
+export type Link = Omit<Selectable<LinksTable>, 'hash' | 'sent' | 'sending'>;
 
 export interface MadeLink {
   /** The path of its URL, with the token. */

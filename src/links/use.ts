@@ -2,6 +2,7 @@
  * Decides whether a link works now. A request is checked when it arrives, and again in the transaction of its change: a link
  * that has expired, or was used or revoked in between, changes nothing.
  */
+import { randomUUID } from 'node:crypto';
 import type { Kysely, Selectable, Transaction } from 'kysely';
 import type { Clock } from '../base/clock.ts';
 import { BerthError } from '../base/errors.ts';
@@ -12,6 +13,7 @@ import { isWithin } from '../directories/networks.ts';
 import { pathOf } from '../uploads/file-path.ts';
 import { historyRow, recordHistory } from '../uploads/record/history.ts';
 import { isOfKeyInForce } from './links.ts';
+import { cutOff, isWhole, joined, type Part, type Progress, progressOf, type SentFile, stored } from './progress.ts';
 import { hashToken } from './token.ts';
 
 /** A link's token, and the address of the client that uses it. */
@@ -28,6 +30,14 @@ export interface Admitted {
   readonly account: string;
 }
 
+/** A download of a part of a file, or of all of it. */
+export interface Download {
+  readonly file: SentFile;
+  readonly part: Part;
+  /** Identifies the request. */
+  readonly id: string;
+}
+
 export interface LinkUses {
   /** @throws {BerthError} `link_invalid`, `link_ended`. */
   check(visit: Visit): Promise<Admitted>;
@@ -37,10 +47,13 @@ export interface LinkUses {
    * @throws {BerthError} like `check`.
    */
   take(tx: Transaction<Tables>, visit: Visit): Promise<string | undefined>;
-  /** Begins a download. A single-use link is used up, unless the download fails. @throws {BerthError} like `check`. */
-  begin(visit: Visit, admitted: Admitted): Promise<void>;
-  /** Ends a download. @param bytes how many bytes were sent; undefined when the download was cut off. */
-  end(visit: Visit, admitted: Admitted, bytes: number | undefined): Promise<void>;
+  /**
+   * Begins a download. A single-use link is used up once all bytes of the file are being sent, unless that fails.
+   * @throws {BerthError} like `check`.
+   */
+  begin(visit: Visit, admitted: Admitted, file: SentFile, part: Part): Promise<Download>;
+  /** Ends a download. @param cutOffAfter how many bytes were read when it was cut off; undefined if all were sent. */
+  end(visit: Visit, admitted: Admitted, download: Download, cutOffAfter: number | undefined): Promise<void>;
 }
 
 export function linkUses({ database, clock }: { readonly database: Database; readonly clock: Clock }): LinkUses {
@@ -64,28 +77,66 @@ export function linkUses({ database, clock }: { readonly database: Database; rea
     return { link, directory, account };
   }
 
-  async function use(tx: Transaction<Tables>, visit: Visit, pending: 0 | 1): Promise<string | undefined> {
-    const { link } = await admitted(tx, visit, true);
-    if (link.once === 0) return undefined;
-    await tx.updateTable('links').set({ used_at: clock.now(), pending }).where('id', '=', link.id).execute();
-    return link.id;
+  /** @returns whether the whole file was sent. */
+  async function write(
+    tx: Transaction<Tables>,
+    link: Selectable<LinksTable>,
+    { tag, size }: SentFile,
+    progress: Progress,
+  ): Promise<boolean> {
+    const isSent = isWhole(progress.sent, size);
+    const isUsed = isSent || isWhole([...progress.sent, ...Object.values(progress.sending)], size);
+    const used_at = isUsed ? (link.used_at ?? clock.now()) : null;
+    const pending = isUsed && !isSent ? 1 : 0;
+    const values = { ...stored(progress, tag), used_at, pending } as const;
+    await tx.updateTable('links').set(values).where('id', '=', link.id).execute();
+    return isSent;
+  }
+
+  /** @returns whether this was the last part of the file. */
+  async function finish(
+    tx: Transaction<Tables>,
+    linkId: string,
+    { file, part, id }: Download,
+    cutOffAfter: number | undefined,
+  ): Promise<boolean> {
+    const link = await tx.selectFrom('links').selectAll().where('id', '=', linkId).executeTakeFirst();
+    const { sent, sending } = link ? progressOf(link, file.tag) : { sent: [], sending: {} };
+    // Without it, the link was revoked, or it sends a newer version of the file by now.
+    if (!link || !(id in sending)) return false;
+    const others = Object.fromEntries(Object.entries(sending).filter(([each]) => each !== id));
+    const now = cutOffAfter === undefined ? [part] : cutOff(part, cutOffAfter);
+    const isSent = await write(tx, link, file, { sent: joined([...sent, ...now]), sending: others });
+    return isSent && !isWhole(sent, file.size);
   }
 
   return {
     check: (visit) => admitted(database.reads, visit, false),
-    take: (tx, visit) => use(tx, visit, 0),
-    begin: async (visit, { link }) => {
-      if (link.once === 1) await database.db.transaction().execute((tx) => use(tx, visit, 1));
+    async take(tx, visit) {
+      const { link } = await admitted(tx, visit, true);
+      if (link.once === 0) return undefined;
+      await tx.updateTable('links').set({ used_at: clock.now() }).where('id', '=', link.id).execute();
+      return link.id;
     },
-    end: ({ address }, { link, directory: { id } }, bytes) =>
+    async begin(visit, { link: { once } }, file, part) {
+      const id = randomUUID();
+      if (once === 0) return { file, part, id };
+      return database.db.transaction().execute(async (tx) => {
+        const { link } = await admitted(tx, visit, true);
+        const { sent, sending } = progressOf(link, file.tag);
+        await write(tx, link, file, { sent, sending: { ...sending, [id]: part } });
+        return { file, part, id };
+      });
+    },
+    end: ({ address }, { link, directory: { id } }, download, cutOffAfter) =>
       database.db.transaction().execute(async (tx) => {
         const own = tx.selectFrom('directories').selectAll().where('id', '=', id).where('deleted_at', 'is', null);
-        const directory = await own.executeTakeFirst();
+        const directory = await own.forNoKeyUpdate().executeTakeFirst();
         if (!directory) return;
-        const done = bytes === undefined ? { used_at: null, pending: 0 as const } : { pending: 0 as const };
-        if (link.once === 1)
-          await tx.updateTable('links').set(done).where('id', '=', link.id).where('pending', '=', 1).execute();
-        if (bytes === undefined) return;
+        const isLast = link.once === 1 && (await finish(tx, link.id, download, cutOffAfter));
+        const [start, end] = download.part;
+        if (cutOffAfter !== undefined || !(isLast || end === download.file.size)) return;
+        const bytes = end - start;
         const path = pathOf(link.path);
         const about = { event: 'downloaded', path, at: clock.now(), bytes, byLink: { address } } as const;
         await recordHistory(tx, [historyRow(directory, about)], clock);
@@ -100,6 +151,12 @@ export async function forgetCutOff({ db }: Pick<Database, 'db'>, node: string): 
     .updateTable('links')
     .set({ used_at: null, pending: 0 })
     .where('pending', '=', 1)
+    .where('directory_id', 'in', here)
+    .execute();
+  await db
+    .updateTable('links')
+    .set({ sending: null })
+    .where('sending', 'is not', null)
     .where('directory_id', 'in', here)
     .execute();
 }

@@ -45,7 +45,7 @@ const KINDS = {
     label: 'Share a file',
     about: 'Anyone with the link can download the file in a browser, without an account.',
     path: 'The path of the file, such as out/invoice.pdf.',
-    once: 'A link that works once ends when the last byte has been sent.',
+    once: 'A link that works once ends when the whole file has been sent.',
   },
 } as const;
 

@@ -19,6 +19,7 @@ import * as webhookTests from './021-tests.ts';
 import * as listedLinks from './022-links.ts';
 import * as changeTimes from './023-ctime.ts';
 import * as checkFailures from './024-check-failures.ts';
+import * as linkParts from './025-link-parts.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -40,4 +41,5 @@ export const migrations: Record<string, Migration> = {
   '022-links': listedLinks,
   '023-ctime': changeTimes,
   '024-check-failures': checkFailures,
+  '025-link-parts': linkParts,
 };

@@ -9,6 +9,7 @@ import { BerthError, ValidationError } from '../../base/errors.ts';
 import type { LinksTable } from '../../db/schema.ts';
 import { limitInWords } from '../../links/limit.ts';
 import { encoded, TOKEN } from '../../links/token.ts';
+import type { Part } from '../../links/progress.ts';
 import type { Admitted, LinkUses, Visit } from '../../links/use.ts';
 import type { Log } from '../../base/log.ts';
 import type { DirectoryFiles } from '../../files/directory-files.ts';
@@ -55,19 +56,26 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
   async function download(c: LinkContext, visit: Visit, admitted: Admitted): Promise<Response> {
     const { incoming, outgoing } = c.env;
     const { link, directory } = admitted;
-    const found = await files.contentAt(directory, pathOf(link.path));
+    const { upload: of, content } = await files.contentAt(directory, pathOf(link.path));
+    let bytesRead = 0;
+    const read = async function* (start: number, end: number): ReturnType<typeof content.read> {
+      for await (const chunk of content.read(start, end)) {
+        bytesRead += chunk.length;
+        yield chunk;
+      }
+    };
+    const found = { upload: of, content: { ...content, read } };
     const answer = await fileAnswer(c.env, found, () => turn(`link ${directory.id}`, outgoing));
-    const sent = incoming.method === 'GET' ? bytesToTheEnd(answer, found.content.size) : undefined;
-    if (sent === undefined) return answer;
-    try {
-      await uses.begin(visit, admitted);
-    } catch (error) {
+    const part = incoming.method === 'GET' ? partOf(answer, content.size) : undefined;
+    // Of a link that works any number of times, only the end of a download is recorded.
+    if (!part || (link.once === 0 && part[1] !== content.size)) return answer;
+    const download = await uses.begin(visit, admitted, content, part).catch(async (error: unknown) => {
       await answer.body?.cancel();
       throw error;
-    }
+    });
     const ended = (): void =>
       void uses
-        .end(visit, admitted, outgoing.writableFinished ? sent : undefined)
+        .end(visit, admitted, download, outgoing.writableFinished ? undefined : bytesRead)
         .catch((error: unknown) => log.error({ err: error }, 'could not record the end of a download by link'));
     if (outgoing.destroyed) ended();
     else outgoing.once('close', ended);
@@ -197,11 +205,11 @@ const REFUSALS: Partial<Record<BerthError['code'], string>> = {
   directory_not_found: 'This link is not valid. Ask for a new one.',
 };
 
-/** How many bytes a response sends up to the file's end; undefined when it stops before the end. */
-function bytesToTheEnd({ status, headers }: Response, size: number): number | undefined {
-  if (status === 200) return size;
+/** The part of the file that a response sends; undefined if it sends none. */
+function partOf({ status, headers }: Response, size: number): Part | undefined {
+  if (status === 200) return [0, size];
   const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(headers.get('content-range') ?? '') ?? [];
-  return status === 206 && Number(last) + 1 === size ? size - Number(first) : undefined;
+  return status === 206 ? [Number(first), Number(last) + 1] : undefined;
 }
 
 async function* atMost(body: AsyncIterable<Buffer>, most: number): AsyncGenerator<Buffer, void, void> {

@@ -69,13 +69,13 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     const part = incoming.method === 'GET' ? partOf(answer, content.size) : undefined;
     // Of a link that works any number of times, only the end of a download is recorded.
     if (!part || (link.once === 0 && part[1] !== content.size)) return answer;
-    const download = await uses.begin(visit, admitted, content, part).catch(async (error: unknown) => {
+    const begun = await uses.begin(visit, admitted, content, part).catch(async (error: unknown) => {
       await answer.body?.cancel();
       throw error;
     });
     const ended = (): void =>
       void uses
-        .end(visit, admitted, download, outgoing.writableFinished ? undefined : bytesRead)
+        .end(visit, admitted, begun, outgoing.writableFinished ? undefined : bytesRead)
         .catch((error: unknown) => log.error({ err: error }, 'could not record the end of a download by link'));
     if (outgoing.destroyed) ended();
     else outgoing.once('close', ended);

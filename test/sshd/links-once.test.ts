@@ -1,0 +1,100 @@
+/** Links for one download: used once all bytes of the file were sent, in however many requests. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { startBerth } from '../support/berth.ts';
+import { ask, downloadLink, open } from '../support/links.ts';
+import { scratch } from '../support/scratch.ts';
+
+test('a download that works once ends with the last of its bytes, in whatever ranges they were sent', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const content = randomBytes(3_000_000);
+  const file = join(directory.files, 'a.zip');
+  writeFileSync(file, content);
+  await berth.receiver.next();
+  const made = (): Promise<string> => downloadLink(berth, directory, 'a.zip', { once: true });
+  const range = async (link: string, text: string): Promise<number> => {
+    const { status } = await ask(berth, link, { headers: { range: `bytes=${text}` } });
+    return status;
+  };
+  /** Like `range`, once the end of the request before has been recorded. */
+  const later = async (link: string, text: string): Promise<number> => {
+    let status = await range(link, text);
+    for (let tries = 0; status === 410 && tries < 20; tries += 1) {
+      await wait(50);
+      status = await range(link, text);
+    }
+    return status;
+  };
+
+  const viewed = await made();
+  for (const part of ['-1', '-65557', '2900000-2950000', '0-29', '0-29']) assert.equal(await range(viewed, part), 206);
+  assert.equal(await range(viewed, '30-2999999'), 206);
+  assert.equal(await range(viewed, '0-29'), 410);
+  assert.equal((await ask(berth, viewed)).status, 410);
+
+  // A download that breaks off is resumed where it was; what its client has already is not sent again.
+  const broken = await made();
+  const cut = open(berth, broken);
+  cut.on('error', () => undefined);
+  cut.end();
+  const [incoming] = (await once(cut, 'response')) as [IncomingMessage];
+  incoming.on('error', () => undefined);
+  const [some] = (await once(incoming, 'data')) as [Buffer];
+  cut.destroy();
+  assert.equal(await later(broken, `${some.length}-`), 206);
+  assert.equal(await range(broken, '0-0'), 410);
+
+  // Neither a restart nor a part that comes twice makes more of it; a file that has changed starts again.
+  const [kept, renewed] = [await made(), await made()];
+  for (const link of [kept, renewed]) assert.equal(await range(link, '1000-'), 206);
+  await berth.stop();
+  await berth.start();
+  assert.equal(await range(kept, '0-999'), 206);
+  assert.equal(await range(kept, '0-999'), 410);
+  writeFileSync(file, 'another');
+  await berth.receiver.next();
+  for (const part of ['0-2', '3-6']) assert.equal(await range(renewed, part), 206);
+  assert.equal(await range(renewed, '0-2'), 410);
+});
+
+test('two clients cannot both put together the file of a link that works once', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const size = 64_000_000;
+  writeFileSync(join(directory.files, 'large'), Buffer.alloc(size));
+  await berth.receiver.next();
+  const link = await downloadLink(berth, directory, 'large', { once: true });
+  const half = async (range: string): Promise<IncomingMessage> => {
+    const request = open(berth, link, { headers: { range } });
+    request.on('error', () => undefined);
+    request.end();
+    const [incoming] = (await once(request, 'response')) as [IncomingMessage];
+    incoming.on('error', () => undefined);
+    return incoming;
+  };
+  const halves = [`bytes=0-${size / 2 - 1}`, `bytes=${size / 2}-`] as const;
+  const first = [await half(halves[0]), await half(halves[0])];
+  const last = [await half(halves[1]), await half(halves[1])];
+  assert.deepEqual(
+    [...first, ...last].map(({ statusCode }) => statusCode),
+    [206, 206, 206, 410],
+  );
+  // The one that has it breaks off, and another may take its place.
+  for (const incoming of [...first, ...last]) incoming.destroy();
+  let whole = await ask(berth, link, { headers: { range: 'bytes=0-' } });
+  for (let tries = 0; whole.status === 410 && tries < 50; tries += 1) {
+    await wait(50);
+    whole = await ask(berth, link, { headers: { range: 'bytes=0-' } });
+  }
+  assert.deepEqual([whole.status, whole.bytes.length], [206, size]);
+  assert.equal((await ask(berth, link)).status, 410);
+});

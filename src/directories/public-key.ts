@@ -21,7 +21,8 @@ export interface PublicKey {
   readonly weakness?: string;
 }
 
-const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+([^\r\n\0]*))?$/;
+/** Matches in linear time: no two parts beside each other may take the same character. */
+const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]([^\r\n\0]*))?$/;
 const COMMENT_LENGTH = 255;
 const ORDINARY = new Set([
   'ssh-rsa',
@@ -63,9 +64,12 @@ function lineIn(text: string): string {
   // A header may go on in the next line. Base64 has no colon.
   const lines = content.replaceAll(/\\\r?\n/g, '').split(/\r?\n/);
   const base64 = lines.filter((line) => !line.includes(':')).join('');
-  const comment = lines.map((line) => /^comment:\s*"?(.*?)"?$/i.exec(line)?.[1]).find((found) => found !== undefined);
+  const comment = lines
+    .find((line) => /^comment:/i.test(line))
+    ?.slice('comment:'.length)
+    .trim();
   const [type] = readStrings(Buffer.from(base64, 'base64')) ?? [];
-  return `${type?.toString('latin1') ?? ''} ${base64} ${comment ?? ''}`.trim();
+  return `${type?.toString('latin1') ?? ''} ${base64} ${comment?.replace(/^"/, '').replace(/"$/, '') ?? ''}`.trim();
 }
 
 /** Makes a comment well-formed Unicode, and short enough to be listed. */

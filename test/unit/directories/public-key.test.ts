@@ -186,3 +186,19 @@ test('the file that PuTTYgen saves (RFC 4716) is the key in it', () => {
       assert.equal(parsePublicKey(broken), undefined, broken);
   }
 });
+
+test('a text as long as a request may be is refused at once, whatever it repeats', () => {
+  const spaces = ' '.repeat(64_000);
+  const file = (comment: string): string =>
+    `---- BEGIN SSH2 PUBLIC KEY ----\ncomment:${comment}\n---- END SSH2 PUBLIC KEY ----`;
+  for (const hostile of [
+    `ssh-rsa AAAA${spaces}\nx`,
+    `ssh-rsa${spaces}\nx`,
+    file(`${spaces}x\u2028x`),
+    file('"'.repeat(64_000)),
+  ]) {
+    const began = performance.now();
+    assert.equal(parsePublicKey(hostile), undefined);
+    assert.ok(performance.now() - began < 100, hostile.slice(0, 40));
+  }
+});

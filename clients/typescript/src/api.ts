@@ -351,7 +351,7 @@ export interface paths {
         put?: never;
         /**
          * Make a link to download a file or upload files
-         * @description A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. An upload link to a folder takes files of any name: `PUT` them below its URL. It replaces no file; a name that is taken gets a number, such as `scan (2).pdf`. With `once`, an upload link accepts one file and never replaces one. A download link ends once the last byte has been sent; until then, a download can be resumed. Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.
+         * @description A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. An upload link to a folder takes files of any name: `PUT` them below its URL. It replaces no file; a name that is taken gets a number, such as `scan (2).pdf`. With `once`, an upload link accepts one file and never replaces one. A download link ends once the whole file has been sent, in any ranges; until then, a download can be resumed. Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.
          */
         post: operations["createLink"];
         /**

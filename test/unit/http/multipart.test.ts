@@ -157,7 +157,8 @@ void describe('a form', () => {
       fc.array(piece, { maxLength: 30 }),
       fc.array(fc.integer({ min: 1, max: 70_000 }), { minLength: 1, maxLength: 5 }),
       async (pieces, sizes) => {
-        const content = pieces.join('').replaceAll('\r\n------b', '');
+        const content = pieces.join('');
+        fc.pre(!content.includes('\r\n------b'));
         assert.equal(await fileIn(`${part(content, BROWSER)}${END}`, sizes), content);
       },
     );

@@ -27,7 +27,7 @@ export interface SettingsPlan {
 interface Planning {
   readonly archive: string;
   readonly file: string;
-  /** Whose settings to use; undefined: the backup's, unless the machine has others. */
+  /** Which settings to use. Undefined means the backup's, unless the machine has settings of its own. */
   readonly choice?: 'backup' | 'machine' | undefined;
   /** The environment of this process, in which the machine's settings are. */
   readonly environment: Variables;

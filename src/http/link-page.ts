@@ -162,7 +162,7 @@ if (form) {
 
 /** What an outsider may know of an upload link. */
 export interface AskedFile {
-  /** Who asks for it. */
+  /** The name of the account that asks for the file. */
   readonly account: string;
   /** The name that the file gets; undefined where it keeps its own. */
   readonly name: string | undefined;

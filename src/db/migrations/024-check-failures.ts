@@ -1,4 +1,4 @@
-/** Why a file that waits for its check could not be checked, for whoever lists it. */
+/** The reason why a waiting file could not be checked, which the lists of held files show. */
 import type { Kysely } from 'kysely';
 
 export async function up({ schema }: Kysely<unknown>): Promise<void> {

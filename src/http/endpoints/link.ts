@@ -67,7 +67,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     const found = { upload: of, content: { ...content, read } };
     const answer = await fileAnswer(c.env, found, () => turn(`link ${directory.id}`, outgoing));
     const part = incoming.method === 'GET' ? partOf(answer, content.size) : undefined;
-    // Of a link that works any number of times, only the end of a download is recorded.
+    // For a link without `once`, only a request that reaches the end of the file is recorded.
     if (!part || (link.once === 0 && part[1] !== content.size)) return answer;
     const begun = await uses.begin(visit, admitted, content, part).catch(async (error: unknown) => {
       await answer.body?.cancel();

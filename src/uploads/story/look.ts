@@ -57,7 +57,7 @@ export async function lookAt(
   const wasSet = look.wasSet && row !== undefined && row.mtime !== UNSEEN && row.inode === stat.inode;
   if (wasSet && file?.isHeld(stat.inode)) return { again: REST_MS };
   if (row && (resized || isSame(row, stat) || isCopy(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))) {
-    // The log names whoever has written to the file. If nobody has, its times, its mode or its name were changed.
+    // The log names every session that wrote to the file. If none did, only its times, mode or name have changed.
     if (!look.isUnexplained) return { wait: 'explanation' };
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
     if (resized) return resize(look, stat, { resized, row }, directory);

@@ -162,7 +162,7 @@ test('on a slow network a form that is sent twice is taken once', async () => {
   assert.deepEqual(wrong, []);
 });
 
-test('berth goes away before a form is sent: whoever goes back finds the input again', async () => {
+test('berth goes away before a form is sent: the input is there again after going back', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);

@@ -22,6 +22,14 @@ async function arrivedSince(at: Place, from: number): Promise<void> {
   assert.ok(existsSync(join(at.files, 'a')), 'retention removed the file');
 }
 
+/** Two sessions open `a` for writing, and one of them closes it. */
+async function writtenByTwo(at: Place): Promise<void> {
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`);
+  at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  await at.parting.recorder.read(at.jail.id);
+}
+
 test('a refused open of another session is the last to go: the upload arrived when it was closed', async () => {
   await using at = await recordingPlace();
   const from = systemClock().now();
@@ -36,10 +44,7 @@ test('a refused open of another session is the last to go: the upload arrived wh
 test('the kernel does not know a handle after a restart: the upload arrived when the other was closed', async () => {
   await using at = await recordingPlace();
   const from = systemClock().now();
-  at.write('a', 'xxxxx');
-  at.logged(1, `open "a" ${WRITE}`);
-  at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
-  await at.parting.recorder.read(at.jail.id);
+  await writtenByTwo(at);
   at.parting.recorder.storyOf(at.jail).compareHandles(1, [])([], systemClock().now(), true);
   await arrivedSince(at, from);
 });
@@ -47,10 +52,7 @@ test('the kernel does not know a handle after a restart: the upload arrived when
 test('a session goes on whose lines were lost: nothing of it happened in 1970', async () => {
   await using at = await recordingPlace();
   const from = systemClock().now();
-  at.write('a', 'xxxxx');
-  at.logged(1, `open "a" ${WRITE}`);
-  at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
-  await at.parting.recorder.read(at.jail.id);
+  await writtenByTwo(at);
   const story = at.parting.recorder.storyOf(at.jail);
   story.begin({ by: { pid: 1, address: '' }, openedAt: undefined, born: undefined }, systemClock().now());
   assert.equal(statSync(join(at.files, 'a')).size, 5);

@@ -138,7 +138,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   overviewPage(app, { database, clock, stored });
   failingWebhooksPage(app, database);
   directoriesPage(app, rules);
-  importPage(app, rules);
+  importPage(app, rules, log);
   app.use('/dashboard/directories/:id/*', withDirectory(database.reads, clock));
   directoryPage(app, { ...options, clock, reads: database.reads });
   connectPage(app, rules, options.hostKeys);

@@ -3,9 +3,9 @@
  * are derived from the API key and the Idempotency-Key together (HKDF, RFC 5869): the database alone reveals neither a
  * response nor its request.
  */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { DAY, type Micros } from '../base/clock.ts';
+import { type Clock, DAY, type Micros } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { KeptAnswersTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../base/errors.ts';
@@ -99,6 +99,21 @@ export async function insertKept(
   if (numInsertedOrUpdatedRows !== 1n) return false;
   await addToTotal(tx, row.account_id, row.answer.length - (replaced?.answer.length ?? 0));
   return true;
+}
+
+/**
+ * Lets a form of the dashboard make its change once: a second change with the same token is undone. Remembered as long as a response.
+ * @throws {BerthError} `in_flight` in the transaction of the second change.
+ */
+export function once(accountId: string, token: string, clock: Clock): StoredResponse<unknown> {
+  const id = createHash('sha256').update(`${accountId} ${token}`).digest('hex');
+  return {
+    async keep(tx) {
+      const row = { id, account_id: accountId, request: '', answer: Buffer.alloc(0), inserted_at: clock.now() };
+      if (!(await insertKept(tx, row))) throw new BerthError('in_flight', 'This form has been sent before');
+    },
+    withdraw: () => removalOf({ id }),
+  };
 }
 
 export function removalOf({ id }: Pick<Place, 'id'>): Removal {

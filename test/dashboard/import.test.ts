@@ -10,7 +10,7 @@ const shared = sharedDashboard();
 
 const PATH = '/dashboard/directories/import';
 
-const confirmedIn = ({ text }: { text: string }): string => /name="confirmed" value="(\d+)"/.exec(text)?.[1] ?? '';
+const confirmedIn = ({ text }: { text: string }): string => /name="confirmed" value="([\w-]+)"/.exec(text)?.[1] ?? '';
 const countOf = async (user: Visitor): Promise<number> =>
   (await user.get('/dashboard/directories')).text.split('<tr>').length - 2;
 
@@ -45,6 +45,21 @@ test('rows are previewed, created once, and log in with the passwords of the ans
   assert.equal(await countOf(user), 3);
 });
 
+test('a preview that is confirmed in two tabs at once creates its rows once, also after they were deleted', async () => {
+  await using berth = await shared();
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  const csv = 'name\nOne\nTwo\n';
+  const confirmed = confirmedIn(await user.post(PATH, { csv }));
+  const answers = await Promise.all([1, 2, 3].map(() => user.post(PATH, { csv, confirmed })));
+  assert.equal(answers.filter(({ text }) => text.includes('2 directories have been created')).length, 1);
+  assert.equal(answers.filter(({ text }) => text.includes('have not been created again')).length, 2);
+  assert.equal(await countOf(user), 2);
+  const { json } = await berth.send('GET', '/directories');
+  const { data } = json as { data: { id: string }[] };
+  for (const { id } of data) assert.equal((await berth.send('DELETE', `/directories/${id}`)).status, 204);
+  assert.match((await user.post(PATH, { csv, confirmed })).text, /have not been created again/);
+});
+
 test('what is wrong with the file or a row is said before anything is created', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
@@ -52,9 +67,9 @@ test('what is wrong with the file or a row is said before anything is created', 
     ['', /Paste or choose a CSV file/],
     ['Acme\nUmbrella', /one of them has to be &quot;name&quot;/],
     ['name,colour\nAcme,red', /There is no column &quot;colour&quot;/],
-    ['name,name\na,b', /A column is there twice/],
+    ['name,name\na,b', /Two columns have the same name/],
     ['name\n\n', /There is no row/],
-    [`name\n${'a\n'.repeat(101)}`, /more than 100 directories/],
+    [`name\n${'a\n'.repeat(101)}`, /up to 100 directories at a time/],
   ] as const) {
     const { status, text } = await user.post(PATH, { csv });
     assert.equal(status, 422, csv.slice(0, 40));

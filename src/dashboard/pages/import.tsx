@@ -2,12 +2,15 @@
  * Creates several directories from a CSV file: its text, a preview of what would be created, and the passwords, which only the
  * answer has. The script reads a file into the field, since forms have no files here.
  */
+import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../accounts/plans.ts';
 import { BerthError, errorMessage, type FieldErrors, ValidationError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
 import { type CreateOptions, createDirectory } from '../../directories/create.ts';
 import { type Fields, newDirectory } from '../../directories/fields.ts';
+import { once } from '../../history/stored-responses.ts';
 import { Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
@@ -47,7 +50,7 @@ interface Outcome extends Line {
   readonly password?: string;
 }
 
-export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
+export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: Log): void {
   const page = (c: PageContext) =>
     c.render(
       <ImportLayout>
@@ -76,34 +79,47 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions): void 
   app.post(IMPORT, (c) =>
     submitted(c, page, async ({ csv = '', confirmed }) => {
       const lines = linesIn(csv);
-      const { count, free } = await roomFor(c);
+      const free = await roomFor(c);
       const isFine = lines.every(({ problems }) => problems.length === 0) && lines.length <= free;
-      // Sending the form again, as by a reload, creates nothing again.
-      const isOld = confirmed !== undefined && confirmed !== String(count);
-      if (confirmed !== undefined && isFine && !isOld) return c.render(<Result outcomes={await createAll(c, lines)} />);
-      return c.render(<Preview lines={lines} csv={csv} count={count} free={free} isOld={isOld} />);
+      const outcomes = confirmed !== undefined && isFine ? await createAll(c, lines, confirmed) : undefined;
+      if (outcomes) return c.render(<Result outcomes={outcomes} />);
+      return c.render(<Preview lines={lines} csv={csv} free={free} isRepeated={confirmed !== undefined && isFine} />);
     }),
   );
 
-  /** How many directories there are, and how many more the plan allows. */
-  async function roomFor(c: PageContext): Promise<{ count: number; free: number }> {
+  /** How many more directories the plan allows. */
+  async function roomFor(c: PageContext): Promise<number> {
     const { plan, accountId } = c.get('user').principal;
-    const count = (await storedIn(rules.database.reads, accountId)).directories;
-    return { count, free: (DIRECTORY_LIMITS[plan] ?? Infinity) - count };
+    const { directories } = await storedIn(rules.database.reads, accountId);
+    return (DIRECTORY_LIMITS[plan] ?? Infinity) - directories;
   }
 
-  /** One after the other. The first that fails is the last that is tried: the others would most likely fail, too. */
-  async function createAll(c: PageContext, lines: readonly Line[]): Promise<Outcome[]> {
+  /**
+   * One after the other. The first that fails is the last that is tried: the others would most likely fail, too.
+   * @param confirmed the preview's token, which creates once: not again after a reload, nor in a second tab.
+   * @returns undefined when the token has been used.
+   */
+  async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Outcome[] | undefined> {
     const { accountId } = c.get('user').principal;
+    const first = once(accountId, `import ${confirmed}`, rules.clock);
     const outcomes: Outcome[] = [];
     let refusal: string | undefined;
     for (const line of lines)
       try {
         if (refusal !== undefined) throw new BerthError('directory_limit', 'Not created');
-        const { directory, password } = await createDirectory(rules, accountId, line.fields, actorOf(c));
+        const { directory, password } = await createDirectory(
+          rules,
+          accountId,
+          line.fields,
+          actorOf(c),
+          outcomes.length === 0 ? first : undefined,
+        );
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
+        if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return undefined;
         if (outcomes.length === 0) throw error;
+        if (!(error instanceof BerthError) && refusal === undefined)
+          log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
         // What was created has passwords that only this answer has, so it is always given.
         refusal ??= error instanceof BerthError ? `${errorMessage(error)}.` : 'Something went wrong.';
         outcomes.push({ ...line, problems: [refusal] });
@@ -124,9 +140,9 @@ function linesIn(text: string): Line[] {
   if (!names.includes('name')) throw wrong('The first line has to name the columns, and one of them has to be "name".');
   if (unknown.length > 0)
     throw wrong(`There is no column "${clipped(plainText(unknown[0] ?? ''), SHOWN)}". Use ${COLUMNS.join(', ')}.`);
-  if (new Set(names).size < names.length) throw wrong('A column is there twice.');
+  if (new Set(names).size < names.length) throw wrong('Two columns have the same name.');
   if (rows.length === 0) throw wrong('There is no row below the names of the columns.');
-  if (rows.length > MOST) throw wrong(`These are more than ${MOST} directories. Import them in parts.`);
+  if (rows.length > MOST) throw wrong(`You can import up to ${MOST} directories at a time. Split the file.`);
   return rows.map((row) => lineOf(Object.fromEntries(names.map((name, index) => [name, row[index]?.trim() ?? '']))));
 }
 
@@ -163,31 +179,30 @@ const ImportLayout: FC<PropsWithChildren<{ problem?: string | undefined }>> = ({
 interface PreviewProps {
   readonly lines: readonly Line[];
   readonly csv: string;
-  readonly count: number;
   readonly free: number;
-  /** Whether directories were created or deleted since the confirmed preview. */
-  readonly isOld: boolean;
+  /** Whether these rows have been created, or another tab is creating them. */
+  readonly isRepeated: boolean;
 }
 
-const Preview: FC<PreviewProps> = ({ lines, csv, count, free, isOld }) => {
+const Preview: FC<PreviewProps> = ({ lines, csv, free, isRepeated }) => {
   const wrong = lines.filter(({ problems }) => problems.length > 0).length;
   const many = `${counted(lines.length)} ${lines.length === 1 ? 'directory' : 'directories'}`;
   const problem =
     lines.length > free
-      ? `Your plan allows ${counted(Math.max(free, 0))} more directories, and these are ${counted(lines.length)}. Nothing was created.`
+      ? `These are ${counted(lines.length)} directories, and your plan has room for ${counted(Math.max(free, 0))} more. Nothing was created.`
       : wrong > 0
         ? `${counted(wrong)} of ${counted(lines.length)} rows cannot be created. Correct them and preview again. Nothing was created.`
         : undefined;
   const again =
-    'Directories were created or deleted since you saw the preview. These rows have not been created again. Check them.';
+    'You have already confirmed this preview. These rows have not been created again: check the list of directories first.';
   return (
-    <ImportLayout problem={problem ?? (isOld ? again : undefined)}>
+    <ImportLayout problem={problem ?? (isRepeated ? again : undefined)}>
       <Section title={problem === undefined ? `Create ${many}?` : 'Preview'}>
         <Lines lines={lines} last={{ name: 'State', of: ({ problems }) => <Verdict of={problems} /> }} />
         {problem === undefined && (
           <Form action={IMPORT}>
             <input type="hidden" name="csv" value={csv} />
-            <input type="hidden" name="confirmed" value={String(count)} />
+            <input type="hidden" name="confirmed" value={randomUUID()} />
             <div class="actions">
               <button>Create {many}</button>
               <a href={IMPORT}>Cancel</a>

@@ -155,8 +155,8 @@ export function clockCommand({ config, clock, print }: Invocation): Command {
     .addHelpText(
       'after',
       `
-After a jump of more than a day the clock is in doubt: until it is right or you confirm it, no file expires. The next hourly
-check uses the confirmed time.
+After a jump of more than a day the clock is in doubt: until it is right or you confirm it, files expire as if it had not
+jumped. The next hourly check uses the confirmed time.
 
 Example:
   date && berth clock confirm`,

@@ -36,8 +36,26 @@ command early. berth doctor has its own: 0 all is well, 1 warnings, 2 failures.`
  * @returns the exit status. An error is printed in one line. A bug of berth's is thrown.
  */
 export async function runProgram(argv: readonly string[], invocation: Invocation): Promise<number> {
-  const { environment, stdout, stderr, stopped } = invocation;
+  const { environment, stderr, stopped } = invocation;
   let status = 0;
+  try {
+    await commandLine(invocation, (exitStatus) => (status = exitStatus)).parseAsync(argv, { from: 'user' });
+    return status;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    const end: unknown = stopped.aborted ? stopped.reason : explained(error);
+    if (!(end instanceof Interruption) && !(end instanceof OperatorError)) throw error;
+    if (end.message !== '') stderr(`${isJournal(environment) ? `<${PRIORITY.err}>` : ''}berth: ${end.message}\n`);
+    return end instanceof Interruption ? end.status : 1;
+  }
+}
+
+/**
+ * All commands with their options: the source of `--help`, of the shell completion, and of what the man page has to name.
+ * @param conclude receives the exit status of a command that has its own.
+ */
+export function commandLine(invocation: Invocation, conclude: (status: number) => void): Command {
+  const { stdout, stderr } = invocation;
   const program = new Command('berth')
     .description('SFTP directories by API, on a stock OpenSSH')
     .version(version, '-V, --version', 'print the version')
@@ -49,8 +67,8 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(serveCommand(invocation))
     .addCommand(listenCommand(invocation))
     .addCommand(prepareCommand(invocation))
-    .addCommand(doctorCommand(invocation, (exitStatus) => (status = exitStatus)))
-    .addCommand(configCommand(invocation, (exitStatus) => (status = exitStatus)))
+    .addCommand(doctorCommand(invocation, conclude))
+    .addCommand(configCommand(invocation, conclude))
     .addCommand(clockCommand(invocation))
     .addCommand(backupCommand(invocation))
     .addCommand(restoreCommand(invocation))
@@ -71,16 +89,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(deliveriesCommand(invocation))
     .addCommand(auditCommand(invocation));
   for (const command of descendants(program)) command.copyInheritedSettings(program);
-  try {
-    await program.parseAsync(argv, { from: 'user' });
-    return status;
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const end: unknown = stopped.aborted ? stopped.reason : explained(error);
-    if (!(end instanceof Interruption) && !(end instanceof OperatorError)) throw error;
-    if (end.message !== '') stderr(`${isJournal(environment) ? `<${PRIORITY.err}>` : ''}berth: ${end.message}\n`);
-    return end instanceof Interruption ? end.status : 1;
-  }
+  return program;
 }
 
 function explained(error: unknown): unknown {

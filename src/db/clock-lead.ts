@@ -5,8 +5,8 @@
  *
  * Machines on one database share the stored time; their clocks may differ by up to an hour.
  *
- * A lead of up to a day is accepted once it has lasted for a day. A larger one stays until the clock has gone back, or
- * until `berth clock confirm` says that the machine was off for that long.
+ * A lead of up to a day is accepted once it has lasted for a day. A larger one stays until the clock is right
+ * again, or until `berth clock confirm` says that the machine was off for that long.
  */
 import { type Clock, DAY, type Micros, SECOND, type Monotonic } from '../base/clock.ts';
 import type { Database } from './open.ts';

@@ -20,36 +20,35 @@ test('packaging/berth.env names every setting, with its default', () => {
   assert.deepEqual(settings.map(([name]) => name).toSorted(), [...known].toSorted());
 });
 
-test('the man page and the completion name every command', () => {
-  const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
-  const { stdout } = spawnSync(process.execPath, [main, '--help'], { encoding: 'utf8' });
-  const commands = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}([\w-]+)/gm)].map(([, name = '']) => name);
-  assert.ok(commands.length > 5);
-  const page = read('packaging/berth.8').replaceAll('\\-', '-');
-  const words = /local words='([^']*)'/.exec(read('packaging/completion'))?.[1]?.split(' ') ?? [];
-  assert.deepEqual(words.toSorted(), commands.toSorted());
-  for (const name of commands) assert.match(page, new RegExp(`^\\.B ${name}\\b|\\\\fR,\\\\fP ${name}\\b`, 'm'), name);
-});
-
-test('the pages name only commands and settings that there are', () => {
-  const completion = read('packaging/completion');
-  const words = new Set(/local words='([^']*)'/.exec(completion)?.[1]?.split(' '));
-  const second = new Map(
-    [...completion.matchAll(/ 2:([\w-]+)\) words='([^']*)'/g)].map(([, name, list = '']) => [name, list.split(' ')]),
+test('the pages name only commands, options and settings that there are', () => {
+  const known = new Map(
+    [...read('packaging/completion').matchAll(/^ {2}\['(berth[^']*)'\]='([^']*)'$/gm)].map(
+      ([, command = '', words = '']) => [command, new Set(words.split(' '))] as const,
+    ),
   );
   const settings = new Set([...read('packaging/berth.env').matchAll(/^#(BERTH_\w+)=/gm)].map(([, name]) => name));
   const pages = globSync('{README.md,docs/*.md}', { cwd: fileURLToPath(new URL('../../../', import.meta.url)) });
   const strangers = pages.flatMap((page) => {
     const text = read(page);
-    const code = [...text.matchAll(/```[^]*?```|`[^`\n]+`/g)].map(([each]) => each).join('\n');
-    const commands = [...code.matchAll(/(?:`|^|sudo |&& )berth ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?/gm)]
-      .filter(([, name = '', next]) => !words.has(name) || (next && second.get(name)?.includes(next) === false))
-      .map(([command]) => command);
+    const shell = text.replaceAll(/```(?!sh\n|console\n)\w[^]*?```/g, '');
+    const code = [...shell.matchAll(/```[^]*?```|`[^`\n]+`/g)].map(([each]) => each).join('\n');
+    const commands = [...code.matchAll(/(?:`|^|# |sudo |&& )(berth [a-z][^`|&;#\n]*)/gm)].filter(([, line = '']) => {
+      let command = 'berth';
+      for (const word of line.trim().split(/\s+/).slice(1)) {
+        const words = known.get(command);
+        const isArgument = !word.startsWith('--') && !known.has(`${command} help`) && !words?.has('help');
+        if (!words?.has(word.replace(/=.*/, '')) && !isArgument) return true;
+        if (known.has(`${command} ${word}`)) command += ` ${word}`;
+      }
+      return false;
+    });
     const variables = [...text.matchAll(/\bBERTH_[A-Z_]*[A-Z]\b/g)].map(([name]) => name);
-    return [...commands, ...variables.filter((name) => !settings.has(name))].map((each) => `${page}: ${each}`);
+    return [...commands.map(([, line]) => line), ...variables.filter((name) => !settings.has(name))].map(
+      (each) => `${page}: ${each}`,
+    );
   });
   assert.deepEqual(strangers, []);
-  assert.ok(second.size > 3 && pages.length > 10);
+  assert.ok(known.size > 3 && pages.length > 10);
 });
 
 test('the examples for nginx and caddy are those of docs/vm.md, which the test in a booted machine tries', () => {

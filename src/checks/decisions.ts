@@ -26,7 +26,7 @@ import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
 import { takingOut } from '../files/removal.ts';
 import type { Hands } from '../uploads/start.ts';
-import type { Transact } from '../webhooks/dispatcher.ts';
+import type { Transact } from '../db/transact.ts';
 import { enqueue } from '../webhooks/outbox.ts';
 
 export interface DecisionOptions {

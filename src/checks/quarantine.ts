@@ -24,7 +24,7 @@ import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
 import { Files } from '../uploads/record/files.ts';
 import type { Hands } from '../uploads/start.ts';
 import { lastOf } from '../files/transit.ts';
-import type { Transact } from '../webhooks/dispatcher.ts';
+import type { Transact } from '../db/transact.ts';
 import type { Decisions } from './decisions.ts';
 
 /** Rows that are removed in one statement. */

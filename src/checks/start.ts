@@ -10,7 +10,7 @@ import type { Transfer } from '../history/transfers.ts';
 import type { Log } from '../base/log.ts';
 import type { DirectoryFiles } from '../files/directory-files.ts';
 import type { Hands } from '../uploads/start.ts';
-import type { Transact } from '../webhooks/dispatcher.ts';
+import type { Transact } from '../db/transact.ts';
 import { checkerOf } from './checker.ts';
 import { decisions } from './decisions.ts';
 import type { HeldFiles } from './held.ts';

@@ -14,7 +14,7 @@ import type { DirectoriesTable, FilesTable, Tables } from '../db/schema.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import { insertAudit } from '../history/audit.ts';
 import { enqueue } from '../webhooks/outbox.ts';
-import type { Transact } from '../webhooks/dispatcher.ts';
+import type { Transact } from '../db/transact.ts';
 import { type ArrivalState, arrivalState, arrive } from '../uploads/arrival.ts';
 import { changed, gone, inUse } from './content.ts';
 import { PARTIAL, partialOf } from './file-rows.ts';

@@ -10,7 +10,7 @@ import type { Clock } from '../base/clock.ts';
 import type { ClockLead } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../base/log.ts';
-import type { Transact } from '../webhooks/dispatcher.ts';
+import type { Transact } from '../db/transact.ts';
 import { type DirectoryFiles, directoryFiles } from '../files/directory-files.ts';
 import type { ContentOptions } from '../files/content.ts';
 import { FileSyncer } from './disk/file-syncer.ts';

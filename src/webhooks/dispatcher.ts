@@ -9,12 +9,13 @@
  * times in the outbox are moved with it.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { Kysely, Transaction } from 'kysely';
+import type { Kysely } from 'kysely';
 import PQueue from 'p-queue';
 import { type Clock, type Micros, stepMeter } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { isShared, presentTime } from '../db/shared.ts';
+import type { Transact, Work } from '../db/transact.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { Destinations, type Verdict } from './destinations.ts';
@@ -62,20 +63,6 @@ export interface DispatcherOptions {
   /** Called when an attempt has ended. */
   readonly observe?: (attempt: AttemptSeen) => void;
 }
-
-/** The result of a transaction, and the destinations of the webhooks that it has enqueued. */
-export interface Enqueued<T> {
-  readonly value: T;
-  readonly destinations: readonly string[];
-}
-
-type Work<T> = (tx: Transaction<Tables>) => Promise<Enqueued<T>>;
-
-/**
- * Runs a transaction that may enqueue webhooks. Those with a free slot are claimed in the same transaction and sent at
- * once.
- */
-export type Transact = <T>(work: Work<T>) => Promise<T>;
 
 const nothing: Work<void> = async () => ({ value: undefined, destinations: [] });
 

@@ -9,7 +9,7 @@ import type { Clock } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
-import type { Enqueued, Transact } from './dispatcher.ts';
+import type { Enqueued, Transact } from '../db/transact.ts';
 import { enqueueNow, replayOf } from './outbox.ts';
 import { receiverUrl } from './receiver-of.ts';
 

@@ -20,7 +20,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/audit.ts',
     'history/transfers.ts',
     'uploads',
-    'webhooks/dispatcher.ts',
     'webhooks/outbox.ts',
   ],
   doctor: [
@@ -40,7 +39,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'directories/target.ts',
     'history/audit.ts',
     'uploads',
-    'webhooks/dispatcher.ts',
     'webhooks/outbox.ts',
   ],
   history: ['accounts/actor.ts', 'accounts/scope.ts'],
@@ -90,7 +88,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/stored-responses.ts',
     'history/transfers.ts',
     'webhooks/delivery-list.ts',
-    'webhooks/dispatcher.ts',
     'webhooks/further-events.ts',
     'webhooks/outbox.ts',
     'webhooks/receiver-of.ts',

@@ -4,7 +4,7 @@ import { compiled } from '../../db/compiled.ts';
 import type { Tables } from '../../db/schema.ts';
 import { insertTransfers } from '../../history/transfers.ts';
 import { errorCode, isUnavailable } from '../../base/errors.ts';
-import type { Enqueued } from '../../webhooks/dispatcher.ts';
+import type { Enqueued } from '../../db/transact.ts';
 import { announceInOrder, EVENT_COLUMNS } from '../../webhooks/further-events.ts';
 import type { UploadEvent } from '../../webhooks/outbox.ts';
 import type { FilePath } from '../file-path.ts';

@@ -3,6 +3,7 @@ import * as v from 'valibot';
 import { type Listing, type Order, ORDERS, type Place } from './queries/directories.ts';
 
 export const DIRECTORIES = '/dashboard/directories';
+export const IMPORT = `${DIRECTORIES}/import`;
 
 /** In characters; longer than every name and reference. */
 const LONGEST_SEARCH = 300;

@@ -16,6 +16,7 @@ import { BerthError } from '../base/errors.ts';
 import type { ClientAddress } from '../web/client-address.ts';
 import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../users/sessions.ts';
+import { IMPORT } from './directories-view.ts';
 import { accessState } from './queries/directory.ts';
 import { type DashboardEnv, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
@@ -23,6 +24,8 @@ import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cooki
 type Handler = MiddlewareHandler<DashboardEnv>;
 
 const FORM_LIMIT_BYTES = 65_536;
+/** For a hundred rows with long texts: a letter that is not ASCII takes up to twelve bytes. */
+const IMPORT_LIMIT_BYTES = 1_048_576;
 
 const headers: Handler = secureHeaders({
   contentSecurityPolicy: {
@@ -70,9 +73,13 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
         `${c.res.headers.get('content-security-policy')}; object-src 'self'; frame-src 'self'`,
       );
   };
-  const limited = bodyLimit({ maxSize: FORM_LIMIT_BYTES, onError: tooLarge });
-  // A file that is put into a directory (`pages/file.tsx`) may have any size.
-  const limit: Handler = (c, next) => (c.req.method === 'PUT' ? next() : limited(c, next));
+  const limited = limitedTo(FORM_LIMIT_BYTES);
+  const limitedImport = limitedTo(IMPORT_LIMIT_BYTES);
+  const limit: Handler = (c, next) => {
+    // A file that is put into a directory (`pages/file.tsx`) may have any size.
+    if (c.req.method === 'PUT') return next();
+    return c.req.path === IMPORT ? limitedImport(c, next) : limited(c, next);
+  };
   return [known, headers, limit, sameOrigin, formsOnly];
 }
 
@@ -86,8 +93,16 @@ function fileSecurityPolicy(c: PageContext): string {
   return isPdf(c) ? "default-src 'none'; object-src 'self'; frame-ancestors 'self'" : "default-src 'none'; sandbox";
 }
 
-function tooLarge(): never {
-  throw new BerthError('body_too_large', `The form is over ${FORM_LIMIT_BYTES} bytes`);
+function limitedTo(maxSize: number): Handler {
+  return bodyLimit({
+    maxSize,
+    onError() {
+      throw new BerthError(
+        'body_too_large',
+        `The form is over ${maxSize / 1024} KiB. Go back and send less at a time.`,
+      );
+    },
+  });
 }
 
 export interface SessionGuard {

@@ -36,10 +36,26 @@ export function shownType(name: string, first: Buffer): string | undefined {
   return known?.begins.test(first.toString('latin1')) === true ? known.type : undefined;
 }
 
-/** The first `most` rows of a CSV or TSV file (RFC 4180). The separator is the one that is most frequent in the first line. */
-export function rowsIn(text: string, most: number): string[][] {
+export interface CsvTable {
+  /** Without blank rows. */
+  readonly rows: readonly (readonly string[])[];
+  /** The text after a quotation mark that is never closed: it takes the rest of the file for one cell. */
+  readonly openQuote: string | undefined;
+}
+
+/** How a spreadsheet begins a file: with a byte order mark, a line that names the separator, or both. */
+const BEGINNING = /^\ufeff?(?:sep=(.)\r?\n)?/i;
+
+/**
+ * The first `most` rows of a CSV or TSV file (RFC 4180). The separator is the one that the file names, or the most frequent in
+ * the first line.
+ */
+export function tableIn(whole: string, most: number): CsvTable {
+  const [beginning = '', named] = BEGINNING.exec(whole) ?? [];
+  const text = whole.slice(beginning.length);
   const [head = ''] = text.split('\n', 1);
-  const separator = [',', ';', '\t', '|'].toSorted((a, b) => head.split(b).length - head.split(a).length)[0] ?? ',';
+  const separator =
+    named ?? [',', ';', '\t', '|'].toSorted((a, b) => head.split(b).length - head.split(a).length)[0] ?? ',';
   const rows: string[][] = [];
   let row: string[] = [];
   let field = '';
@@ -48,6 +64,11 @@ export function rowsIn(text: string, most: number): string[][] {
     row.push(field);
     field = '';
   };
+  const endRow = (): void => {
+    endField();
+    if (row.some((cell) => cell.trim() !== '')) rows.push(row);
+    row = [];
+  };
   for (let at = 0; at < text.length && rows.length < most; at += 1) {
     const character = text[at] ?? '';
     if (isQuoted && character === '"' && text[at + 1] === '"') {
@@ -55,15 +76,10 @@ export function rowsIn(text: string, most: number): string[][] {
       at += 1;
     } else if (character === '"' && (isQuoted || field === '')) isQuoted = !isQuoted;
     else if (!isQuoted && character === separator) endField();
-    else if (!isQuoted && character === '\n') {
-      endField();
-      rows.push(row);
-      row = [];
-    } else if (character !== '\r' || isQuoted) field += character;
+    else if (!isQuoted && character === '\n') endRow();
+    else if (character !== '\r' || isQuoted) field += character;
   }
-  if (rows.length < most && (field !== '' || row.length > 0)) {
-    endField();
-    rows.push(row);
-  }
-  return rows;
+  const openQuote = isQuoted ? field : undefined;
+  if (rows.length < most) endRow();
+  return { rows, openQuote };
 }

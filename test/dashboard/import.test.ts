@@ -69,7 +69,8 @@ test('what is wrong with the file or a row is said before anything is created', 
     ['name,colour\nAcme,red', /There is no column &quot;colour&quot;/],
     ['name,name\na,b', /Two columns have the same name/],
     ['name\n\n', /There is no row/],
-    [`name\n${'a\n'.repeat(101)}`, /up to 100 directories at a time/],
+    [`name\n${'a\n\n'.repeat(101)}`, /up to 100 directories at a time/],
+    ['name,description\nA,"open\nB,x\n', /The quotation mark before &quot;open.*is never closed/s],
   ] as const) {
     const { status, text } = await user.post(PATH, { csv });
     assert.equal(status, 422, csv.slice(0, 40));
@@ -86,6 +87,21 @@ test('what is wrong with the file or a row is said before anything is created', 
     assert.doesNotMatch(text, /name="confirmed"/);
   }
   assert.equal(await countOf(user), -1);
+});
+
+test('rows are neither left out for blank lines, nor cut off at a separator, and may be long', async () => {
+  await using berth = await shared();
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  const blanks = await user.post(PATH, {
+    csv: `sep=;\r\nname;description\r\n${'Acme, Inc.;\r\n\r\n;;\r\n'.repeat(100)}`,
+  });
+  assert.match(blanks.text, /Create 100 directories\?/);
+  const cut = await user.post(PATH, { csv: 'name\nAcme, Inc.\n' });
+  assert.match(cut.text, /1 of 1 rows cannot be created.*This row has more cells/s);
+  const long = `${'中'.repeat(40)},${'文'.repeat(60)}\n`;
+  const preview = await user.post(PATH, { csv: `name,description\n${long.repeat(100)}` });
+  assert.match(preview.text, /Create 100 directories\?/);
+  assert.match((await user.post(PATH, { csv: 'x'.repeat(1_048_576) })).text, /The form is over 1024 KiB\. Go back/);
 });
 
 test('a hundred rows make a page below 60 KB, and a plan’s limit is said beforehand', async () => {

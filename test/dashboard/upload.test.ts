@@ -8,7 +8,7 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { rowsIn } from '../../src/dashboard/preview.ts';
+import { tableIn } from '../../src/dashboard/preview.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dashboardOf, pathOf, unescaped } from '../support/directory-page.ts';
@@ -155,17 +155,17 @@ test('texts, tables and images are looked at; what is not what its name says is 
 });
 
 test('rows of CSV files: quotes, line ends in them, other separators, and what is cut off', () => {
-  assert.deepEqual(rowsIn('a,b\n"c ""d""","e\nf"\n', 10), [
+  assert.deepEqual(tableIn('a,b\n"c ""d""","e\nf"\n', 10).rows, [
     ['a', 'b'],
     ['c "d"', 'e\nf'],
   ]);
-  assert.deepEqual(rowsIn('a\tb\r\n1\t"2', 10), [
+  assert.deepEqual(tableIn('a\tb\r\n1\t"2', 10).rows, [
     ['a', 'b'],
     ['1', '2'],
   ]);
-  assert.deepEqual(rowsIn('a;b\n1;2\n3;4', 2), [
+  assert.deepEqual(tableIn('a;b\n1;2\n3;4', 2).rows, [
     ['a', 'b'],
     ['1', '2'],
   ]);
-  assert.deepEqual(rowsIn('', 5), []);
+  assert.deepEqual(tableIn('', 5).rows, []);
 });

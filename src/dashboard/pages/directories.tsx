@@ -11,14 +11,13 @@ import { Table } from '../components/table.tsx';
 import { plainText } from '../../base/hidden-characters.ts';
 import { Name } from '../components/text.tsx';
 import { counted, Size, Time } from '../components/values.tsx';
-import { addressOf, columnOf, DIRECTORIES, listingIn, sortOf } from '../directories-view.ts';
+import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../directories-view.ts';
 import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { showOnce } from '../after-redirect.ts';
-import { IMPORT } from './import.tsx';
 
 const NEW = `${DIRECTORIES}/new`;
 /** How many directories a search on any page suggests. */

@@ -19,7 +19,7 @@ import { Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { queryOf, viewIn } from '../files-view.ts';
 import { isFormOf } from '../session-cookie.ts';
-import { previewKind, rowsIn, shownType, TEXT_BYTES } from '../preview.ts';
+import { previewKind, shownType, tableIn, TEXT_BYTES } from '../preview.ts';
 import { MOST_ZIPPED_BYTES, zipped } from '../zip.ts';
 
 const FILES = '/dashboard/directories/:id/files';
@@ -267,7 +267,7 @@ const About: FC<{ of: RecordedUpload }> = ({ of: { path, size_bytes, uploaded_at
 
 /** The rows of a table file. The first row has the names of the columns. */
 const Rows: FC<{ text: string }> = ({ text }) => {
-  const [head = [], ...rows] = rowsIn(text, MOST_ROWS + 1);
+  const [head = [], ...rows] = tableIn(text, MOST_ROWS + 1).rows;
   const cell = (value: string) => <Text of={clipped(value, CELL_LENGTH)} />;
   return (
     <Table

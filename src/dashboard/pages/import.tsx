@@ -19,14 +19,12 @@ import { plainText } from '../../base/hidden-characters.ts';
 import { clipped, Name } from '../components/text.tsx';
 import { Badge, counted } from '../components/values.tsx';
 import { csvText } from '../csv.ts';
-import { DIRECTORIES } from '../directories-view.ts';
+import { DIRECTORIES, IMPORT } from '../directories-view.ts';
 import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
-import { rowsIn } from '../preview.ts';
+import { tableIn } from '../preview.ts';
 import { storedIn } from '../queries/overview.ts';
 import { sentencesOf } from '../words.ts';
-
-export const IMPORT = `${DIRECTORIES}/import`;
 
 /** With this many, the answer with the passwords stays below 60 KB. */
 const MOST = 100;
@@ -132,9 +130,8 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
 function linesIn(text: string): Line[] {
   const wrong = (message: string): ValidationError => new ValidationError({ csv: [message] });
   if (text.trim() === '') throw wrong('Paste or choose a CSV file.');
-  const [head = [], ...rows] = rowsIn(text.replace(/^\ufeff/, ''), MOST + 2).filter((row) =>
-    row.some((cell) => cell.trim() !== ''),
-  );
+  const { rows: all, openQuote } = tableIn(text, MOST + 2);
+  const [head = [], ...rows] = all;
   const names = head.map((name) => name.trim().toLowerCase().replaceAll(/[ -]/g, '_'));
   const unknown = names.filter((name) => !COLUMNS.some((column) => column === name));
   if (!names.includes('name')) throw wrong('The first line has to name the columns, and one of them has to be "name".');
@@ -143,8 +140,17 @@ function linesIn(text: string): Line[] {
   if (new Set(names).size < names.length) throw wrong('Two columns have the same name.');
   if (rows.length === 0) throw wrong('There is no row below the names of the columns.');
   if (rows.length > MOST) throw wrong(`You can import up to ${MOST} directories at a time. Split the file.`);
-  return rows.map((row) => lineOf(Object.fromEntries(names.map((name, index) => [name, row[index]?.trim() ?? '']))));
+  if (openQuote !== undefined)
+    throw wrong(`The quotation mark before "${clipped(plainText(openQuote.trim()), SHOWN)}" is never closed.`);
+  return rows.map((row) => {
+    const line = lineOf(Object.fromEntries(names.map((name, index) => [name, row[index]?.trim() ?? ''])));
+    const isLonger = row.slice(names.length).some((cell) => cell.trim() !== '');
+    return isLonger ? { ...line, problems: [LONGER, ...line.problems] } : line;
+  });
 }
+
+const LONGER =
+  'This row has more cells than the first line has columns. Put quotation marks around a text that contains the separator.';
 
 function lineOf(given: Partial<Record<Column, string>>): Line {
   const fields = {

@@ -257,7 +257,17 @@ if (all('[data-secret]').some(({ dataset }) => ONCE.includes(dataset.secret))) {
   });
 }
 
-// Reads a file into a field.
+// Reads a file into a field. Spreadsheets write UTF-8, UTF-16, or what Windows had before.
+const LARGEST_BYTES = 2 ** 20;
+function textIn(bytes) {
+  const beginning = new Uint8Array(bytes.slice(0, 2)).join();
+  if (beginning === '255,254') return new TextDecoder('utf-16le').decode(bytes);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return new TextDecoder('windows-1252').decode(bytes);
+  }
+}
 for (const area of all('[data-file]')) {
   const input = make('input', { type: 'file', accept: area.dataset.file });
   const label = make('label', { textContent: 'File' });
@@ -267,7 +277,8 @@ for (const area of all('[data-file]')) {
   area.closest('.field').before(field);
   input.addEventListener('change', async () => {
     const [file] = input.files;
-    if (file) area.value = await file.text();
+    input.setCustomValidity(file?.size > LARGEST_BYTES ? 'Choose a file of up to 1 MiB.' : '');
+    if (file && input.reportValidity()) area.value = textIn(await file.arrayBuffer());
   });
 }
 

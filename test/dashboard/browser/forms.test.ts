@@ -8,6 +8,7 @@ import { openSignedIn, PHONE, sharedBrowser, tooWide, WIDE } from '../../support
 import { signedIn } from '../../support/dashboard.ts';
 import { dashboardOf } from '../../support/directory-page.ts';
 import { dataOf } from '../../support/field-sets.ts';
+import { until } from '../../support/poll.ts';
 import { scratch } from '../../support/scratch.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';
 
@@ -138,6 +139,33 @@ test('a session ends in the middle of a form: the page says so, and after a sign
   await page.goto(path);
   assert.equal(await page.getByLabel('Description').inputValue(), 'a long text that nobody types twice');
   assert.equal(await page.getByText('You were signed out').count(), 0);
+});
+
+test('a CSV file is read in the encodings that spreadsheets write, and not if it is too large', async () => {
+  await using berth = await shared();
+  await using visit = await openSignedIn(await openBrowser(), berth);
+  const { page, wrong } = visit;
+  await page.goto('/dashboard/directories/import');
+  const csv = 'name\r\nMüller\r\n';
+  const choose = (buffer: Buffer) =>
+    page.getByLabel('File').setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer });
+  for (const bytes of [
+    Buffer.from(`\uFEFF${csv}`),
+    Buffer.from(csv, 'latin1'),
+    Buffer.from(`\uFEFF${csv}`, 'utf16le'),
+  ]) {
+    await page.getByLabel('Rows').fill('');
+    await choose(bytes);
+    await until(
+      'the file is in the field',
+      async () => (await page.getByLabel('Rows').inputValue()) === 'name\nMüller\n',
+    );
+  }
+  await choose(Buffer.alloc(2 ** 20 + 1));
+  await page.getByRole('button', { name: 'Preview' }).click();
+  assert.equal(await page.getByLabel('Rows').inputValue(), 'name\nMüller\n');
+  assert.equal(await page.locator('input[type=file]:invalid').count(), 1);
+  assert.deepEqual(wrong, []);
 });
 
 test('on a slow network a form that is sent twice is taken once', async () => {

@@ -3,6 +3,7 @@
  * and a secret that is shown once. Both are in a cookie, which that page removes. So reloading it confirms and creates nothing
  * again, and the server keeps nothing.
  */
+import { createHash } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { DashboardEnv, PageContext } from './environment.ts';
@@ -44,16 +45,21 @@ export interface ShownOnce {
 
 const SECRET = 'berth-once';
 
+/** Each page has a cookie, so that a form in another tab does not replace the secret. */
+const cookieOf = (page: string): string => `${SECRET}-${createHash('sha256').update(page).digest('hex').slice(0, 16)}`;
+
 export function showOnce(c: PageContext, secret: ShownOnce): void {
-  setCookie(c, SECRET, sealed(c, SECRET, JSON.stringify(secret)), { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
+  const text = sealed(c, SECRET, JSON.stringify(secret));
+  setCookie(c, cookieOf(secret.page), text, { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
 }
 
 /** Takes the secret for this page, if there is one. */
 export function takeShownOnce(c: PageContext): ShownOnce | undefined {
-  const text = unsealed(c, SECRET, getCookie(c, SECRET, 'host') ?? '');
+  const cookie = cookieOf(c.req.path);
+  const text = unsealed(c, SECRET, getCookie(c, cookie, 'host') ?? '');
   if (text === undefined) return undefined;
   const secret = JSON.parse(text) as ShownOnce;
   if (secret.page !== c.req.path) return undefined;
-  deleteCookie(c, SECRET, HOST_COOKIE);
+  deleteCookie(c, cookie, HOST_COOKIE);
   return secret;
 }

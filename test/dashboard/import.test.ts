@@ -60,6 +60,26 @@ test('a preview that is confirmed in two tabs at once creates its rows once, als
   assert.match((await user.post(PATH, { csv, confirmed })).text, /have not been created again/);
 });
 
+test('a double click without a script, or a lost answer, loses no password: the second answer is the first again', async () => {
+  await using berth = await shared();
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  using other = await signedIn(dashboardOf(berth), berth.accountId);
+  const csv = 'name\nOne\nTwo\n';
+  const preview = await user.post(PATH, { csv });
+  const [form = ''] = preview.text.split('<form').filter((each) => each.includes('name="confirmed"'));
+  const fields = { csv, confirmed: confirmedIn(preview), _form: /name="_form" value="([\w-]+)"/.exec(form)?.[1] ?? '' };
+  const answers = await Promise.all([1, 2].map(() => user.post(PATH, fields)));
+  const later = await user.post(PATH, fields);
+  const passwords = new Set([...answers, later].map(({ text }) => /href="(data:text\/csv[^"]+)"/.exec(text)?.[1]));
+  assert.equal(passwords.size, 1);
+  assert.match([...passwords][0] ?? '', /sftp_password/);
+  assert.equal(await countOf(user), 2);
+  // Nobody else gets them.
+  const stranger = await other.post(PATH, fields);
+  assert.match(stranger.text, /have not been created again/);
+  assert.doesNotMatch(stranger.text, /data-secret/);
+});
+
 test('what is wrong with the file or a row is said before anything is created', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);

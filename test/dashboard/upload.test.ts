@@ -150,6 +150,12 @@ test('texts, tables and images are looked at; what is not what its name says is 
     [false, false],
   );
   assert.ok(existsSync(join(directory.files, 'notes.txt')));
+  const stale = ['data.csv', 'notes.txt'];
+  const fewer = await bytesOf(berth, user, path, form(stale, 'delete', await tokenOf(user)));
+  assert.match(fewer.body.toString(), /Delete 1 file\?.*notes\.txt/s);
+  const partly = await bytesOf(berth, user, path, form(stale, 'zip', await tokenOf(user)));
+  assert.equal(partly.status, 409);
+  assert.match(partly.body.toString(), /Some of the files no longer exist/);
   const nothing = await bytesOf(berth, user, path, form([], 'zip', await tokenOf(user)));
   assert.match(String(nothing.headers.location), /done=none-selected$/);
 });

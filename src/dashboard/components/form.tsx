@@ -1,8 +1,10 @@
 /** Forms. Each contains the token of its session, and every field has a visible label and shows its errors. */
+import { randomUUID } from 'node:crypto';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { WAS } from '../changed-fields.ts';
 import type { DashboardEnv } from '../environment.ts';
+import { FORM_ID } from '../sent-forms.ts';
 import { sentencesOf } from '../words.ts';
 
 interface FormProps {
@@ -14,6 +16,8 @@ interface FormProps {
   readonly class?: string;
   /** The URL to which the script sends the form's files. Without JavaScript, the form is not shown. */
   readonly upload?: string;
+  /** Whether it has an id, so that it creates once although it is sent twice (`sent-forms.ts`). */
+  readonly isOnce?: boolean;
 }
 
 export const Form: FC<PropsWithChildren<FormProps>> = ({
@@ -21,6 +25,7 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
   confirm,
   about,
   upload,
+  isOnce = false,
   class: className,
   children,
 }) => {
@@ -36,6 +41,7 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
       hidden={upload !== undefined}
     >
       {csrf !== undefined && <input type="hidden" name="_csrf" value={csrf} />}
+      {isOnce && <input type="hidden" name={FORM_ID} value={randomUUID()} />}
       {children}
     </form>
   );

@@ -19,6 +19,7 @@ import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../enviro
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce, takeShownOnce } from '../after-redirect.ts';
+import { SentForms } from '../sent-forms.ts';
 
 const PAGE = 50;
 const PATH = '/dashboard/api-keys';
@@ -39,6 +40,7 @@ export interface ApiKeysOptions {
 
 export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysOptions): void {
   const { reads } = rules.database;
+  const sent = new SentForms<{ readonly key: string }>();
   const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
 
   async function page(c: PageContext) {
@@ -74,7 +76,8 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
   app.get(PATH, page);
 
   app.post(PATH, adminOnly, (c) =>
-    submitted(c, page, async ({ name = '', role = '', access, directories = '', expires_at = '' }) => {
+    submitted(c, page, async (given) => {
+      const { name = '', role = '', access, directories = '', expires_at = '' } = given;
       const { accountId } = c.get('user').principal;
       const named = splitLines(directories);
       const limits = {
@@ -82,7 +85,9 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         ...(named.length > 0 && { directories: named }),
         ...(expires_at !== '' && { expires_at: isoTime(expires_at) }),
       };
-      const { key } = await createKey(rules, { accountId, name, role, ...limits }, actorOf(c));
+      const { key } = await sent.once(c, given, () =>
+        createKey(rules, { accountId, name, role, ...limits }, actorOf(c)),
+      );
       showOnce(c, { kind: 'api-key', value: key, page: PATH });
       return PATH;
     }),
@@ -217,7 +222,7 @@ const NoApi = ({ plan }: { plan: string }) => (
 
 const NewKey = () => (
   <Section title="New key">
-    <Form>
+    <Form isOnce>
       <Field label="Name" name="name" hint="What it is for, such as the program that uses it" isRequired />
       <Select label="Role" name="role" options={ROLES} />
       <Folded summary="Limit the key" fields={['access', 'directories', 'expires_at']}>

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../accounts/plans.ts';
-import { type CreateOptions, createDirectory } from '../../directories/create.ts';
+import { type Created, type CreateOptions, createDirectory } from '../../directories/create.ts';
 import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -18,6 +18,7 @@ import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { showOnce } from '../after-redirect.ts';
+import { SentForms } from '../sent-forms.ts';
 
 const NEW = `${DIRECTORIES}/new`;
 /** How many directories a search on any page suggests. */
@@ -27,6 +28,7 @@ const DONE = { deleted: 'The directory and its files are deleted.' };
 
 export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
   const { reads } = rules.database;
+  const sent = new SentForms<Created>();
 
   /** The plan's limit, if it is used up. */
   async function fullLimit(c: PageContext): Promise<number | undefined> {
@@ -115,7 +117,8 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
   });
 
   app.post(DIRECTORIES, (c) =>
-    submitted(c, newPage, async ({ name, description, external_id, retention_days, max_connections }) => {
+    submitted(c, newPage, async (given) => {
+      const { name, description, external_id, retention_days, max_connections } = given;
       const fields = {
         name,
         description: textOrNull(description),
@@ -124,7 +127,9 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
         max_connections: numberIn(max_connections),
       };
       const { accountId } = c.get('user').principal;
-      const { directory, password } = await createDirectory(rules, accountId, fields, actorOf(c));
+      const { directory, password } = await sent.once(c, given, () =>
+        createDirectory(rules, accountId, fields, actorOf(c)),
+      );
       const made = `${DIRECTORIES}/${directory.id}/connect`;
       showOnce(c, { kind: 'sftp-password', value: password, page: made });
       return `${made}?done=created`;
@@ -184,7 +189,7 @@ const Full: FC<{ limit: number }> = ({ limit }) => (
 const NewDirectory = () => (
   <section class="card">
     <p class="quiet">It works immediately. You’ll get a username and a password.</p>
-    <Form action={DIRECTORIES}>
+    <Form action={DIRECTORIES} isOnce>
       <NameField hint="A customer or a purpose, such as Acme Corp." isFirst />
       <Folded summary="More settings" fields={['description', 'external_id', 'max_connections', 'retention_days']}>
         <MoreFields stored={{ max_connections: '10' }} />

@@ -153,13 +153,25 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
     return [...new Set(ids)].slice(0, MOST_SELECTED);
   }
 
+  /** Undefined when the file was deleted or replaced after the list was shown. */
+  async function uploadIfAny(directoryId: string, id: string): Promise<RecordedUpload | undefined> {
+    try {
+      return await uploads.byId(directoryId, id);
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'upload_not_found') return undefined;
+      throw error;
+    }
+  }
+
   app.post(`${FILES}/selected`, async (c) => {
     const ids = await selectedIn(c);
     const { do: wanted } = await c.req.parseBody();
     if (ids.length === 0) return c.redirect(listOf(c, { done: 'none-selected' }), 303);
     const { id } = c.get('directory');
-    const chosen = await Promise.all(ids.map((each) => uploads.byId(id, each)));
-    return wanted === 'zip' ? zip(c, chosen) : askBeforeDelete(c, chosen);
+    const chosen = (await Promise.all(ids.map((each) => uploadIfAny(id, each)))).filter((each) => each !== undefined);
+    if (wanted !== 'zip' && chosen.length > 0) return askBeforeDelete(c, chosen);
+    if (chosen.length === ids.length) return zip(c, chosen);
+    throw new BerthError('file_changed', 'Some of the files no longer exist. Go back to the list and select again.');
   });
 
   function askBeforeDelete(c: PageContext, chosen: readonly RecordedUpload[]) {

@@ -24,6 +24,7 @@ import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts'
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { tableIn } from '../preview.ts';
 import { storedIn } from '../queries/overview.ts';
+import { SentForms } from '../sent-forms.ts';
 import { sentencesOf } from '../words.ts';
 
 /** With this many, the answer with the passwords stays below 60 KB. */
@@ -48,7 +49,11 @@ interface Outcome extends Line {
   readonly password?: string;
 }
 
+/** `repeated` when the preview's token has been used; undefined when a row is wrong, or the plan has no room. */
+type Made = readonly Outcome[] | 'repeated' | undefined;
+
 export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: Log): void {
+  const sent = new SentForms<Made>();
   const page = (c: PageContext) =>
     c.render(
       <ImportLayout>
@@ -75,15 +80,20 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
   app.get(IMPORT, page);
 
   app.post(IMPORT, (c) =>
-    submitted(c, page, async ({ csv = '', confirmed }) => {
+    submitted(c, page, async (given) => {
+      const { csv = '', confirmed } = given;
       const lines = linesIn(csv);
-      const free = await roomFor(c);
-      const isFine = lines.every(({ problems }) => problems.length === 0) && lines.length <= free;
-      const outcomes = confirmed !== undefined && isFine ? await createAll(c, lines, confirmed) : undefined;
-      if (outcomes) return c.render(<Result outcomes={outcomes} />);
-      return c.render(<Preview lines={lines} csv={csv} free={free} isRepeated={confirmed !== undefined && isFine} />);
+      const made =
+        confirmed === undefined ? undefined : await sent.once(c, given, () => createIfFine(c, lines, confirmed));
+      if (made !== undefined && made !== 'repeated') return c.render(<Result outcomes={made} />);
+      return c.render(<Preview lines={lines} csv={csv} free={await roomFor(c)} isRepeated={made === 'repeated'} />);
     }),
   );
+
+  async function createIfFine(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
+    const isFine = lines.every(({ problems }) => problems.length === 0) && lines.length <= (await roomFor(c));
+    return isFine ? createAll(c, lines, confirmed) : undefined;
+  }
 
   /** How many more directories the plan allows. */
   async function roomFor(c: PageContext): Promise<number> {
@@ -95,9 +105,8 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
   /**
    * One after the other. The first that fails is the last that is tried: the others would most likely fail, too.
    * @param confirmed the preview's token, which creates once: not again after a reload, nor in a second tab.
-   * @returns undefined when the token has been used.
    */
-  async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Outcome[] | undefined> {
+  async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
     const { accountId } = c.get('user').principal;
     const first = once(accountId, `import ${confirmed}`, rules.clock);
     const outcomes: Outcome[] = [];
@@ -114,7 +123,7 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
         );
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
-        if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return undefined;
+        if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return 'repeated';
         if (outcomes.length === 0) throw error;
         if (!(error instanceof BerthError) && refusal === undefined)
           log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
@@ -206,7 +215,7 @@ const Preview: FC<PreviewProps> = ({ lines, csv, free, isRepeated }) => {
       <Section title={problem === undefined ? `Create ${many}?` : 'Preview'}>
         <Lines lines={lines} last={{ name: 'State', of: ({ problems }) => <Verdict of={problems} /> }} />
         {problem === undefined && (
-          <Form action={IMPORT}>
+          <Form action={IMPORT} isOnce>
             <input type="hidden" name="csv" value={csv} />
             <input type="hidden" name="confirmed" value={randomUUID()} />
             <div class="actions">

@@ -6,7 +6,16 @@ import type { Tables } from '../../db/schema.ts';
 import type { ChangeOptions } from '../../directories/change.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { limitInWords } from '../../links/limit.ts';
-import { type Link, linkById, linkPath, linksOf, makeLink, revokeLink, revokeLinks } from '../../links/links.ts';
+import {
+  type Link,
+  linkById,
+  linkPath,
+  linksOf,
+  type MadeLink,
+  makeLink,
+  revokeLink,
+  revokeLinks,
+} from '../../links/links.ts';
 import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName, type UploadList } from '../../uploads/upload-list.ts';
 import { ActionButton, Field, Form, Select } from '../components/form.tsx';
@@ -18,6 +27,7 @@ import { Secret, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { bytesIn, isoTime, submitted } from '../form.ts';
 import { showOnce, takeShownOnce } from '../after-redirect.ts';
+import { SentForms } from '../sent-forms.ts';
 
 const PATH = '/dashboard/directories/:id/links';
 const DONE = {
@@ -58,6 +68,8 @@ export interface LinksOptions {
 }
 
 export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, linkOrigin }: LinksOptions): void {
+  const sent = new SentForms<MadeLink>();
+
   async function page(c: PageContext) {
     const { file, folder = '' } = c.req.query();
     const kind = kindOf(c);
@@ -88,7 +100,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
           current={texts.label}
         />
         <Section title={texts.label} about={texts.about}>
-          <Form action={`?for=${kind}`}>
+          <Form action={`?for=${kind}`} isOnce>
             <Field
               label={kind === 'upload' ? 'Folder or file' : 'Path'}
               name="path"
@@ -146,7 +158,8 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
   app.get(PATH, (c) => page(c));
 
   app.post(PATH, (c) =>
-    submitted(c, page, async ({ path = '', max_bytes = '', expires_at = '', uses }) => {
+    submitted(c, page, async (given) => {
+      const { path = '', max_bytes = '', expires_at = '', uses } = given;
       const kind = kindOf(c);
       const fields = {
         for: kind,
@@ -156,7 +169,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
         ...(kind === 'upload' && { max_bytes: bytesIn(max_bytes.trim()) }),
       };
       await files.checkHome(c.get('directory'));
-      const { target } = await makeLink(rules, targetOf(c), fields, requestedPath);
+      const { target } = await sent.once(c, given, () => makeLink(rules, targetOf(c), fields, requestedPath));
       showOnce(c, { kind: 'link', value: linkOrigin + target, page: c.req.path });
       return `${pathOf(c)}/links?for=${kind}`;
     }),

@@ -7,6 +7,7 @@ import { Pager, Section } from '../components/section.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
+import { SentForms } from '../sent-forms.ts';
 import { ROLES, showLink, TEAM, type TeamOptions, UserTable } from './user.tsx';
 
 const PAGE = 100;
@@ -15,6 +16,8 @@ const DONE = { removed: 'The user is removed.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
 export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
+  const sent = new SentForms<{ readonly id: string; readonly token: string }>();
+
   const page = async (c: PageContext) => {
     const { accountId } = c.get('user').principal;
     const after = c.req.query('after') ?? '';
@@ -32,8 +35,9 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   app.get(TEAM, page);
 
   app.post(TEAM, adminOnly, (c) =>
-    submitted(c, page, async ({ email = '', role = '' }) => {
-      const { id, token } = await users.createUser(options, { email, role }, actorOf(c));
+    submitted(c, page, async (given) => {
+      const { email = '', role = '' } = given;
+      const { id, token } = await sent.once(c, given, () => users.createUser(options, { email, role }, actorOf(c)));
       return showLink(c, id, token);
     }),
   );
@@ -44,7 +48,7 @@ const Invite = () => (
     title="Invite a user"
     about="You’ll get a link to send to the user, who sets a password with it. berth sends no email."
   >
-    <Form>
+    <Form isOnce>
       <Field label="Email" name="email" type="email" isRequired />
       <Select label="Role" name="role" options={ROLES} />
       <button>Invite</button>

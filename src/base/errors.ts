@@ -1,4 +1,5 @@
 /** The errors that the rules throw, in the domain's terms. Only `web/responses.ts` knows the status and body for each. */
+import { constants } from 'node:os';
 
 export type ErrorCode =
   | 'unauthenticated'
@@ -70,6 +71,17 @@ export class OperatorError extends Error {
 export function errorCode(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
   return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** ENOSPC also means that no inodes are left, and EDQUOT that a quota of the file system is used up. */
+const FULL = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
+
+/** EDQUOT has no name in libuv, so Node's code is "Unknown system error -122". */
+const OVER_QUOTA = -constants.errno.EDQUOT;
+
+/** Whether there is no room on the disk, whether the file system reports it or SQLite. */
+export function isFull(error: unknown): boolean {
+  return FULL.has(errorCode(error) ?? '') || (error instanceof Error && 'errno' in error && error.errno === OVER_QUOTA);
 }
 
 /** The text of any thrown value, for a log line or a stored reason. */

@@ -1,20 +1,7 @@
 /** What berth does when the disk is full, whether the file system reports it or the database. */
-import { constants } from 'node:os';
-import { BerthError, errorCode } from '../base/errors.ts';
+import { BerthError, isFull } from '../base/errors.ts';
 import { type HostedDirectory, hostedById } from './host.ts';
 import type { ApplyOptions } from './unapplied.ts';
-
-/** ENOSPC also means that no inodes are left, and EDQUOT that a quota of the file system is used up. */
-const CODES = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
-
-/** EDQUOT has no name in libuv, so Node's code is "Unknown system error -122". */
-const OVER_QUOTA = -constants.errno.EDQUOT;
-
-export function isFull(error: unknown): boolean {
-  return (
-    CODES.has(errorCode(error) ?? '') || (error instanceof Error && 'errno' in error && error.errno === OVER_QUOTA)
-  );
-}
 
 /**
  * Runs `work`.

@@ -8,12 +8,15 @@ import { once } from 'node:events';
 import { lstatSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import PQueue from 'p-queue';
-import { errorCode } from '../base/errors.ts';
+import { errorCode, isFull } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Paths } from './paths.ts';
 
 export interface Trash {
-  /** Moves a user's jail into the trash, if there is one, and removes it in the background. */
+  /**
+   * Moves a user's jail into the trash, if there is one, and removes it in the background.
+   * @throws {Error} when it could not be moved. If the disk has no room for that, the jail is removed where it is: try again later.
+   */
   discard(username: string): void;
   /** Resolves when every jail discarded so far has been removed, or could not be. */
   drained(): Promise<void>;
@@ -26,6 +29,8 @@ export function createTrash(paths: Paths, log: Log): Trash {
   const stop = new AbortController();
   // One at a time: removal competes with the uploads for the same disk.
   const queue = new PQueue({ concurrency: 1 });
+  /** Users whose jail is being removed where it is. */
+  const emptied = new Set<string>();
 
   async function empty(username: string): Promise<void> {
     if (stop.signal.aborted || (await removeTree(join(paths.trash, username), stop.signal)) || stop.signal.aborted)
@@ -33,11 +38,23 @@ export function createTrash(paths: Paths, log: Log): Trash {
     log.error({ username }, 'a deleted directory could not be removed from the disk; the next start tries again');
   }
 
+  async function emptyInPlace(username: string): Promise<void> {
+    emptied.add(username);
+    await removeTree(paths.jail(username), stop.signal);
+    emptied.delete(username);
+  }
+
   const add = (username: string): void => void queue.add(() => empty(username));
   readdirSync(paths.trash).forEach(add);
   return {
     discard(username) {
-      moveAway(paths.jail(username), join(paths.trash, username));
+      try {
+        moveAway(paths.jail(username), join(paths.trash, username));
+      } catch (error) {
+        // A rename may need a block for the folder, or room in a quota. A removal frees both.
+        if (isFull(error) && !emptied.has(username)) void queue.add(() => emptyInPlace(username));
+        throw error;
+      }
       add(username);
     },
     drained: () => queue.onIdle(),

@@ -1,9 +1,11 @@
 /** No space and no inodes left: refusals that say so, nothing half-made, nothing announced that is not whole; then it goes on. */
 import assert from 'node:assert/strict';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, linkSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { errorCode } from '../../src/base/errors.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
@@ -12,6 +14,7 @@ import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { loopDisk } from './loop-disk.ts';
 import { smallDisk } from './small-disk.ts';
 
 const QUIET = { BERTH_LOG_LEVEL: 'silent' };
@@ -153,4 +156,31 @@ test('no inodes left: the same', async () => {
   await session.put('new', 'data');
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'new');
   await until('nothing is left to apply', async () => (await berth.uploads(directory)).length === 1);
+});
+
+test('a deleted directory makes room although the full disk cannot rename its jail', async () => {
+  using outside = scratch();
+  using place = scratch({ ...QUIET, BERTH_RUNTIME_DIR: join(outside.dir, 'run') });
+  using _disk = loopDisk(place.config.jailDir, { image: join(outside.dir, 'image'), mib: 32 });
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const paths = pathsOf(berth.config);
+  const filler = join(paths.jails, 'filler');
+  const one = join(paths.jails, 'one');
+  writeFileSync(one, '');
+  // Synced in between: what ext4 has set aside for blocks that are still in memory is free afterwards.
+  const fill = 'for i in 1 2 3; do cat /dev/zero >>"$1" 2>/dev/null || :; sync -f "$1"; done';
+  execFileSync('sh', ['-c', fill, 'sh', join(directory.files, 'big')]);
+  // Names as long as the jail's, until each block of the folder is full.
+  for (let index = 0; index < 12_000; index += 1) {
+    try {
+      linkSync(one, join(paths.trash, String(index).padStart(directory.username.length, '-')));
+    } catch (error) {
+      assert.equal(errorCode(error), 'ENOSPC');
+    }
+  }
+  assert.throws(() => mkdirSync(filler), { code: 'ENOSPC' });
+  assert.equal((await berth.send('DELETE', `/directories/${directory.id}`)).status, 204);
+  await until('its files are removed', () => !existsSync(paths.jail(directory.username)));
+  mkdirSync(filler);
 });

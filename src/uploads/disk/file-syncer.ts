@@ -8,7 +8,7 @@ import { closeSync, fdatasync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
 import PQueue from 'p-queue';
 import { isAbsent, openFile, openFolder } from '../../base/beneath.ts';
-import { errorCode } from '../../base/errors.ts';
+import { errorCode, isFull } from '../../base/errors.ts';
 import { bytesOf, type FilePath, parentOf } from '../file-path.ts';
 import { type FileStat, fileStat } from '../record/file-stat.ts';
 
@@ -97,7 +97,7 @@ export class FileSyncer {
 }
 
 function dataLost(error: unknown): never {
-  if (['EIO', 'ENOSPC', 'EDQUOT'].includes(errorCode(error) ?? '')) {
+  if (errorCode(error) === 'EIO' || isFull(error)) {
     throw new DataLost('the disk did not take what was written to a file', { cause: error });
   }
   throw error;

@@ -194,7 +194,7 @@ const Environment = v.object({
   BERTH_JAIL_DIR: v.optional(folder, FOLDERS.BERTH_JAIL_DIR),
   BERTH_RUNTIME_DIR: v.optional(folder, FOLDERS.BERTH_RUNTIME_DIR),
   ...FROM_SUPERVISOR,
-  BERTH_API_HOST: v.optional(hostName, '0.0.0.0'),
+  BERTH_API_HOST: v.optional(hostName, '::'),
   BERTH_API_PORT: v.optional(port, '8443'),
   BERTH_API_URL: v.optional(publicUrl),
   BERTH_TLS: v.optional(v.picklist(['on', 'proxy'], 'must be on or proxy'), 'on'),

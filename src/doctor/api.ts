@@ -34,7 +34,8 @@ export async function requestApi({ api, tls }: Config, { method, path, key, json
     ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
     ...(tls.mode === 'proxy' && { 'x-forwarded-proto': 'https' }),
   };
-  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[api.host] ?? api.host;
+  // At `localhost`, Node tries both address families.
+  const host = { '0.0.0.0': '127.0.0.1', '::': 'localhost' }[api.host] ?? api.host;
   const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(TIMEOUT_MS) };
   const outgoing = tls.mode === 'proxy' ? plainRequest(target) : request({ ...target, rejectUnauthorized: false });
   if (tls.mode === 'on') {

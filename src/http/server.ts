@@ -146,7 +146,8 @@ async function listen(
   server: Server,
   { host, port, settings = 'BERTH_API_HOST, BERTH_API_PORT' }: HttpServerOptions,
 ): Promise<void> {
-  server.listen(port, host);
+  // Without a host, Node listens on `::`, which takes IPv4, too, or on 0.0.0.0 if the kernel has no IPv6.
+  server.listen(port, host === '::' ? undefined : host);
   try {
     await once(server, 'listening');
   } catch (error) {
@@ -158,7 +159,7 @@ async function listen(
     };
     const reason = reasons[errorCode(error) ?? ''];
     if (reason === undefined) throw error;
-    const message = `cannot listen on ${host}:${port}: ${reason} (${settings})`;
+    const message = `cannot listen on ${host.includes(':') ? `[${host}]` : host}:${port}: ${reason} (${settings})`;
     throw new OperatorError(message, { cause: error });
   }
 }

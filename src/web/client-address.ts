@@ -44,7 +44,7 @@ export function isLoopback(address: string | undefined): boolean {
  */
 export function clientNetwork(address: string): string {
   const parsed = parse(address);
-  if (!(parsed instanceof ipaddr.IPv6)) return address;
+  if (!(parsed instanceof ipaddr.IPv6)) return parsed?.toString() ?? address;
   const groups = parsed.parts.slice(0, 4).map((group) => group.toString(16));
   return `${groups.join(':')}::/64`;
 }
@@ -52,7 +52,7 @@ export function clientNetwork(address: string): string {
 /** The larger part that some clients own: an IPv4 address, or the first 48 bits of an IPv6 address. */
 export function clientSite(address: string): string {
   const parsed = parse(address);
-  if (!(parsed instanceof ipaddr.IPv6)) return address;
+  if (!(parsed instanceof ipaddr.IPv6)) return parsed?.toString() ?? address;
   const groups = parsed.parts.slice(0, 3).map((group) => group.toString(16));
   return `${groups.join(':')}::/48`;
 }

@@ -12,7 +12,9 @@ import { createBackground } from '../../src/base/background.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { followCertificate, loadTlsPair, type TlsPair } from '../../src/http/certificate.ts';
 import { startHttpServer } from '../../src/http/server.ts';
+import { readConfig } from '../../src/base/config.ts';
 import { createLog } from '../../src/base/log.ts';
+import { clientAddress } from '../../src/web/client-address.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -94,6 +96,24 @@ test('a renewed pair serves the next connection, a broken one changes nothing, a
     socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
     assert.match(await text(socket), /here/);
   }
+});
+
+test('by default it listens on IPv4 and IPv6, and a client has one address by either', async () => {
+  using place = scratch();
+  const asked: string[] = [];
+  const address = clientAddress([]);
+  const server = await startHttpServer({
+    app: { fetch: (_, { incoming }) => (asked.push(address(incoming)), new Response('here')) },
+    ...readConfig({ BERTH_API_PORT: '0' }).api,
+    tls: await loadTlsPair(place.config.tls),
+  });
+  for (const host of ['127.0.0.1', '::1']) {
+    const socket = connect({ port: server.port, host, rejectUnauthorized: false });
+    socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+    assert.match(await text(socket), /here/);
+  }
+  await server.close(100);
+  assert.deepEqual(asked, ['127.0.0.1', '0:0:0:0:0:0:0:1']);
 });
 
 async function greet(port: number): Promise<TLSSocket & Disposable> {

@@ -1,10 +1,12 @@
 /** Directories from a CSV file: a preview that creates nothing, passwords that are shown once, and no second creation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Plan } from '../../src/db/schema.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dashboardOf } from '../support/directory-page.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { onDatabase } from '../support/users.ts';
 
 const shared = sharedDashboard();
 
@@ -85,11 +87,11 @@ test('what is wrong with the file or a row is said before anything is created', 
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   for (const [csv, words] of [
     ['', /Paste or choose a CSV file/],
-    ['Acme\nUmbrella', /one of them has to be &quot;name&quot;/],
-    ['name,colour\nAcme,red', /There is no column &quot;colour&quot;/],
-    ['name,name\na,b', /Two columns have the same name/],
-    ['name\n\n', /There is no row/],
-    [`name\n${'a\n\n'.repeat(101)}`, /up to 100 directories at a time/],
+    ['Acme\nUmbrella', /must name the columns, including &quot;name&quot;/],
+    ['name,colour\nAcme,red', /Unknown column &quot;colour&quot;/],
+    ['name,name\na,b', /The column &quot;name&quot; appears twice/],
+    ['name\n\n', /column names but no rows/],
+    [`name\n${'a\n\n'.repeat(101)}`, /more than 100 rows/],
     ['name,description\nA,"open\nB,x\n', /The quotation mark before &quot;open.*is never closed/s],
   ] as const) {
     const { status, text } = await user.post(PATH, { csv });
@@ -100,7 +102,7 @@ test('what is wrong with the file or a row is said before anything is created', 
   for (const more of [{}, { confirmed: '0' }]) {
     const { status, text } = await user.post(PATH, { csv: wrong, ...more });
     assert.equal(status, 200);
-    assert.match(text, /1 of 3 rows cannot be created/);
+    assert.match(text, /1 of 3 rows can’t be created/);
     assert.match(text, /Enter a name\./);
     assert.match(text, /The number of days must be a whole number\./);
     assert.ok(!text.includes('<b>x'));
@@ -131,4 +133,15 @@ test('a hundred rows make a page below 60 KB, and a plan’s limit is said befor
   const made = await user.post(PATH, { csv, confirmed: confirmedIn(await user.post(PATH, { csv })) });
   assert.match(made.text, /100 directories have been created/);
   assert.ok(Buffer.byteLength(made.text) < 60_000, `${Buffer.byteLength(made.text)} bytes`);
+
+  const plan = (name: Plan) =>
+    onDatabase(berth, ({ db }) =>
+      db.updateTable('accounts').set({ plan: name }).where('id', '=', berth.accountId).execute(),
+    );
+  await plan('free');
+  const full = await user.post(PATH, { csv: 'name\na\n' });
+  assert.match(full.text, /Your plan has room for no more directories, but there is 1 row\./);
+  await onDatabase(berth, ({ db }) => db.deleteFrom('directories').where('account_id', '=', berth.accountId).execute());
+  const more = await user.post(PATH, { csv: 'name\na\nb\n' });
+  assert.match(more.text, /Your plan has room for 1 more directory, but there are 2 rows\. Nothing was created\./);
 });

@@ -67,9 +67,20 @@ export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
     ];
   };
   return (
-    <Table caption={caption} columns={['Name', number('Size'), 'Uploaded', 'Actions']} rows={entries.map(cellsOf)} />
+    <Table
+      caption={caption}
+      columns={[{ name: 'Name', control: <SelectAll /> }, number('Size'), 'Uploaded', 'Actions']}
+      rows={entries.map(cellsOf)}
+    />
   );
 };
+
+/** The script shows it where there are files to select. */
+const SelectAll: FC = () => (
+  <label class="tick" hidden>
+    <input type="checkbox" data-all /> <span class="unseen">Select all</span>
+  </label>
+);
 
 const FolderLink: FC<{ folder: Buffer; name: string }> = ({ folder, name }) => (
   <Name of={name} href={queryOf({ kind: 'folder', folder })} />

@@ -45,6 +45,8 @@ interface LayoutProps {
   readonly problems?: Readonly<Record<string, string>>;
   /** An error that does not belong to a field. */
   readonly problem?: string | undefined;
+  /** Whether the page only says that something failed, so that going back to a form fills it in again. */
+  readonly isError?: boolean;
 }
 
 const Head: FC<{ title: string }> = ({ title }) => (
@@ -60,7 +62,7 @@ const Head: FC<{ title: string }> = ({ title }) => (
 );
 
 /** Says whether the last action succeeded. Screen readers read it out. */
-const Messages: FC<Omit<LayoutProps, 'title'>> = ({ done = {}, problems = {}, problem }) => {
+const Messages: FC<Omit<LayoutProps, 'title' | 'isError'>> = ({ done = {}, problems = {}, problem }) => {
   const c = useRequestContext<DashboardEnv>();
   const refused = c.get('refused');
   // The name may have a count, as in `replayed.850`.
@@ -141,6 +143,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   state,
   actions,
   above = [],
+  isError = false,
   children,
   ...messages
 }) => {
@@ -148,7 +151,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   return (
     <html lang="en">
       <Head title={title} />
-      <body data-user={c.get('user').userId}>
+      <body data-user={c.get('user').userId} data-answer={answerMark(c, isError)}>
         <a class="skip" href="#content">
           Skip to the content
         </a>
@@ -168,6 +171,10 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
     </html>
   );
 };
+
+/** Marks the answer to a form, after which the script need not keep the input. */
+const answerMark = (c: PageContext, isError: boolean): '' | undefined =>
+  c.req.method === 'POST' && !isError ? '' : undefined;
 
 const Breadcrumb: FC<{ above: Above }> = ({ above }) =>
   above.length === 0 ? (
@@ -337,10 +344,10 @@ const Closed: FC<{ of: AccessState; tab: string }> = ({ of: access, tab }) => {
 };
 
 /** For pages that require no session: one narrow column without navigation. */
-export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, children, ...messages }) => (
+export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, isError = false, children, ...messages }) => (
   <html lang="en">
     <Head title={title} />
-    <body class="narrow">
+    <body class="narrow" data-answer={answerMark(useRequestContext<DashboardEnv>(), isError)}>
       <main id="content">
         <p class="brand">
           <Mark />

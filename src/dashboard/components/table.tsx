@@ -5,6 +5,8 @@ import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 export interface Column {
   readonly name: string;
   readonly kind?: 'number';
+  /** A control before its name. */
+  readonly control?: Child;
 }
 
 /** A column by which the table can be sorted. */
@@ -69,6 +71,7 @@ const Heading: FC<{ column: Column | SortableColumn }> = ({ column }) =>
     </th>
   ) : (
     <th scope="col" class={column.kind}>
-      {column.name}
+      {column.control}
+      {column.control === undefined ? column.name : <span>{column.name}</span>}
     </th>
   );

@@ -48,7 +48,7 @@ function page(c: PageContext, status: ContentfulStatusCode, message: string): Re
   const Frame = visitor && !visitor.awaitsCode ? Layout : NarrowLayout;
   c.status(status);
   return c.render(
-    <Frame title={TITLES[status] ?? 'Something went wrong'}>
+    <Frame title={TITLES[status] ?? 'Something went wrong'} isError>
       <p>{message}</p>
       <p>
         <a href="/dashboard">Go to the overview</a>

@@ -57,21 +57,18 @@ export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void 
           <a class="button plain" href={`links?for=upload&folder=${folder.toString('base64url')}`}>
             Create a link
           </a>
-          <Totals directory={directory} count={await fileCount(options.reads, directory.id)} />
         </form>
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
         <Form action={`${pathOf(c)}/files/selected${queryOf(view)}`}>
           <div class="selection" data-selection>
-            <label hidden>
-              <input type="checkbox" /> Select all
-            </label>
+            <Totals directory={directory} count={await fileCount(options.reads, directory.id)} />
+            <output></output>
             <button class="plain" name="do" value="zip">
               Download selected
             </button>
             <button class="danger" name="do" value="delete">
               Delete selected
             </button>
-            <output class="quiet"></output>
           </div>
           <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
         </Form>
@@ -113,12 +110,12 @@ const TITLES: Readonly<Record<FilesView['kind'], string>> = {
 const VIEWS = { [TITLES.newest]: '?', [TITLES.folder]: '?folder=' };
 
 const Totals: FC<{ directory: DirectoriesTable; count: number }> = ({ directory, count }) => (
-  <p class="quiet">
+  <p class="totals quiet">
     {count > COUNTED_FILES
       ? `Over ${counted(COUNTED_FILES)} files`
       : `${counted(count)} ${count === 1 ? 'file' : 'files'}`}
-    {`, ${sizeInWords(directory.storage_bytes)} in all. `}
-    <a href="files/export.csv">Export uploads as CSV</a>
+    {` · ${sizeInWords(directory.storage_bytes)}`}
+    <a href="files/export.csv">Export as CSV</a>
   </p>
 );
 

@@ -143,12 +143,13 @@ function linesIn(text: string): Line[] {
   const [head = [], ...rows] = all;
   const names = head.map((name) => name.trim().toLowerCase().replaceAll(/[ -]/g, '_'));
   const unknown = names.filter((name) => !COLUMNS.some((column) => column === name));
-  if (!names.includes('name')) throw wrong('The first line has to name the columns, and one of them has to be "name".');
+  if (!names.includes('name')) throw wrong('The first line must name the columns, including "name".');
   if (unknown.length > 0)
-    throw wrong(`There is no column "${clipped(plainText(unknown[0] ?? ''), SHOWN)}". Use ${COLUMNS.join(', ')}.`);
-  if (new Set(names).size < names.length) throw wrong('Two columns have the same name.');
-  if (rows.length === 0) throw wrong('There is no row below the names of the columns.');
-  if (rows.length > MOST) throw wrong(`You can import up to ${MOST} directories at a time. Split the file.`);
+    throw wrong(`Unknown column "${clipped(plainText(unknown[0] ?? ''), SHOWN)}". Use ${COLUMNS.join(', ')}.`);
+  const repeated = names.find((name, index) => names.indexOf(name) < index);
+  if (repeated !== undefined) throw wrong(`The column "${repeated}" appears twice. Remove one.`);
+  if (rows.length === 0) throw wrong('The file has column names but no rows.');
+  if (rows.length > MOST) throw wrong(`The file has more than ${MOST} rows. Split it and import one part at a time.`);
   if (openQuote !== undefined)
     throw wrong(`The quotation mark before "${clipped(plainText(openQuote.trim()), SHOWN)}" is never closed.`);
   return rows.map((row) => {
@@ -204,9 +205,9 @@ const Preview: FC<PreviewProps> = ({ lines, csv, free, isRepeated }) => {
   const many = `${counted(lines.length)} ${lines.length === 1 ? 'directory' : 'directories'}`;
   const problem =
     lines.length > free
-      ? `These are ${counted(lines.length)} directories, and your plan has room for ${counted(Math.max(free, 0))} more. Nothing was created.`
+      ? `Your plan has room for ${free <= 0 ? 'no' : counted(free)} more ${free === 1 ? 'directory' : 'directories'}, but there ${lines.length === 1 ? 'is 1 row' : `are ${counted(lines.length)} rows`}. Nothing was created.`
       : wrong > 0
-        ? `${counted(wrong)} of ${counted(lines.length)} rows cannot be created. Correct them and preview again. Nothing was created.`
+        ? `${counted(wrong)} of ${counted(lines.length)} ${lines.length === 1 ? 'row' : 'rows'} can’t be created. Correct ${wrong === 1 ? 'it' : 'them'} and preview again. Nothing was created.`
         : undefined;
   const again =
     'You have already confirmed this preview. These rows have not been created again: check the list of directories first.';

@@ -127,7 +127,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
             </div>
           </Form>
         </Section>
-        <Section title="Links that work" about="Their URLs are not stored: berth shows each only once.">
+        <Section title="Active links" about="berth doesn’t store the URLs. Each is shown once, when it is created.">
           <Table
             caption="Newest first"
             columns={['Path', 'Allows', 'Works until', 'Created', 'Actions']}

@@ -6,9 +6,12 @@ function suggest(input, address, pick) {
   const list = make('ul', { id: `${input.id}-found`, className: 'found', hidden: true });
   list.setAttribute('role', 'listbox');
   list.setAttribute('aria-label', 'Suggestions');
+  // Says that nothing was found, or that the search failed.
+  const note = make('p', { className: 'found', hidden: true });
+  note.setAttribute('role', 'status');
   const holder = make('div', { className: 'finding' });
   input.replaceWith(holder);
-  holder.append(input, list);
+  holder.append(input, list, note);
   for (const [name, value] of Object.entries({
     role: 'combobox',
     'aria-autocomplete': 'list',
@@ -28,8 +31,10 @@ function suggest(input, address, pick) {
     if (id) input.setAttribute('aria-activedescendant', id);
     else input.removeAttribute('aria-activedescendant');
   };
-  const fill = (directories) => {
+  const fill = (directories, text = '') => {
     [found, active] = [directories, -1];
+    note.textContent = text;
+    note.hidden = text === '';
     list.replaceChildren(
       ...found.map(({ name, username }, index) => {
         const option = make('li', { id: `${list.id}-${index}` });
@@ -53,10 +58,21 @@ function suggest(input, address, pick) {
   const look = async () => {
     const text = input.value.trim();
     if (text === '') return fill([]);
-    const response = await fetch(`${address}?q=${encodeURIComponent(text)}`, {
-      headers: { accept: 'application/json' },
-    }).catch(() => undefined);
-    if (text === input.value.trim()) fill(response?.ok ? await response.json() : []);
+    const { directories, problem } = await search(text);
+    if (text !== input.value.trim() || document.activeElement !== input) return;
+    fill(directories, problem ?? (directories.length === 0 ? 'No directory matches.' : ''));
+  };
+  const search = async (text) => {
+    try {
+      const headers = { accept: 'application/json' };
+      const response = await fetch(`${address}?q=${encodeURIComponent(text)}`, { headers });
+      if (response.ok) return { directories: await response.json() };
+      if (response.status === 401)
+        return { directories: [], problem: 'Your session has ended. Reload this page to sign in.' };
+    } catch {
+      // Like a response that is no list.
+    }
+    return { directories: [], problem: 'The search failed. Try again.' };
   };
   input.addEventListener('input', () => {
     clearTimeout(timer);

@@ -50,6 +50,7 @@ function showTimes(root) {
 
 for (const field of all('input[type=datetime-local]')) {
   const sent = make('input', { type: 'hidden', name: field.name, value: field.value });
+  sent.dataset.time = '';
   field.after(sent);
   field.removeAttribute('name');
   const show = () =>
@@ -62,6 +63,7 @@ for (const field of all('input[type=datetime-local]')) {
   field.addEventListener('input', () => {
     sent.value = field.value && !isUtc() ? new Date(field.value).toISOString().slice(0, 19) : field.value;
   });
+  sent.addEventListener('input', show);
   document.addEventListener('zone', show);
 }
 
@@ -142,9 +144,11 @@ document.addEventListener('submit', (event) => {
 
 // A form is sent once, however often the button is pressed while the network is slow. A download leaves the page as it is.
 const SENDING_MS = 10_000;
+const isLeaving = ({ defaultPrevented, target, submitter }) =>
+  !defaultPrevented && target.method === 'post' && submitter?.value !== 'zip';
 document.addEventListener('submit', (event) => {
   const { target: form, submitter } = event;
-  if (event.defaultPrevented || form.method !== 'post' || submitter?.value === 'download') return;
+  if (!isLeaving(event)) return;
   if (form.dataset.sent) return event.preventDefault();
   const release = () => {
     delete form.dataset.sent;
@@ -156,43 +160,48 @@ document.addEventListener('submit', (event) => {
   addEventListener('pageshow', release, { once: true });
 });
 
-// Keeps the input of a form if its session ends, or berth does not answer: the sign-in page marks it in the first case, in the
-// second the user comes back to the form's page, which fills it in again for the same user. Secrets are not kept.
+// Keeps the input of a form until an answer to it arrives: berth may be down, or the session over. The form's page fills it in
+// again for the same user. Secrets are not kept.
 const KEPT = 'form';
 const { user } = document.body.dataset;
+const UNKEPT = ['hidden', 'password', 'file', 'checkbox'];
 const fillable = (form) =>
   [...form.elements].filter(
-    ({ name, type }) => name && !name.startsWith('_') && !['hidden', 'password', 'file', 'checkbox'].includes(type),
+    ({ name, type, dataset }) => name && !name.startsWith('_') && ('time' in dataset || !UNKEPT.includes(type)),
   );
-document.addEventListener('submit', ({ target: form, defaultPrevented: isHeld }) => {
-  if (isHeld || form.method !== 'post' || location.pathname.startsWith('/dashboard/sign-in')) return;
+const isSignIn = location.pathname.startsWith('/dashboard/sign-in');
+document.addEventListener('submit', (event) => {
+  if (!isLeaving(event) || isSignIn) return;
+  const form = event.target;
   const fields = fillable(form).map(({ name, value }) => [name, value]);
   sessionStorage.setItem(KEPT, JSON.stringify({ user, path: location.pathname, action: form.action, fields }));
 });
-const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
-if (kept && location.pathname.startsWith('/dashboard/sign-in'))
-  sessionStorage.setItem(KEPT, JSON.stringify({ ...kept, isCutOff: true }));
-else if (kept) {
-  sessionStorage.removeItem(KEPT);
-  const isBack = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
-  const isWanted = (kept.isCutOff ?? isBack) && kept.user === user && kept.path === location.pathname;
-  const form = isWanted && all('form').find(({ action }) => action === kept.action);
-  if (form && kept.fields.length > 0) {
-    for (const [name, value] of kept.fields) {
-      const field = form.elements.namedItem(name);
-      if (!field) continue;
-      field.value = value;
-      field.dispatchEvent(new Event('input'));
-    }
-    const text = kept.isCutOff
-      ? 'You were signed out before this was saved. Check your input and save again.'
-      : 'berth didn’t answer, so this may not have been saved. Check your input and save again.';
-    const notice = make('p', { className: 'notice', textContent: text });
-    notice.setAttribute('role', 'status');
-    form.before(notice);
-    notice.scrollIntoView();
+function fillIn({ action, fields, isCutOff }) {
+  const form = all('form').find((each) => each.action === action);
+  if (!form || fields.length === 0) return;
+  for (const [name, value] of fields) {
+    const field = fillable(form).find((each) => each.name === name);
+    if (!field || field.value === value) continue;
+    field.value = value;
+    field.dispatchEvent(new Event('input'));
+    field.closest('details')?.setAttribute('open', '');
   }
+  const text = isCutOff
+    ? 'You were signed out before this was saved. Check your input and save again.'
+    : 'berth didn’t answer, so this may not have been saved. Check your input and save again.';
+  const notice = make('p', { className: 'notice', textContent: text });
+  notice.setAttribute('role', 'status');
+  form.before(notice);
+  notice.scrollIntoView();
 }
+const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
+// The answer to a form is a page of its own, or one to which it redirects.
+const isAnswer = 'answer' in document.body.dataset || performance.getEntriesByType('navigation')[0]?.redirectCount > 0;
+if (kept && isSignIn) sessionStorage.setItem(KEPT, JSON.stringify({ ...kept, isCutOff: true }));
+else if (kept && (kept.isCutOff || !isAnswer) && kept.user === user && kept.path === location.pathname) {
+  sessionStorage.removeItem(KEPT);
+  fillIn(kept);
+} else if (kept && (isAnswer || kept.user !== user)) sessionStorage.removeItem(KEPT);
 
 // Removes the name of the confirmed action from the URL, so that a bookmark or a shared URL does not have it.
 const here = new URL(location);
@@ -294,10 +303,10 @@ function follow() {
   source.addEventListener('list', ({ data }) => {
     const { activeElement: active } = document;
     const focused = live.contains(active) && (active.getAttribute('href') ?? active.value);
-    const ticked = all(':checked', live).map(({ value }) => value);
+    const ticked = all('[name=file]:checked', live).map(({ value }) => value);
     live.innerHTML = data;
     enhance(live);
-    for (const box of all('input[type=checkbox]', live)) box.checked = ticked.includes(box.value);
+    for (const box of all('[name=file]', live)) box.checked = ticked.includes(box.value);
     if (focused)
       all('a, input, button', live)
         .find((each) => (each.getAttribute('href') ?? each.value) === focused)
@@ -308,28 +317,29 @@ function follow() {
 document.addEventListener('visibilitychange', follow);
 follow();
 
-// Actions on the ticked files of a list. They are hidden until one is ticked.
+// Actions on the ticked files of a list. They are hidden until one is ticked. The list may be replaced at any time.
 const selection = document.querySelector('[data-selection]');
 if (selection) {
-  const form = selection.form ?? selection.closest('form');
-  const list = form.querySelector('[data-live]');
-  const boxes = () => all('input[type=checkbox]', list);
-  const every = selection.querySelector('input');
+  const list = selection.closest('form').querySelector('[data-live]');
+  const every = () => list.querySelector('[data-all]');
+  const boxes = () => all('input[name=file]', list);
   const count = selection.querySelector('output');
   const show = () => {
     const ticked = boxes().filter(({ checked }) => checked).length;
-    every.checked = ticked > 0 && ticked === boxes().length;
-    every.indeterminate = ticked > 0 && !every.checked;
+    const head = every();
+    if (head) {
+      head.checked = ticked > 0 && ticked === boxes().length;
+      head.indeterminate = ticked > 0 && !head.checked;
+      head.closest('label').hidden = boxes().length === 0;
+    }
     count.textContent = ticked > 0 ? `${ticked} selected` : '';
     for (const button of all('button', selection)) button.hidden = ticked === 0;
-    selection.hidden = boxes().length === 0;
+    selection.classList.toggle('active', ticked > 0);
   };
-  every.closest('label').hidden = false;
-  every.addEventListener('change', () => {
-    for (const box of boxes()) box.checked = every.checked;
+  list.addEventListener('change', ({ target }) => {
+    if (target === every()) for (const box of boxes()) box.checked = target.checked;
     show();
   });
-  list.addEventListener('change', show);
   new MutationObserver(show).observe(list, { childList: true });
   show();
 }

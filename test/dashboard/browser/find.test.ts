@@ -49,6 +49,33 @@ test('slash and Ctrl+K find a directory from every page, by keyboard alone; with
   await plain.page.getByRole('link', { name: 'Wayne statements' }).waitFor();
 });
 
+test('a search that finds nothing, or fails, says so', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await berth.directory({ name: 'Acme' });
+  await using visit = await openSignedIn(browser, berth);
+  const { page } = visit;
+  await page.goto('/dashboard/api-keys');
+  await page.getByText('Limit the key').click();
+  const picker = page.getByRole('combobox', { name: 'Directories' });
+  for (const field of [page.getByLabel('Find a directory'), picker]) {
+    await field.fill('zzz');
+    await page.getByRole('status').filter({ hasText: 'No directory matches.' }).waitFor();
+    assert.deepEqual(await seriousOf(page), []);
+    await page.route('**/dashboard/find*', (route) => route.abort('connectionrefused'));
+    await field.fill('acm');
+    await page.getByText('The search failed. Try again.').waitFor();
+    await page.unroute('**/dashboard/find*');
+    await page.route('**/dashboard/find*', (route) => route.fulfill({ status: 401, body: 'signed out' }));
+    await field.fill('acme');
+    await page.getByText('Your session has ended. Reload this page to sign in.').waitFor();
+    await page.unroute('**/dashboard/find*');
+    await field.fill('Acme');
+    await page.getByRole('option', { name: /Acme/ }).waitFor();
+    await page.keyboard.press('Escape');
+  }
+});
+
 test('a key is limited to directories that are picked by their names', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
@@ -87,8 +114,11 @@ test('files are selected, all at once or one by one; only then there are actions
   await page.goto(`/dashboard/directories/${directory.id}/files`);
   const remove = page.getByRole('button', { name: 'Delete selected' });
   assert.equal(await remove.isVisible(), false);
-  await page.getByLabel('Select all').check();
+  await page.locator('thead').getByLabel('Select all').check();
   await page.getByText('2 selected').waitFor();
+  const download = page.getByRole('button', { name: 'Download selected' });
+  await Promise.all([page.waitForEvent('download'), download.click()]);
+  assert.equal(await download.getAttribute('aria-busy'), null, 'the page stays, and so do its buttons');
   await page.getByLabel('Select b.txt').uncheck();
   await page.getByText('1 selected').waitFor();
   assert.deepEqual(await tooWide(page), []);

@@ -168,6 +168,28 @@ test('a CSV file is read in the encodings that spreadsheets write, and not if it
   assert.deepEqual(wrong, []);
 });
 
+test('a time is kept like other input, in the user’s zone', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { page } = visit;
+  const { id } = await berth.directory();
+  const path = `/dashboard/directories/${id}/login`;
+  await page.goto(path);
+  await page.getByLabel('Expires').fill('2031-05-06T07:08');
+  const cookies = await page.context().cookies();
+  await page.context().clearCookies();
+  await page.getByRole('button', { name: 'Save' }).last().click();
+  await page.getByText('Your session has ended. Sign in to continue.').waitFor();
+  await page.context().addCookies(cookies);
+  await page.goto(path);
+  await page.getByText('You were signed out before this was saved.').waitFor();
+  assert.match(await page.getByLabel('Expires').inputValue(), /^2031-05-06T07:08/);
+  await page.getByRole('button', { name: 'Save' }).last().click();
+  await page.getByText('Saved.').waitFor();
+  assert.match((await berth.send('GET', `/directories/${id}/access`)).text, /"expires_at":"2031-05-06T05:08:00/);
+});
+
 test('on a slow network a form that is sent twice is taken once', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
@@ -213,6 +235,38 @@ test('berth goes away before a form is sent: the input is there again after goin
   await page.goto('/dashboard');
   await page.goBack();
   assert.equal(await page.getByText('berth didn’t answer').count(), 0);
+});
+
+test('a form that posts to its own page has its input again, however the user comes back to it', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { page } = visit;
+  const { id } = await berth.directory();
+  const path = `/dashboard/directories/${id}/settings`;
+  const description = page.getByLabel('Description');
+  const answer = page.getByText('berth didn’t answer, so this may not have been saved.');
+  await page.goto('/dashboard');
+  await page.goto(path);
+  await description.fill('typed once');
+  // A proxy whose berth is away.
+  await page.route(`**${path}`, (route) =>
+    route.fulfill({ status: 502, body: '<h1>Bad gateway</h1>', contentType: 'text/html' }),
+  );
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByRole('heading', { name: 'Bad gateway' }).waitFor();
+  await page.unroute(`**${path}`);
+  await page.goto('/dashboard');
+  await page.goto(path);
+  await answer.waitFor();
+  assert.equal(await description.inputValue(), 'typed once');
+  // What was refused is in the form already.
+  await page.getByLabel('Name', { exact: true }).fill(' ');
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByRole('alert').getByRole('link', { name: 'Enter a name.' }).waitFor();
+  await page.goto(path);
+  assert.equal(await answer.count(), 0);
+  assert.equal(await description.inputValue(), '');
 });
 
 test('a page says so while the server is away', async () => {

@@ -119,7 +119,7 @@ test('rows are neither left out for blank lines, nor cut off at a separator, and
   });
   assert.match(blanks.text, /Create 100 directories\?/);
   const cut = await user.post(PATH, { csv: 'name\nAcme, Inc.\n' });
-  assert.match(cut.text, /1 of 1 rows cannot be created.*This row has more cells/s);
+  assert.match(cut.text, /1 of 1 row can’t be created.*This row has more cells/s);
   const long = `${'中'.repeat(40)},${'文'.repeat(60)}\n`;
   const preview = await user.post(PATH, { csv: `name,description\n${long.repeat(100)}` });
   assert.match(preview.text, /Create 100 directories\?/);

@@ -12,7 +12,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
 import { verifyActor } from '../accounts/actor.ts';
 import { isAbsent, lstatBeneath, placeIn } from '../base/beneath.ts';
-import { type Clock, SECOND } from '../base/clock.ts';
+import { type Clock, type Micros, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError, errorCode } from '../base/errors.ts';
@@ -24,7 +24,7 @@ import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { baseName, bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
 import { type FileStat, fileStat } from '../uploads/record/file-stat.ts';
-import { liveDirectory, notFound, type Target } from '../directories/target.ts';
+import { liveDirectory, lockedDirectory, notFound, type Target } from '../directories/target.ts';
 import { FILE_MODE, lastOf, type Owner, type Transit } from './transit.ts';
 
 /** A placement that is older than this belongs to a file that never arrived. */
@@ -134,12 +134,12 @@ async function write(
   return fileStat(await file.stat());
 }
 
-/** Checks the limit here too, since the kernel may exempt root from quotas. */
+/** Checks the limit here too, since the kernel exempts a root with CAP_SYS_RESOURCE from quotas. */
 async function writeAll(file: FileHandle, body: AsyncIterable<Buffer>, limit: number): Promise<number> {
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > limit) throw new BerthError('storage_full', 'The quota of the directory does not allow it');
+    if (size > limit) throw overQuota();
     await file.writeFile(chunk);
   }
   return size;
@@ -161,12 +161,13 @@ async function announce(
   const used = await database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, target.actor);
     const link = await byLink?.take(tx);
-    const directory = await liveDirectory(tx, target);
+    const directory = await lockedDirectory(tx, target);
     await tx
       .deleteFrom('placements')
       .where('inserted_at', '<', at - PLACEMENT_TIMEOUT)
       .execute();
     await withdrawFrom(tx, of);
+    await requireRoom(tx, directory, stat, at);
     await tx
       .insertInto('placements')
       .values({
@@ -193,6 +194,33 @@ async function announce(
     });
     throw error;
   };
+}
+
+/**
+ * Files that arrive at the same time must not exceed the quota together. Those that are on their way into place are not in
+ * `storage_bytes` yet.
+ * @throws {BerthError} `storage_full`.
+ */
+async function requireRoom(
+  tx: Transaction<Tables>,
+  { id, quota_bytes, storage_bytes }: DirectoriesTable,
+  { size_bytes }: FileStat,
+  now: Micros,
+): Promise<void> {
+  if (quota_bytes === null) return;
+  const { coming } = await tx
+    .selectFrom('placements')
+    .select((eb) => eb.fn.coalesce(eb.fn.sum('size_bytes'), eb.lit(0)).as('coming'))
+    .where('directory_id', '=', id)
+    .where('recorded', '=', 0)
+    // An older one belongs to a file that was moved away at once.
+    .where('inserted_at', '>', now - TIMEOUT_MS * 1000)
+    .executeTakeFirstOrThrow();
+  if (storage_bytes + Number(coming) + size_bytes > quota_bytes) throw overQuota();
+}
+
+function overQuota(): BerthError {
+  return new BerthError('storage_full', 'The quota of the directory does not allow it');
 }
 
 function withdrawFrom(tx: Transaction<Tables>, { directory_id, inode }: { directory_id: string; inode: number }) {

@@ -4,7 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { Busboy } from '@fastify/busboy';
+import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import { BerthError } from '../base/errors.ts';
 
 /** How many bytes a form may have before its file. */
@@ -26,12 +26,12 @@ export interface FormFile {
 
 /**
  * @param type the body's `Content-Type`, for which `isForm` holds.
- * @throws {BerthError} `incomplete_body` for a body that ends too early, or has no file.
+ * @throws {BerthError} `incomplete_body` for a body that ends too early, or has no file; `unsupported_media_type`.
  */
 export async function fileInForm(body: AsyncIterable<Buffer>, type: string): Promise<FormFile> {
   const found = Promise.withResolvers<{ readonly name: string; readonly stream: Readable }>();
   let file: Readable | undefined;
-  const parser = new Busboy({ headers: { 'content-type': type }, limits: LIMITS });
+  const parser = parserOf(type);
   parser.once('file', (_field, stream, name) => {
     file = stream;
     // Its errors are those of the parser, too.
@@ -57,6 +57,15 @@ export async function fileInForm(body: AsyncIterable<Buffer>, type: string): Pro
   } catch (error) {
     close();
     throw known(error);
+  }
+}
+
+/** @throws {BerthError} `unsupported_media_type` when it finds no boundary, for example in `x-boundary=…`. */
+function parserOf(type: string): BusboyInstance {
+  try {
+    return new Busboy({ headers: { 'content-type': type }, limits: LIMITS });
+  } catch (error) {
+    throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data', { cause: error });
   }
 }
 

@@ -85,6 +85,11 @@ void describe('a form', () => {
       assert.equal(isForm(type), false, type);
   });
 
+  test('whose boundary only looks like one', async () => {
+    for (const type of ['multipart/form-data; x-boundary=b', 'multipart/form-data; x="boundary=b"'])
+      await assert.rejects(fileInForm(inPieces(Buffer.from(''), []), type), { code: 'unsupported_media_type' }, type);
+  });
+
   const refused: Readonly<Record<string, string>> = {
     'that is empty': '',
     'without a file': part('Jane', 'Content-Disposition: form-data; name="by"') + END,

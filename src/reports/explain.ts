@@ -38,7 +38,7 @@ export async function explain(
   return { directory, happenings: all.slice(-limit), notes: [...why, ...notes, ...partial, ...noteOf(found)] };
 }
 
-/** Why nobody can log in now. */
+/** The settings that let nobody log in now, and those that refuse some. */
 async function obstacleNotes({ reads }: Database, id: string, now: Micros): Promise<string[]> {
   const directory = await reads
     .selectFrom('directories')
@@ -56,8 +56,10 @@ async function obstacleNotes({ reads }: Database, id: string, now: Micros): Prom
   if (!directory) return [];
   const checks = loginChecks(directory, { keys: directory.keys ?? 0, now });
   return checks
-    .filter(({ lets }) => lets === 'nobody')
-    .map(({ text, remedy = '' }) => `nobody can log in: ${text}. ${remedy}`.trim());
+    .filter(({ lets }) => lets !== 'all')
+    .map(({ lets, text, remedy = '' }) =>
+      `${lets === 'nobody' ? 'nobody can log in' : 'some logins are refused'}: ${text}. ${remedy}`.trim(),
+    );
 }
 
 /** What to do about the last refusal, unless there was a login since. */

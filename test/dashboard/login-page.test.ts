@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DAY, SECOND, systemClock } from '../../src/base/clock.ts';
+import { explain } from '../../src/reports/explain.ts';
+import type { SshdLog } from '../../src/reports/sshd-log.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { dashboardOf, done, passwordIn, pathOf, unescaped } from '../support/directory-page.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';
@@ -58,6 +60,18 @@ test('the Login page says what stops a login, and what to do about the last refu
   assert.match(
     await why(),
     /It expired at 2001-01-01 00:00 UTC\. Set a later.*only from 203\.0\.113\.0\/24\..*No public key has been added\. Add/,
+  );
+  // `berth explain` says the same.
+  const nowhere: SshdLog = { linesNaming: async () => undefined, async *linesSince() {} };
+  const { notes } = await onDatabase(berth, (database) =>
+    explain({ database, log: nowhere, now: systemClock().now() }, directory.id, { since: 0, limit: 10 }),
+  );
+  const said = await why();
+  for (const note of notes.filter((each) => !each.startsWith('refused logins')))
+    assert.ok(said.includes(note.replace(/^[^:]*: /, '')), note);
+  assert.match(
+    notes.join('\n'),
+    /nobody can log in: It expired.*\nsome logins are refused: .*203\.0\.113\.0.*\nsome logins are refused: Only a public key.*\nnobody can log in: No public key/,
   );
 
   const now = systemClock().now();

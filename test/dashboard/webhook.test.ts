@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
+import { systemClock } from '../../src/base/clock.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
 import { dashboardPlaces, preformatted, secretsIn, textOf } from './webhook-place.ts';
@@ -293,4 +294,20 @@ test('a test is listed with its answer and marked, and is neither replayed nor a
   await member.post(`${path}/test`);
   assert.match(textOf((await member.get(path)).text), /Working.*last test 200/s);
   assert.match(textOf((await member.get('/dashboard')).text), /Set a webhook and receive a delivery Done/);
+});
+
+test('the health line knows the last answer behind a queue, and that the receiver has stopped answering', async () => {
+  await using place = await dashboardPlace();
+  const { member, path } = place;
+  const pending = { state: 'running', finished_at: null, due_at: 9e15 } as const;
+  await place.addDelivery({ state: 'delivered' }, [{ status: 200, finished_at: systemClock().now() }]);
+  const oldest = await place.addDelivery(pending);
+  for (let count = 0; count < 25; count += 1) await place.addDelivery(pending);
+  assert.match(textOf((await member.get(path)).text), /Workinglast 200/);
+  const started_at = systemClock().now();
+  await place.database.db
+    .insertInto('attempts')
+    .values({ delivery_id: oldest, number: 1, started_at, finished_at: started_at, status: null, error: 'timeout' })
+    .execute();
+  assert.match(textOf((await member.get(path)).text), /Retryinglast timeout/);
 });

@@ -27,8 +27,8 @@ export interface DeliveryRate {
 const SPANS = [7, 1] as const;
 const COUNTED = 20_000;
 
-/** The latest attempt is searched for among this many of the newest deliveries. */
-const NEWEST = 20;
+/** The latest attempt is searched for among this many deliveries of each state: the newest that ended, and the oldest pending, which are tried first. */
+const SEARCHED = 20;
 
 export async function webhookHealth(reads: Kysely<Tables>, directoryId: string, now: Micros): Promise<WebhookHealth> {
   const [failing, last, rate] = await Promise.all([
@@ -40,15 +40,20 @@ export async function webhookHealth(reads: Kysely<Tables>, directoryId: string, 
 }
 
 async function lastAttempt(reads: Kysely<Tables>, directoryId: string): Promise<LastAttempt | undefined> {
-  const newest = reads
-    .selectFrom('deliveries')
-    .select(['id', 'event', 'url'])
-    .where('directory_id', '=', directoryId)
-    .orderBy('inserted_at', 'desc')
-    .limit(NEWEST);
+  const some = (state: keyof typeof IN_STATE) => {
+    const first = reads
+      .selectFrom('deliveries')
+      .select(['id', 'event', 'url'])
+      .where('directory_id', '=', directoryId)
+      .where(IN_STATE[state])
+      .orderBy('inserted_at', state === 'pending' ? 'asc' : 'desc')
+      .limit(SEARCHED);
+    return reads.selectFrom(first.as('first')).selectAll();
+  };
+  const searched = some('pending').unionAll(some('delivered')).unionAll(some('failed'));
   const row = await reads
-    .selectFrom(newest.as('newest'))
-    .innerJoin('attempts', 'attempts.delivery_id', 'newest.id')
+    .selectFrom(searched.as('searched'))
+    .innerJoin('attempts', 'attempts.delivery_id', 'searched.id')
     .select(['event', 'url', 'status', 'error', 'started_at'])
     .where('finished_at', 'is not', null)
     .orderBy('started_at', 'desc')

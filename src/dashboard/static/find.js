@@ -81,6 +81,8 @@ function suggest(input, address, pick) {
   input.addEventListener('blur', () => fill([]));
   input.addEventListener('keydown', (event) => {
     const { key } = event;
+    // The key belongs to an input method, as for Chinese.
+    if (event.isComposing) return;
     if (key === 'Escape' && found.length > 0) event.stopPropagation();
     if (key === 'Escape') fill([]);
     if ((key !== 'ArrowDown' && key !== 'ArrowUp' && key !== 'Enter') || found.length === 0) return;
@@ -153,7 +155,7 @@ export function addFinding() {
     });
     // A username that was pasted, or typed in full.
     input.addEventListener('keydown', (event) => {
-      if (event.key !== 'Enter' || event.defaultPrevented) return;
+      if (event.key !== 'Enter' || event.isComposing || event.defaultPrevented) return;
       event.preventDefault();
       set([...lines(), ...input.value.split(/[\s,]+/).filter(Boolean)]);
       input.value = '';

@@ -165,9 +165,11 @@ document.addEventListener('submit', (event) => {
 const KEPT = 'form';
 const { user } = document.body.dataset;
 const UNKEPT = ['hidden', 'password', 'file', 'checkbox'];
+const SECRET = ['off', 'one-time-code'];
 const fillable = (form) =>
   [...form.elements].filter(
-    ({ name, type, dataset }) => name && !name.startsWith('_') && ('time' in dataset || !UNKEPT.includes(type)),
+    ({ name, type, dataset, autocomplete }) =>
+      name && !name.startsWith('_') && !SECRET.includes(autocomplete) && ('time' in dataset || !UNKEPT.includes(type)),
   );
 const isSignIn = location.pathname.startsWith('/dashboard/sign-in');
 document.addEventListener('submit', (event) => {

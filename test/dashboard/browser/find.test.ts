@@ -87,6 +87,10 @@ test('a key is limited to directories that are picked by their names', async () 
   await page.getByLabel('Name').fill('nightly');
   await page.getByText('Limit the key').click();
   const picker = page.getByRole('combobox', { name: 'Directories' });
+  // Enter chooses a character of an input method.
+  await picker.fill('阿');
+  await picker.dispatchEvent('keydown', { key: 'Enter', isComposing: true });
+  assert.equal(await page.locator('.picked li').count(), 0);
   await picker.fill('acm');
   await page.getByRole('option', { name: /Acme/ }).click();
   await picker.fill('umb');

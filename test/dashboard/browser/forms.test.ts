@@ -141,6 +141,20 @@ test('a session ends in the middle of a form: the page says so, and after a sign
   assert.equal(await page.getByText('You were signed out').count(), 0);
 });
 
+test('a webhook secret that was typed when the session ended is not kept by the browser', async () => {
+  await using berth = await shared();
+  await using visit = await openSignedIn(await openBrowser(), berth);
+  const { page } = visit;
+  const { id } = await berth.directory();
+  await page.goto(`/dashboard/directories/${id}/webhook`);
+  await page.getByText('Rotate the secret').click();
+  await page.getByLabel('Your own secret').fill('whsec-that-nobody-may-read');
+  await page.context().clearCookies();
+  await page.getByRole('button', { name: 'Create new secret' }).click();
+  await page.getByText('Your session has ended. Sign in to continue.').waitFor();
+  assert.doesNotMatch(await page.evaluate('JSON.stringify({ ...sessionStorage })'), /nobody-may-read/);
+});
+
 test('a CSV file is read in the encodings that spreadsheets write, and not if it is too large', async () => {
   await using berth = await shared();
   await using visit = await openSignedIn(await openBrowser(), berth);

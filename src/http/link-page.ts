@@ -65,7 +65,7 @@ if (form) {
   const units = ['bytes', 'KB', 'MB', 'GB', 'TB'];
   const sizeOf = (bytes) => {
     const step = bytes < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(bytes) / 3));
-    return (step === 0 ? bytes : (bytes / 1000 ** step).toFixed(1)) + ' ' + units[step];
+    return Math.round((bytes / 1000 ** step) * 10) / 10 + ' ' + units[step];
   };
   const row = (name, bytes) => {
     const item = make('li', {});
@@ -257,7 +257,7 @@ export function linkPages(): LinkPages {
   }
 
   const encrypted = (account: string) =>
-    html`<footer>Files go straight to <bdi>${plainText(account)}</bdi>, encrypted on the way.</footer>`;
+    html`<footer>Files go directly to <bdi>${plainText(account)}</bdi>, encrypted in transit.</footer>`;
 
   return {
     form({ account, name, maxBytes, expiresAt, isOnce, now }) {

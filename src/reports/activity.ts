@@ -11,7 +11,7 @@ import { type Logins, loginsOf } from './logins.ts';
 import type { LogSpan, SshdLog } from './sshd-log.ts';
 import { auditSentence } from '../history/audit-sentences.ts';
 import { type AuditRow, type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
-import { aboutOf, type Happening, ofTransfer } from './timeline.ts';
+import { type Happening, ofTransfer, partsOf } from './timeline.ts';
 
 /** The topics to which a page can be narrowed. */
 export const TOPICS = {
@@ -149,16 +149,17 @@ function newestFirst(happenings: readonly Happening[]): Happening[] {
 }
 
 const OUTCOMES: Readonly<Record<DeliveryState, string>> = {
-  queued: 'on its way',
-  running: 'on its way',
-  waiting: 'on its way',
-  delivered: 'delivered',
-  failed: 'failed',
+  queued: 'is on its way to',
+  running: 'is on its way to',
+  waiting: 'is on its way to',
+  delivered: 'was delivered to',
+  failed: 'was not delivered to',
 };
 
 function ofWebhook(row: DeliveryRow): Happening {
   const { state, attempts, status, error } = row;
-  const outcome = error ?? (status === null ? 'no answer' : `answered ${status}`);
-  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}, ${outcome}`;
-  return { at: row.inserted_at, kind: 'webhook', address: null, text: `${aboutOf(row)}: ${OUTCOMES[state]}${tries}` };
+  const { what, to } = partsOf(row);
+  const outcome = error ?? (status === null ? 'no response' : `status ${status}`);
+  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}: ${outcome}`;
+  return { at: row.inserted_at, kind: 'webhook', address: null, text: `${what} ${OUTCOMES[state]} ${to}${tries}` };
 }

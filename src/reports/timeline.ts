@@ -123,10 +123,15 @@ interface Sent {
   readonly body: Buffer;
 }
 
-/** Shows only the origin of the URL: paths and queries often hold tokens. */
-export function aboutOf({ id, account_id, destination, body }: Sent): string {
+function aboutOf(sent: Sent): string {
+  const { what, to } = partsOf(sent);
+  return `${what} to ${to} (delivery ${sent.id})`;
+}
+
+/** What was sent, and the origin of the URL: paths and queries often hold tokens. */
+export function partsOf({ account_id, destination, body }: Omit<Sent, 'id'>): { what: string; to: string } {
   const { filename = '', test = false } = JSON.parse(body.toString()) as { filename?: string; test?: boolean };
-  return `${test ? 'test' : filename} to ${destination.slice(account_id.length + 1)} (delivery ${id})`;
+  return { what: test ? 'test' : filename, to: destination.slice(account_id.length + 1) };
 }
 
 function seconds(micros: Micros): string {

@@ -24,7 +24,7 @@ export interface DeliveryFilter {
   readonly withTests?: boolean;
 }
 
-/** Leaves tests out. It is in no index: to count many rows, count the tests and subtract them. */
+/** Leaves tests out. Only the index of an account's failed deliveries has it: elsewhere, count the tests and subtract them. */
 export const NO_TEST = sql<boolean>`event <> 'test'`;
 
 /** Each condition is written exactly like that of its partial index. */

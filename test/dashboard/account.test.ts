@@ -38,7 +38,7 @@ test('it says what the plan has and what is used of it', async () => {
       .execute(),
   );
   const page = await admin.get(ACCOUNT);
-  assert.match(page.text, /<dt>Plan<\/dt><dd>business<.*<dd>2 \(no limit\)<.*5\.0 MiB.*<dd>included</s);
+  assert.match(page.text, /<dt>Plan<\/dt><dd>Business<.*<dd>2 \(no limit\)<.*5\.0 MiB.*<dd>Included</s);
 
   const hostile = '<img src=x>\u202etxt';
   const { id } = await account(berth, hostile, 'free');

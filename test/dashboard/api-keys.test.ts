@@ -66,7 +66,7 @@ test('an admin makes a key that is shown once and works, and revokes it after a 
   assert.match(again.text, /nightly import.*member.*No limits.*by.*@example\.com/s);
   const [, id = ''] = new RegExp(`${PATH}/([^/]+)/revoke`).exec(again.text) ?? [];
   const question = await admin.get(`${PATH}/${id}/revoke`);
-  assert.match(question.text, /nightly import.*<button class="danger solid">Revoke<\/button>/s);
+  assert.match(question.text, /nightly import.*<button class="danger solid">Revoke key<\/button>/s);
   assert.equal(await statusWith(berth, key), 200, 'asking changes nothing');
   const done = await admin.submit(`${PATH}/${id}/revoke`);
   assert.match(done.text, /The key is revoked\..*class="quiet".*nightly import/s);

@@ -63,7 +63,7 @@ test('the first directory: made by a member, its password shown once, and it log
   const page = await member.get(address);
   const password = passwordIn(page) ?? '';
   assert.match(page.text, /<h1>Acme &lt;script&gt;U\+202E😀<\/h1>/);
-  assert.match(page.text, /The directory is live/);
+  assert.match(page.text, /Directory created\. Send these details/);
   assert.equal(passwordIn(await member.get(address)), undefined, 'shown once');
 
   const [made] = dataOf<Record<string, string>[]>(await berth.send('GET', '/directories'));

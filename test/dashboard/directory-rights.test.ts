@@ -25,7 +25,7 @@ test('Delete directory: after its name is typed as it is shown, and then it is g
     assert.equal(problemIn(refused, 'confirmation'), 'The name doesn’t match.');
     assert.equal((await berth.send('GET', `/directories/${directory.id}`)).status, 200);
     const answer = await done(member, `${path}/delete`, { confirmation: typed });
-    assert.match(answer.text, /<h1>Directories<\/h1>.*The directory and its files are deleted/s);
+    assert.match(answer.text, /<h1>Directories<\/h1>.*The directory and its files have been deleted/s);
     assert.equal((await member.get(path)).status, 404);
     assert.equal((await berth.send('GET', `/directories/${directory.id}`)).status, 404);
     assert.equal(await opens(berth.place, berth, directory.username, directory.password), false);

@@ -58,7 +58,7 @@ test('an upload is listed, found by its folder and a part of its name, fetched b
   await using berth = await shared();
   const directory = await berth.directory();
   using user = await signedIn(place(berth), berth.accountId, 'member');
-  assert.match((await user.get(filesOf(directory))).text, /No uploads yet.*put a file there/s);
+  assert.match((await user.get(filesOf(directory))).text, /No uploads yet.*Files appear here as soon as they arrive/s);
 
   const content = randomBytes(300_000);
   assert.equal((await sftp(berth.place.dir, directory.login, ['mkdir in', 'mkdir in/2026'])).code, 0);

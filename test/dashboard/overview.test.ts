@@ -50,7 +50,7 @@ test('one who begins reads what to do first, and then what came in', async () =>
   const text = await page();
   assert.match(text, new RegExp(`<title>${today}: 3.0 KiB</title>`));
   assert.match(text, new RegExp(`<th scope="row">${today}</th><td>2</td>`));
-  assert.match(text, /Storage<\/h2>.*3\.0 KiB.*1 directory</s);
+  assert.match(text, /Storage<\/h2>.*1 directory<.*3\.0 KiB/s);
   assert.match(text, /No webhook is failing/);
 });
 
@@ -159,7 +159,7 @@ test('refused logins and storage are drawn by day, each with its table, and what
   const row = (ago: number, text: string): string => `<th scope="row">${date(ago)}</th><td>${text}</td>`;
   const sectionOf = (text: string, title: string): string =>
     new RegExp(`<h2[^>]*>${title}</h2>.*?</section>`, 's').exec(text)?.[0] ?? '';
-  assert.match(sectionOf(without, 'Refused logins'), /Not known yet: berth has not found sshd’s log\./);
+  assert.match(sectionOf(without, 'Refused logins'), /Not known yet: berth hasn’t found sshd’s log\./);
   const storage = sectionOf(without, 'Storage');
   assert.match(storage, /5\.0 KiB.*1 directory</s);
   for (const each of [row(0, '5.0 KiB'), row(1, '2.0 KiB'), row(2, 'not known')])

@@ -48,7 +48,7 @@ test('a new password takes the current one, keeps the rules, and ends the other 
   }
   assert.ok(await isIn(elsewhere));
   const done = await user.submit(`${PROFILE}/password`, { current_password: PASSWORD, password: NEW });
-  assert.match(done.text, /Your password is changed, and you are signed out everywhere else/);
+  assert.match(done.text, /Your password has been changed, and you’ve been signed out everywhere else/);
   assert.ok(!(await isIn(elsewhere)));
   assert.ok(!(await isIn(await again(berth, user.email))));
   assert.ok(await isIn(await again(berth, user.email, 'test', NEW)));
@@ -83,7 +83,7 @@ test('sessions are listed with where and with what, and each can be ended, or al
   assert.match(page.text, /Firefox on Linux.*127\.0\.0\.1/s);
   assert.ok(page.text.includes('<bdi>&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;</bdi>'));
   assert.ok(!page.text.includes('<script>alert'));
-  assert.equal(page.text.match(/this browser/g)?.length, 1);
+  assert.equal(page.text.match(/This browser/g)?.length, 1);
 
   const [row = ''] = /<tr>(?:(?!<tr>).)*Firefox on Linux.*?<\/tr>/s.exec(page.text) ?? [];
   const [, end = ''] = /action="([^"]*\/end)"/.exec(row) ?? [];

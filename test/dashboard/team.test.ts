@@ -95,7 +95,7 @@ test('an admin’s change of a user counts from the next request on, and is in t
   await admin.submit(`${path}/disable`);
   assert.match((await admin.submit(`${path}/link`)).text, /The link works once you enable the user again/);
 
-  assert.match((await admin.submit(`${path}/remove`)).text, /The user is removed/);
+  assert.match((await admin.submit(`${path}/remove`)).text, /The user has been removed/);
   assert.ok(!(await isIn(user)));
   assert.equal((await admin.get(path)).status, 404);
   assert.ok(!(await admin.get(TEAM)).text.includes(user.email));

@@ -62,7 +62,7 @@ test('with the account’s URL alone a test can be sent, and webhooks be turned 
   await member.post(`${path}/test`);
   assert.match(String((await berth.receiver.next()).body), /"test":true/);
   await place.addDelivery({ state: 'failed' });
-  assert.match(textOf((await member.get(path)).text), /Failing since .*0 % delivered in 7 days/s);
+  assert.match(textOf((await member.get(path)).text), /Failing since .*0% delivered in 7 days/s);
   assert.match(textOf((await member.get('/dashboard/failing-webhooks')).text), /Acme/);
 
   const off = await member.submit(`${path}/off`);

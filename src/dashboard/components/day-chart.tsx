@@ -12,12 +12,15 @@ export function daysIn(text: string | undefined): Days {
 }
 
 export const DaysChoice: FC<{ current: Days }> = ({ current }) => (
-  <Links
-    class="views"
-    label="Days"
-    links={Object.fromEntries(SPANS.map((days) => [`${days} days`, `?days=${days}`]))}
-    current={`${current} days`}
-  />
+  <div class="span">
+    <Links
+      class="views"
+      label="Days"
+      links={Object.fromEntries(SPANS.map((days) => [`${days} days`, `?days=${days}`]))}
+      current={`${current} days`}
+    />
+    <p class="quiet">Days start at 00:00 UTC.</p>
+  </div>
 );
 
 interface DayChartProps {

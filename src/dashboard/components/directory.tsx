@@ -42,7 +42,7 @@ export const MoreFields: FC<{ stored: FormFields }> = ({ stored }) => {
   return (
     <>
       <Field label="Description" {...of('description')} rows={3} />
-      <Field label="External id" {...of('external_id')} hint="Your own reference. Webhooks include it." />
+      <Field label="External ID" {...of('external_id')} hint="Your own reference. Webhooks include it." />
       <Field label="Max connections" {...of('max_connections')} type="number" hint="At the same time, 1 to 1,000." />
     </>
   );

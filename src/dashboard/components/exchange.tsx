@@ -38,7 +38,7 @@ interface OutcomeProps {
 export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
   if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
   return of.error === null ? (
-    <span class="quiet">no answer yet</span>
+    <span class="quiet">no response yet</span>
   ) : (
     <Text of={clipped(reasonInWords(of.error, url), most)} />
   );
@@ -47,7 +47,7 @@ export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
 /** Explains Node's connection errors. `HOST` is the receiver's name in the URL, never the address behind it. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^connect ECONNREFUSED\b.*$/, 'connection refused by HOST'],
-  [/^connect ETIMEDOUT\b.*$/, 'HOST did not answer in time'],
+  [/^connect ETIMEDOUT\b.*$/, 'HOST did not respond in time'],
   [/^connect E(?:HOST|NET)UNREACH\b.*$/, 'HOST cannot be reached'],
   [/^getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (\S+)$/, 'the host $1 was not found'],
   [/^(?:read ECONNRESET|socket hang up|Client network socket disconnected.*)$/, 'the receiver closed the connection'],
@@ -99,7 +99,7 @@ interface DeliveryTableProps {
 export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliveries, path, children }) => (
   <Table
     caption="Newest first"
-    columns={['File', 'State', 'Last answer', number('Attempts'), 'Created']}
+    columns={['File', 'State', 'Last response', number('Attempts'), 'Created']}
     rows={deliveries.map((delivery) => [
       <Name of={clipped(delivery.filename, LISTED)} href={`${path}/deliveries/${delivery.id}`} />,
       <DeliveryState of={delivery} />,
@@ -121,7 +121,7 @@ export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }
       </pre>
       <SentBody of={request.body} />
     </Section>
-    <Section title="Answer">
+    <Section title="Response">
       <Facts
         of={{
           Result: answer.ok ? 'Accepted' : answer.isForbidden ? 'Nothing was sent' : 'Not accepted',

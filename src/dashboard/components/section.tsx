@@ -1,10 +1,10 @@
 /** Sections of pages, and links between pages. */
-import type { FC, PropsWithChildren } from 'hono/jsx';
+import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
 interface SectionProps {
   readonly title: string;
   /** A sentence about the section. */
-  readonly about?: string | undefined;
+  readonly about?: Child | undefined;
   /** The id for links to the section. */
   readonly id?: string;
 }

@@ -34,6 +34,7 @@ const HIDDEN_WEIGHT = 8;
 
 /** Cuts a text to about `most` characters, so that a page stays small whatever they are. */
 export function clipped(text: string, most: number): string {
+  if (text.length <= most && text.search(HIDDEN) < 0) return text;
   let end = 0;
   let weight = 0;
   for (const character of text) {

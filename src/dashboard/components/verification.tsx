@@ -26,7 +26,7 @@ export const Verification: FC<{ snippets: readonly Snippet[] }> = ({ snippets })
   <Section title="Verify webhooks">
     <p>
       Compute the signature of the raw body before you parse it, and compare it with the header{' '}
-      <code>x-service-signature</code>. Answer 2xx within 5 seconds and do the work afterwards.
+      <code class="whole">x-service-signature</code>. Respond with 2xx within 5 seconds, and do the work afterwards.
     </p>
     <Choice
       label="Language"

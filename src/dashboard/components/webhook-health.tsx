@@ -27,7 +27,7 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, path
       </span>
       {last && (
         <span>
-          {last.isTest ? 'last test' : 'last'} <Outcome of={last} url={last.url} most={100} />{' '}
+          {last.isTest ? 'last test' : 'last response'} <Outcome of={last} url={last.url} most={100} />{' '}
           <Time at={last.started_at} />
         </span>
       )}
@@ -57,7 +57,7 @@ function stateOf(
   return last.isTest ? { kind: 'bad', text: 'Test failed' } : { kind: 'waiting', text: 'Retrying' };
 }
 
-/** Rounded down, so that only a whole is 100 %. */
+/** Rounded down, so that only a whole is 100%. */
 function percent({ share }: DeliveryRate): string {
-  return `${Math.floor(share * 1000) / 10} %`;
+  return `${Math.floor(share * 1000) / 10}%`;
 }

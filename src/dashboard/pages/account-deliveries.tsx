@@ -110,7 +110,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
         <Links class="views" label="States" links={Object.fromEntries(tabs)} current={current} />
         <form class="toolbar">
           {query.state !== undefined && <input type="hidden" name="state" value={query.state} />}
-          <Field label="Directory" name="directory" value={query.directory ?? ''} placeholder="Name, username or id" />
+          <Field label="Directory" name="directory" value={query.directory ?? ''} placeholder="Name, username or ID" />
           <Field label="File name contains" name="file" value={query.file ?? ''} />
           <Field label="From" name="since" type="datetime-local" value={query.since ?? ''} />
           <Field label="Until" name="until" type="datetime-local" value={query.until ?? ''} />
@@ -253,7 +253,7 @@ const Candidates: FC<{ of: readonly ListedDirectory[]; query: Query }> = ({ of, 
 const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
   <Table
     caption="Newest first"
-    columns={['File', 'Directory', 'State', 'Last answer', number('Attempts'), 'Created']}
+    columns={['File', 'Directory', 'State', 'Last response', number('Attempts'), 'Created']}
     rows={of.map(({ directory_id, directory, ...delivery }) => [
       <Name
         of={clipped(delivery.filename, LISTED)}

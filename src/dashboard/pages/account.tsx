@@ -6,7 +6,7 @@ import { fingerprintsIn, type KeyNames, auditSentence } from '../../history/audi
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Empty, Pager, Section } from '../components/section.tsx';
+import { capitalized, Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, counted, Facts, Size, Time } from '../components/values.tsx';
@@ -62,10 +62,10 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
           <Facts
             of={{
               Account: <Text of={c.get('user').accountName} />,
-              Plan: plan,
+              Plan: capitalized(plan),
               Directories: directoriesInWords(directories, DIRECTORY_LIMITS[plan]),
               Storage: <Size bytes={bytes} />,
-              API: allowsApi(plan) ? 'included' : 'not included (Pro and Business plans include it)',
+              API: allowsApi(plan) ? 'Included' : 'Not included. It is part of the Pro and Business plans.',
             }}
           />
         </Section>
@@ -73,7 +73,7 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
         <Section title="Changes">
           <form class="toolbar">
-            <Field label="Directory" name="directory" value={wanted} placeholder="Username or id" />
+            <Field label="Directory" name="directory" value={wanted} placeholder="Username or ID" />
             <button class="plain">Show</button>
             <a href={`${PATH}/audit.csv`}>Export as CSV</a>
           </form>

@@ -14,7 +14,7 @@ import { Layout } from '../components/layout.tsx';
 import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Badge, Copyable, Secret, Time } from '../components/values.tsx';
+import { Badge, Copyable, Facts, Secret, Time } from '../components/values.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
@@ -97,14 +97,14 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
     const key = await keyOf(c, c.req.param('id'));
     if (!key || key.revoked_at !== null) return c.notFound();
     return c.render(
-      <Layout title="Revoke an API key">
-        <p>
-          Programs that use <Text of={key.name} /> are refused from now on. This can’t be undone. Last used:{' '}
-          <Time at={key.last_used_at} />
-        </p>
-        <Form>
-          <button class="danger solid">Revoke</button> <a href={PATH}>Keep it</a>
-        </Form>
+      <Layout title="Revoke an API key" above={[['API keys', PATH]]}>
+        <Section title="Revoke this key?" about="Programs that use it stop working immediately. This can’t be undone.">
+          <Facts of={{ Name: <Text of={key.name} />, 'Last used': <Time at={key.last_used_at} /> }} />
+          <Form class="actions">
+            <button class="danger solid">Revoke key</button>
+            <a href={PATH}>Cancel</a>
+          </Form>
+        </Section>
       </Layout>,
     );
   });
@@ -223,14 +223,15 @@ const NoApi = ({ plan }: { plan: string }) => (
 const NewKey = () => (
   <Section title="New key">
     <Form isOnce>
-      <Field label="Name" name="name" hint="What it is for, such as the program that uses it" isRequired />
+      <Field label="Name" name="name" hint="What it’s for, such as the program that uses it." isRequired />
       <Select label="Role" name="role" options={ROLES} />
       <Folded summary="Limit the key" fields={['access', 'directories', 'expires_at']}>
         <Select label="Access" name="access" options={ACCESS} />
         <Field
           label="Directories"
           name="directories"
-          hint="The key sees no other directory. Leave empty for all. SFTP usernames, one per line."
+          hint="The key works for these directories only. Leave empty for all."
+          placeholder="SFTP usernames, one per line"
           rows={3}
           picks="/dashboard/find"
         />

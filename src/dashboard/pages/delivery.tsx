@@ -110,7 +110,7 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
       </div>
       <p class="hint">
         {isTest
-          ? 'A test is sent once and is not retried. Its file does not exist.'
+          ? 'A test is sent once and isn’t retried. Its file doesn’t exist.'
           : 'A replay sends the same body as a new delivery. An announcement describes the file as it is now.'}
       </p>
     </Section>
@@ -123,7 +123,7 @@ const Attempts: FC<{ of: WholeDelivery }> = ({ of: { attempts, url } }) => {
     <Section title="Attempts">
       <Table
         caption="Attempts, oldest first"
-        columns={[number('#'), 'Time', number('After'), 'Answer', number('Duration'), 'Response body']}
+        columns={[number('#'), 'Time', number('After'), 'Response', number('Duration'), 'Body']}
         rows={attempts.map((attempt) => [
           attempt.number,
           <Time at={attempt.started_at} isExact />,
@@ -152,13 +152,13 @@ const ResponseBody: FC<{ of: Uint8Array | null }> = ({ of }) =>
 
 /** The body, and the headers that are the same at each attempt. The others are not kept. */
 const Request: FC<DeliveryProps & { secret: string }> = ({ of: { id, body }, list, secret }) => (
-  <Section title="Request" about="Every attempt sends the same bytes.">
+  <Section title="Request" about="Every attempt sends exactly this body.">
     <SentBody of={body} /> <a href={`${list}/${id}/body`}>Download</a>
     <h3>Headers</h3>
     <pre>{`content-type: application/json\nwebhook-id: ${id}`}</pre>
     <p>
-      <code>webhook-timestamp</code> and the signatures are made for each attempt and are not kept. With today's secret,
-      the body's signature is
+      <code>webhook-timestamp</code> and the signatures are computed for each attempt and aren’t stored. With the
+      current secret, the body’s signature is:
     </p>
     <pre>x-service-signature: {signatureHeader(sign(body, secret))}</pre>
   </Section>

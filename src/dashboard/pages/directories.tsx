@@ -24,7 +24,7 @@ const NEW = `${DIRECTORIES}/new`;
 /** How many directories a search on any page suggests. */
 const FOUND = 8;
 
-const DONE = { deleted: 'The directory and its files are deleted.' };
+const DONE = { deleted: 'The directory and its files have been deleted.' };
 
 export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
   const { reads } = rules.database;
@@ -71,7 +71,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
         >
           {isNew ? (
             <Empty title="No directories yet">
-              <a href={NEW}>Create the first one</a>. Its customer can log in over SFTP at once.
+              <a href={NEW}>Create the first one</a>. It works immediately.
             </Empty>
           ) : (
             <Empty title={listing.search === '' ? 'Nothing more here' : 'Nothing found'}>
@@ -162,7 +162,7 @@ const NewActions = () => (
 
 const Search: FC<{ listing: Listing }> = ({ listing }) => (
   <form class="toolbar" role="search">
-    <Field label="Search" name="q" type="search" value={listing.search} placeholder="Name, username or external id" />
+    <Field label="Search" name="q" type="search" value={listing.search} placeholder="Name, username or external ID" />
     <button class="plain">Search</button>
     <div class="field sort">
       <label for="sort">Sort by</label>

@@ -61,7 +61,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
                   <>
                     <Time at={refusal.at} />: <Text of={clipped(refusal.text, 200)} />
                     {refusal.address !== null && ` from ${refusal.address}`}{' '}
-                    <a href={`${path}/login#why`}>What to do</a>
+                    <a href={`${path}/login#why`}>How to fix it</a>
                   </>
                 ) : (
                   'none'
@@ -75,7 +75,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
         </div>
         <DaysChoice current={days} />
         <div class="cards">
-          <Section title="Uploads" about={`Files received in the last ${days} days, by day in UTC.`}>
+          <Section title="Uploads" about={`Files received in the last ${days} days.`}>
             <p class="figure">{counted(byDay.reduce((sum, { uploads: each }) => sum + each, 0))}</p>
             <DayChart
               title="Uploads per day"
@@ -84,7 +84,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
               inWords={counted}
             />
           </Section>
-          <Section title="Storage" about="Used by the directory, by day in UTC.">
+          <Section title="Storage" about="Space that the directory’s files use.">
             <p class="figure">{sizeInWords(directory.storage_bytes)}</p>
             <DayChart
               title="Storage per day"
@@ -101,7 +101,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
 
 const LastUpload: FC<{ of: UploadRow; path: string }> = ({ of: { path: file, uploaded_at }, path }) => (
   <>
-    <Time at={uploaded_at} />: <Name of={clipped(displayName(file), 300)} href={`${path}/files`} />
+    <Name of={clipped(displayName(file), 300)} href={`${path}/files`} />, <Time at={uploaded_at} />
   </>
 );
 
@@ -122,7 +122,7 @@ interface WebhookProps {
 const Webhook: FC<WebhookProps> = ({ url, path, health }) =>
   url === null ? (
     <p>
-      None yet. <a href={`${path}/webhook`}>Set one</a>, and berth announces each file as soon as it is complete.
+      <a href={`${path}/webhook`}>Set a webhook</a> to be notified of each file as soon as it is complete.
     </p>
   ) : (
     <>

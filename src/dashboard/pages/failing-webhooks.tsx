@@ -20,8 +20,8 @@ export function failingWebhooksPage(app: Hono<DashboardEnv>, { reads }: Pick<Dat
     const all = await failingDirectories(reads, accountId, (page + 1) * PAGE + 1);
     const shown = all.slice(page * PAGE, (page + 1) * PAGE);
     return c.render(
-      <Layout title="Failing webhooks">
-        <p>Receivers refused these webhooks or did not answer, and nothing has been delivered since.</p>
+      <Layout title="Failing webhooks" above={[['Overview', '/dashboard']]}>
+        <p>Receivers rejected these webhooks or didn’t respond, and nothing has been delivered since.</p>
         <FailingTable of={shown} />
         {shown.length === 0 && <Empty title="No webhook is failing" />}
         <Pager

@@ -28,8 +28,8 @@ const DONE = {
   deleted: 'The file has been deleted.',
   'all-deleted': 'The files have been deleted.',
   'none-selected': 'Select one or more files first.',
-  announced: 'The file is an upload now, and is announced.',
-  released: 'The file is back in its place, and is announced.',
+  announced: 'The file is now an upload, and its webhook is on the way.',
+  released: 'The file is back at its path, and its webhook is on the way.',
 };
 
 export interface FilesOptions {
@@ -147,7 +147,7 @@ async function listOf(options: FilesOptions, directoryId: string, view: FilesVie
   return (
     <>
       <FileList caption={caption} entries={entries} view={view} />
-      {entries.length === 0 && <p>Nothing found yet. The search goes on with the next page.</p>}
+      {entries.length === 0 && <p>Nothing found so far. The next page continues the search.</p>}
       <Pager of="files" first={view.after && queryOf(view)} next={next && queryOf(view, { after: next })} />
     </>
   );
@@ -171,7 +171,7 @@ const NoFiles: FC<{ view: FilesView }> = ({ view }) => {
   if (view.kind === 'newest')
     return (
       <Empty title="No uploads yet">
-        <a href="connect">Connect</a> and put a file there: it appears here at once.
+        Files appear here as soon as they arrive. <a href="connect">See how to connect</a>
       </Empty>
     );
   const text = view.kind === 'search' ? plainText(clipped(view.text, 100)) : '';

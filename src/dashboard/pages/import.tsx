@@ -230,7 +230,7 @@ const Preview: FC<PreviewProps> = ({ lines, csv, free, isRepeated }) => {
         <Section title="Rows">
           <Form action={IMPORT}>
             <Field label="Rows" name="csv" rows={10} value={csv} file="text/csv,.csv,.tsv,.txt" isRequired />
-            <button>Preview again</button>
+            <button class="primary">Preview again</button>
           </Form>
         </Section>
       )}
@@ -320,7 +320,7 @@ const Lines: FC<LinesProps> = ({ lines, last, password = false }) => {
 
 const HEADS: Readonly<Record<Column, string>> = {
   name: 'Name',
-  external_id: 'External id',
+  external_id: 'External ID',
   description: 'Description',
   retention_days: 'Retention days',
   max_connections: 'Max connections',

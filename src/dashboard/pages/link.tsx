@@ -51,7 +51,7 @@ export function linkPage(app: Hono<DashboardEnv>, options: PasswordOptions): voi
 function gone(c: PageContext): Response | Promise<Response> {
   c.status(404);
   return c.render(
-    <NarrowLayout title="This link does not work">
+    <NarrowLayout title="This link doesn’t work">
       <p>
         A link works once, for 24 hours, and only until a newer one is created. Ask an admin of your account, or the
         operator of this server, for another.
@@ -72,7 +72,7 @@ const PasswordPage: FC<{ email: string }> = ({ email }) => (
       <PasswordField
         label="Password"
         name="password"
-        hint="At least 12 characters, and not a common password"
+        hint="At least 12 characters, and not a common password."
         isRequired
       />
       <PasswordField label="Repeat password" name="repeated" isRequired />

@@ -41,21 +41,21 @@ const PATH_LENGTH = 300;
 
 /** How long a link works by default. */
 const WEEK: Micros = 7 * DAY;
-const USES = { often: 'As often as needed', once: 'Once' };
+const USES = { often: 'Unlimited', once: 'Once' };
 
 const KINDS = {
   upload: {
-    label: 'Ask for files',
+    label: 'Request files',
     about:
       'Anyone with the link can upload here in a browser, without an account. Each file is checked, recorded and announced like an SFTP upload.',
     path: 'A folder such as in/ takes files of any name and never replaces one. A path such as in/report.pdf takes that one file.',
-    once: 'A link that works once takes one file, and never replaces one.',
+    once: 'A link with one use takes one file, and never replaces one.',
   },
   download: {
     label: 'Share a file',
     about: 'Anyone with the link can download the file in a browser, without an account.',
     path: 'The path of the file, such as out/invoice.pdf.',
-    once: 'A link that works once ends when the whole file has been sent.',
+    once: 'A link with one use ends when the whole file has been downloaded.',
   },
 } as const;
 
@@ -91,7 +91,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
     return c.render(
       <DirectoryLayout tab="Files" page="Links" done={DONE}>
         <Secret of={made} label="Your new link">
-          <p class="quiet">Anyone who has it can use it until it expires or you revoke it.</p>
+          <p class="quiet">Anyone with the link can use it until it expires or you revoke it.</p>
         </Secret>
         <Links
           class="views"
@@ -110,16 +110,22 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
               isFirst
             />
             {kind === 'upload' && (
-              <Field label="Largest file" name="max_bytes" value="100 MB" hint="Such as 500 MB or 2.5 GB." isRequired />
+              <Field
+                label="Maximum file size"
+                name="max_bytes"
+                value="100 MB"
+                hint="Such as 500 MB or 2.5 GB."
+                isRequired
+              />
             )}
             <Field
-              label="Works until"
+              label="Expires"
               name="expires_at"
               type="datetime-local"
               value={formatMicros(now + WEEK).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}
               isRequired
             />
-            <Select label="Works" name="uses" options={USES} />
+            <Select label="Uses" name="uses" options={USES} />
             <p class="hint">{texts.once}</p>
             <div class="actions">
               <button>Create link</button>
@@ -130,7 +136,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
         <Section title="Active links" about="berth doesn’t store the URLs. Each is shown once, when it is created.">
           <Table
             caption="Newest first"
-            columns={['Path', 'Allows', 'Works until', 'Created', 'Actions']}
+            columns={['Path', 'Allows', 'Expires', 'Created', 'Actions']}
             rows={links.map((link) => cellsOf(link, makers))}
           >
             <Empty title="No links">
@@ -214,7 +220,7 @@ function cellsOf(link: Link, makers: ReadonlyMap<string, string>) {
       label="Revoke"
       kind="danger"
       about={`link to ${path}`}
-      confirm="It stops working at once. This can’t be undone."
+      confirm="It stops working immediately. This can’t be undone."
     />,
   ];
 }

@@ -60,7 +60,7 @@ export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clo
         {failing.length > 0 && (
           <Section
             title="Failing webhooks"
-            about="Receivers refused these webhooks or did not answer. You can replay the deliveries."
+            about="Receivers rejected these webhooks or didn’t respond. You can replay the deliveries."
           >
             <FailingTable of={failing.slice(0, NAMED)} />
             {failing.length > NAMED && (
@@ -107,22 +107,27 @@ const Numbers: FC<NumbersProps> = ({ days, stored, held, refusals, span, isHealt
     <>
       <DaysChoice current={span.days} />
       <div class="cards">
-        <Section title="Uploads" about={`Files received in the last ${span.days} days, by day in UTC.`}>
+        <Section title="Uploads" about={`Files received in the last ${span.days} days.`}>
           <p class="figure">{counted(sum(uploads))}</p>
           <DayChart title="Uploads per day" days={shown} values={uploads} inWords={counted} />
         </Section>
-        <Section title="Data received" about="The size of those files, by day in UTC.">
+        <Section title="Data received" about="Total size of those files.">
           <p class="figure">{sizeInWords(sum(bytes))}</p>
           <DayChart title="Data per day" days={shown} values={bytes} inWords={sizeInWords} />
         </Section>
-        <Section title="Storage" about="Used by all directories, by day in UTC.">
+        <Section
+          title="Storage"
+          about={
+            <>
+              Used by{' '}
+              <a href="/dashboard/directories">
+                {counted(stored.directories)} {stored.directories === 1 ? 'directory' : 'directories'}
+              </a>
+              .
+            </>
+          }
+        >
           <p class="figure">{sizeInWords(stored.bytes)}</p>
-          <p>
-            in{' '}
-            <a href="/dashboard/directories">
-              {counted(stored.directories)} {stored.directories === 1 ? 'directory' : 'directories'}
-            </a>
-          </p>
           <DayChart title="Storage per day" days={shown} values={storage} inWords={sizeInWords} />
         </Section>
         <RefusedLogins refusals={refusals} shown={shown} span={span} />
@@ -142,16 +147,13 @@ interface RefusedLoginsProps extends Pick<NumbersProps, 'refusals' | 'span'> {
   readonly shown: readonly Micros[];
 }
 
-const RefusedLogins: FC<RefusedLoginsProps> = ({ refusals: { byDay, knownUntil }, shown, span: { now, days } }) =>
+const RefusedLogins: FC<RefusedLoginsProps> = ({ refusals: { byDay, knownUntil }, shown, span: { now } }) =>
   knownUntil === undefined ? (
     <Section title="Refused logins">
-      <p>Not known yet: berth has not found sshd’s log.</p>
+      <p>Not known yet: berth hasn’t found sshd’s log.</p>
     </Section>
   ) : (
-    <Section
-      title="Refused logins"
-      about={`In the last ${days} days, by day in UTC. Reasons are on each directory's Activity page.`}
-    >
+    <Section title="Refused logins" about="Reasons are on each directory’s Login page.">
       <p class="figure">{counted(sum(byDay))}</p>
       {now - knownUntil > UNREAD_AFTER && (
         <p>

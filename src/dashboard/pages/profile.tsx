@@ -19,7 +19,7 @@ import { submitted } from '../form.ts';
 const PATH = '/dashboard/profile';
 
 const DONE = {
-  password: 'Your password is changed, and you are signed out everywhere else.',
+  password: 'Your password has been changed, and you’ve been signed out everywhere else.',
   'second-factor-off': 'Your second factor is off.',
   ended: 'The browser has been signed out.',
   'others-ended': 'All other browsers have been signed out.',
@@ -101,7 +101,7 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
         <Text of={address} />,
         <Time at={inserted_at} />,
         <Time at={seen_at} />,
-        id === own ? 'this browser' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="Sign out" />,
+        id === own ? 'This browser' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="Sign out" />,
       ])}
     />
     {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="Sign out everywhere else" />}

@@ -23,7 +23,11 @@ export function secondFactorPage(app: Hono<DashboardEnv>, options: factor.Second
     const secret = unsealed(c, SEALED, c.get('refused')?.given['secret'] ?? '') ?? factor.newSecret();
     const asksPassword = hasPassword && !factor.hasSignedInJustNow(c.get('user'), options.clock.now());
     return c.render(
-      <Layout title="Second factor" problem={needsSecondFactor ? 'Your account requires a second factor.' : undefined}>
+      <Layout
+        title="Second factor"
+        above={[['Profile', '/dashboard/profile']]}
+        problem={needsSecondFactor ? 'Your account requires a second factor.' : undefined}
+      >
         <Secret of={takeShownOnce(c)} label="Recovery codes">
           <p>Each works once in place of a code, in case you lose your app.</p>
           <a class="button" href="/dashboard">
@@ -83,7 +87,7 @@ interface SetUpProps {
 }
 
 const SetUp = ({ secret, uri, sealed: kept, asksPassword }: SetUpProps) => (
-  <Section title="Set up" about="From then on you enter a code from an app on your phone when you sign in.">
+  <Section title="Set up" about="You’ll enter a code from an app on your phone each time you sign in.">
     <ol>
       <li>
         <p>Scan this code with an authenticator app.</p>

@@ -12,7 +12,7 @@ import { ROLES, showLink, TEAM, type TeamOptions, UserTable } from './user.tsx';
 
 const PAGE = 100;
 
-const DONE = { removed: 'The user is removed.' };
+const DONE = { removed: 'The user has been removed.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
 export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {

@@ -88,7 +88,7 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
     const user = await users.userById(options.database.reads, principal.accountId, c.req.param('id'));
     if (!user) return c.notFound();
     return c.render(
-      <Layout title={user.email} done={doneTo(user.email)}>
+      <Layout title={user.email} above={[['Team', TEAM]]} done={doneTo(user.email)}>
         <Secret of={takeShownOnce(c)} label="Invitation link">
           <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
           {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}

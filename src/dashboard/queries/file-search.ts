@@ -4,13 +4,14 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import { compiled } from '../../db/compiled.ts';
-import { byPath, pathWithin } from '../../db/file-paths.ts';
+import { compiled, compiledEach } from '../../db/compiled.ts';
+import { byPath, pathIs, pathWithin } from '../../db/file-paths.ts';
 import type { Tables } from '../../db/schema.ts';
 import { displayName } from '../../uploads/file-path.ts';
 import type { ListedEntry, Page } from '../../files/folders.ts';
 
-/** Paths that are read at once, in about 5 ms. */
+/** Paths that are read at once: few at first, since many may match, and at most as many as take about 5 ms. */
+const FIRST_BATCH = 250;
 const BATCH = 5000;
 /** At most this many paths are searched for one page; the next page continues from there. */
 const MOST_SEARCHED = 200_000;
@@ -48,10 +49,13 @@ export async function searchPage(
   const found: Buffer[] = [];
   let at = from;
   let left = MOST_SEARCHED;
-  for (let hasMore = true; hasMore && left > 0 && found.length <= limit; left -= BATCH) {
-    const batch = await paths.all(reads, { directory, from: at, limit: BATCH });
+  let size = FIRST_BATCH;
+  for (let hasMore = true; hasMore && left > 0 && found.length <= limit;) {
+    const batch = await paths.all(reads, { directory, from: at, limit: size });
     found.push(...batch.map(({ path }) => path).filter((path) => folded(displayName(path)).includes(wanted)));
-    hasMore = batch.length === BATCH;
+    hasMore = batch.length === size;
+    left -= size;
+    size = Math.min(size * 4, BATCH, Math.max(left, 1));
     const last = batch.at(-1)?.path;
     // The smallest path after the last one: no name has a zero byte.
     if (last) at = Buffer.concat([last, Buffer.of(0)]);
@@ -59,26 +63,23 @@ export async function searchPage(
     await setImmediate();
   }
   const shown = found.slice(0, limit);
-  const files = await filesAt(reads, directory, shown);
+  const files = await filesAt(
+    reads,
+    shown.map((path) => ({ directory, path })),
+  );
+  files.sort((a, b) => Buffer.compare(a.path, b.path));
   const isOver = left < 0;
   return { entries: files.map((file) => ({ file })), next: found[limit] ?? (isOver ? undefined : at) };
 }
 
-async function filesAt(reads: Kysely<Tables>, directory: string, some: readonly Buffer[]) {
-  const files = [];
-  for (const path of some) {
-    const row = await atPath.all(reads, { directory, from: path, to: Buffer.concat([path, Buffer.of(0)]) });
-    files.push(...row);
-  }
-  return files;
-}
-
-const atPath = compiled<{ directory: string; from: Buffer; to: Buffer }>()((db, p) =>
-  db
-    .selectFrom('files')
-    .select(['id', 'path', 'size_bytes', 'uploaded_at', 'state'])
-    .where('directory_id', '=', p('directory'))
-    .where(pathWithin(db, p('from'), p('to'))),
+const filesAt = compiledEach<{ directory: string; path: Buffer }>()(
+  (db, p) =>
+    db
+      .selectFrom('files')
+      .select(['id', 'path', 'size_bytes', 'uploaded_at', 'state'])
+      .where('directory_id', '=', p('directory'))
+      .where(pathIs(db, p('path'))),
+  (rows, db) => db.selectFrom(rows.as('f')).selectAll(),
 );
 
 /** At most this many files are counted. */

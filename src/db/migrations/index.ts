@@ -20,6 +20,7 @@ import * as listedLinks from './022-links.ts';
 import * as changeTimes from './023-ctime.ts';
 import * as checkFailures from './024-check-failures.ts';
 import * as linkParts from './025-link-parts.ts';
+import * as failedEvents from './026-failed-events.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -42,4 +43,5 @@ export const migrations: Record<string, Migration> = {
   '023-ctime': changeTimes,
   '024-check-failures': checkFailures,
   '025-link-parts': linkParts,
+  '026-failed-events': failedEvents,
 };

@@ -26,8 +26,8 @@ for (const [name, javaScriptEnabled, viewport] of [
     await page.goto(`/dashboard/directories/${directory.id}/files`);
     await page.getByRole('link', { name: 'Create a link' }).click();
     await page.getByLabel('Folder or file').fill('in/scan.bin');
-    await page.getByLabel('Largest file').fill('20 MB');
-    await page.getByLabel('Works', { exact: true }).selectOption('Once');
+    await page.getByLabel('Maximum file size').fill('20 MB');
+    await page.getByLabel('Uses').selectOption('Once');
     await page.getByRole('button', { name: 'Create link' }).click();
     const secret = page.locator('[data-secret="link"]');
     await secret.waitFor();

@@ -14,10 +14,12 @@ import { splitNetworks } from '../../words.ts';
 /** Admins get forms; members only see the values. */
 export const Access: FC<DirectoryProps & { isAdmin: boolean }> = ({ isAdmin, ...shown }) =>
   isAdmin ? (
-    <Section title="Access">
+    <>
+      <Section title="Access">
+        <Limits {...shown} />
+      </Section>
       <Suspension {...shown} />
-      <Limits {...shown} />
-    </Section>
+    </>
   ) : (
     <Section title="Access" about="Only admins can change it.">
       <Facts
@@ -34,12 +36,17 @@ const Suspension: FC<DirectoryProps> = ({ directory, path }) =>
   directory.suspended === 1 ? (
     <></>
   ) : (
-    <ActionButton
-      action={`${path}/suspend`}
-      label="Suspend"
-      kind="danger"
-      confirm="Live sessions end now, and nobody can log in until you resume it. Files and webhooks stay."
-    />
+    <Section
+      title="Suspend"
+      about="Ends live sessions and refuses logins until you resume the directory. Files and webhooks stay."
+    >
+      <ActionButton
+        action={`${path}/suspend`}
+        label="Suspend"
+        kind="danger"
+        confirm="Live sessions end now, and nobody can log in until you resume it. Files and webhooks stay."
+      />
+    </Section>
   );
 
 /** The stored values in the fields' format. */

@@ -19,8 +19,8 @@ import { clientCommands, type Place } from './client-commands.ts';
 import { instructions, lines } from './instructions.ts';
 
 const DONE = {
-  created: 'The directory is live.',
-  password: 'The password is replaced. The old one no longer works.',
+  created: 'Directory created. Send these details to your customer.',
+  password: 'The new password is below. The old one no longer works.',
 };
 
 export function connectPage(
@@ -55,7 +55,7 @@ export function connectPage(
         <ToSend {...connection} password={takeShownOnce(c)} keys={keys.length} isAdmin={isAdmin(c)} />
         <Clients {...connection} />
         <p>
-          Customer can’t log in? <a href={`${connection.path}/login#why`}>See what stops them</a>
+          Customer can’t log in? <a href={`${connection.path}/login#why`}>Find out why</a>
         </p>
       </DirectoryLayout>,
     );
@@ -165,7 +165,7 @@ const HiddenCredentials: FC<Omit<ToSendProps, 'password'>> = ({
       <div>
         <span class="quiet">Password</span>
         <span>
-          •••••••• <span class="quiet">shown once, when it was created</span>
+          •••••••• <span class="quiet">Shown once, when it was created.</span>
         </span>
         {mayChange && (
           <ActionButton

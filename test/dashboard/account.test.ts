@@ -44,7 +44,7 @@ test('it says what the plan has and what is used of it', async () => {
   const { id } = await account(berth, hostile, 'free');
   using free = await signedIn(place(berth), id);
   const other = await free.get(ACCOUNT);
-  assert.match(other.text, /<dd>0 of 1<.*<dd>not included \(Pro and Business plans include it\)</s);
+  assert.match(other.text, /<dd>0 of 1<.*<dd>Not included\. It is part of the Pro and Business plans\.</s);
   assert.ok(other.text.includes('&lt;img src=x&gt;') && !other.text.includes('<img'));
   assert.ok(other.text.includes('U+202E') && !other.text.includes('\u202e'));
   assert.match(other.text, /No changes/);

@@ -27,7 +27,7 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, path
       </span>
       {last && (
         <span>
-          {last.isTest ? 'last test' : 'last response'} <Outcome of={last} url={last.url} most={100} />{' '}
+          {last.isTest ? 'last test' : 'last'} <Outcome of={last} url={last.url} most={100} />{' '}
           <Time at={last.started_at} />
         </span>
       )}

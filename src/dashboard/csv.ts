@@ -30,12 +30,12 @@ function lineOf(cells: readonly Cell[]): string {
 
 /**
  * Spreadsheets take a cell with such a beginning for a formula, and strangers choose names. In many countries spreadsheets
- * separate cells by semicolons, whatever is quoted.
+ * separate cells by semicolons, whatever is quoted, and in some the signs may be of full width.
  */
-const FORMULA = /(^|[;|\t\r\n])(?=[\s"]*[=+\-@])|^(?=[\t\r])/g;
+const FORMULA = /(?<=^|[;|\t\r\n])(?=[\s"]*[=+\-@＝＋－＠])|^(?=[\t\r\n])/g;
 
 function cellOf(cell: Cell): string {
   if (typeof cell === 'number') return String(cell);
-  const text = (cell ?? '').replaceAll(FORMULA, "$1'");
+  const text = (cell ?? '').replaceAll(FORMULA, "'");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

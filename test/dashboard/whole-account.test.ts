@@ -139,17 +139,19 @@ test('an export is the whole list as CSV, and no cell of it is a formula', async
   const directory = await berth.directory({ name: 'Acme' });
   await using connection = await berth.connect(directory);
   const session = await connection.sftp();
-  for (const name of ['=cmd(1).csv', 'a "b", c.csv', 'a;=1+1', 'a;"=1+1";\t@b'])
+  for (const name of ['=cmd(1).csv', 'a "b", c.csv', 'a;=1+1', 'a;"=1+1";\t@b', '\t=1+2', '＝1+3'])
     await new Promise<void>((resolve, reject) => {
       session.writeFile(name, 'x', (error) => (error ? reject(error) : resolve()));
     });
-  await until('all are recorded', async () => (await berth.uploads(directory)).length === 4);
+  await until('all are recorded', async () => (await berth.uploads(directory)).length === 6);
   const path = `/dashboard/directories/${directory.id}`;
   const uploads = (await user.get(`${path}/files/export.csv`)).text;
   assert.match(uploads, /^id,path,size_bytes,uploaded_at\r\n/);
   assert.match(uploads, /,'=cmd\(1\)\.csv,1,/);
   assert.match(uploads, /,"a ""b"", c\.csv",1,/);
   assert.match(uploads, /,a;'=1\+1,1,/, 'a spreadsheet may separate cells by semicolons');
+  assert.match(uploads, /,'\t'=1\+2,1,/, 'or by tabs');
+  assert.match(uploads, /,'＝1\+3,1,/, 'or take signs of full width for the others');
   assert.match(uploads, /,"a;'""=1\+1"";'\t'@b",1,/);
   assert.match(
     (await user.get(`${path}/activity/export.csv`)).text,

@@ -119,7 +119,8 @@ export function fileRoutes(
 
   const removeEach: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
-    const { ids } = checked(Batch, c.req.query());
+    // Some clients send a list as a parameter for each of its values.
+    const { ids } = checked(Batch, { ids: c.req.queries('ids')?.join(',') });
     const deleted: string[] = [];
     const kept: v.InferOutput<typeof Kept>[] = [];
     for (const id of new Set(ids.split(','))) {

@@ -53,12 +53,26 @@ export function jailOf(pid: number): string | undefined {
 
 /** When a process began, in clock ticks since the boot: field 22 of proc_pid_stat(5). Undefined when it has gone. */
 export function startTimeOf(pid: number): string | undefined {
-  const stat = orElse('', () => readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+  const status = statusOf(pid);
+  return isExiting(status) ? undefined : status[19];
 }
 
+/** Whether the process still runs. One that exits has no descriptors any more, although it may stay in /proc for a while. */
 export function isAlive(pid: number): boolean {
-  return orElse(false, () => statSync(`/proc/${pid}`, { throwIfNoEntry: false }) !== undefined);
+  return !isExiting(statusOf(pid));
+}
+
+/** The fields of proc_pid_stat(5), from the third; none when the process has gone. */
+function statusOf(pid: number): string[] {
+  const stat = orElse('', () => readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  return stat === '' ? [] : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+}
+
+/** `PF_EXITING` in the kernel's flags of a process: set before its descriptors are closed (include/linux/sched.h). */
+const EXITING = 0x4;
+
+function isExiting(status: readonly string[]): boolean {
+  return status.length === 0 || (Number(status[6]) & EXITING) !== 0;
 }
 
 /** The flags of open(2) that allow writing: O_WRONLY and O_RDWR. */
@@ -116,7 +130,9 @@ const MOST_OPEN = 64;
 export function fewPathsHeldBy(pid: number, username: string): HeldPath[] | undefined {
   const descriptors = orElse(undefined, () => readdirSync(`/proc/${pid}/fd`));
   if (!descriptors || descriptors.length > MOST_OPEN) return undefined;
-  return filesOf(pid, descriptors).flatMap((file) => pathIn(username, file));
+  const paths = filesOf(pid, descriptors).flatMap((file) => pathIn(username, file));
+  // Of a process that was exiting meanwhile, files may be missing.
+  return isAlive(pid) ? paths : undefined;
 }
 
 function isWritable(pid: number, fd: string): boolean {

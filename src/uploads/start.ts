@@ -158,7 +158,8 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
       heldBy: ({ sftp_username }, pid) => fewPathsHeldBy(pid, sftp_username),
-      isHeldBy: (pid, inode) => !isAlive(pid) || held.isHeldBy(pid, inode),
+      // In this order, because the process may exit meanwhile.
+      isHeldBy: (pid, inode) => held.isHeldBy(pid, inode) || !isAlive(pid),
       timesHeldBy: (pid, inode, since) => (isAlive(pid) ? held.timesHeldBy(pid, inode, since) : 0),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),

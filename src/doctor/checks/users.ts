@@ -3,6 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../base/config.ts';
 import { inspect } from '../../db/inspect.ts';
+import { FIRST_UID } from '../../directories/create.ts';
 import { pathsOf } from '../../sftp/paths.ts';
 import { type Check, fail, type Finding, oneLine, orOk } from '../finding.ts';
 import { command, inNamespace } from '../processes.ts';
@@ -125,13 +126,19 @@ async function lookUps(config: Config, { name, uid }: User): Promise<(Finding | 
   ];
 }
 
-async function knownOutside(config: Config, { name }: User): Promise<Finding | false> {
-  const { status } = await command('getent', ['passwd', name]);
-  return (
-    status === 0 &&
-    fail(
+/** By any source of accounts that the machine has: files, systemd, LDAP, a domain. */
+async function knownOutside(config: Config, { name, uid }: User): Promise<Finding | false> {
+  const [byName, byUid] = await Promise.all([name, String(uid)].map((key) => command('getent', ['passwd', key])));
+  if (byName?.status === 0)
+    return fail(
       `the machine itself knows the SFTP user ${name}, and so does its own sshd`,
       `remove the mount or link that makes ${pathsOf(config).userdb} visible as /etc/userdb or /run/userdb`,
+    );
+  return (
+    byUid?.status === 0 &&
+    fail(
+      `the machine's account ${byUid.stdout.split(':')[0]} has the UID ${uid} of the SFTP user ${name}`,
+      `give it another; if it comes from a domain, let its IDs end below ${FIRST_UID} (sssd.conf: ldap_idmap_range_max)`,
     )
   );
 }

@@ -9,6 +9,7 @@ import * as v from 'valibot';
 import { isPostgresUrl } from './database-place.ts';
 import { OperatorError } from './errors.ts';
 import { FOLDERS } from './real-folders.ts';
+import { urlHost } from './url-host.ts';
 
 export interface Config {
   readonly stateDir: string;
@@ -501,8 +502,7 @@ function isCidr(text: string): boolean {
 
 /** The origin at which clients reach one of our ports, as far as the settings tell: a proxy is taken to use port 443. */
 export function originOf({ name, mode }: Config['tls'], own: number): string {
-  const host = name.includes(':') ? `[${name}]` : name;
-  return new URL(`https://${host}${mode === 'proxy' ? '' : `:${own}`}`).origin;
+  return new URL(`https://${urlHost(name)}${mode === 'proxy' ? '' : `:${own}`}`).origin;
 }
 
 /** The origin at which people reach the API, and links. */

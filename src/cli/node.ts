@@ -6,6 +6,7 @@ import { OperatorError } from '../base/errors.ts';
 import { drainNode, removeNode } from '../nodes/leave.ts';
 import { type ListedNode, listNodes } from '../nodes/list.ts';
 import { shortTime } from '../base/terminal.ts';
+import { urlHost } from '../base/url-host.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { moveCommand, receiveCommand } from './node-move.ts';
@@ -23,7 +24,7 @@ const STYLE: RowStyle<ListedNode> = {
     BYTES: ({ storage_bytes }) => storage_bytes,
     FREE: ({ free_bytes }) => free_bytes,
     SEEN: ({ seen_at }) => shortTime(seen_at),
-    ADDRESS: ({ sftp_host, sftp_port }) => `${sftp_host}:${sftp_port}`,
+    ADDRESS: ({ sftp_host, sftp_port }) => `${urlHost(sftp_host)}:${sftp_port}`,
     API: ({ api_url }) => api_url,
   },
   json: ({ name, sftp_host, sftp_port, api_url, state, directories, storage_bytes, free_bytes, seen_at }) => ({

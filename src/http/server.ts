@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../base/errors.ts';
+import { urlHost } from '../base/url-host.ts';
 import type { TlsPair } from './certificate.ts';
 import { isLoopback } from '../web/client-address.ts';
 import { type ConnectionLimits, connectionLimits, Connections, limitPipelining } from './connections.ts';
@@ -159,7 +160,7 @@ async function listen(
     };
     const reason = reasons[errorCode(error) ?? ''];
     if (reason === undefined) throw error;
-    const message = `cannot listen on ${host.includes(':') ? `[${host}]` : host}:${port}: ${reason} (${settings})`;
+    const message = `cannot listen on ${urlHost(host)}:${port}: ${reason} (${settings})`;
     throw new OperatorError(message, { cause: error });
   }
 }

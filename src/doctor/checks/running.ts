@@ -2,8 +2,9 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
-import type { Config } from '../../base/config.ts';
+import { type Config, originOf } from '../../base/config.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { urlHost } from '../../base/url-host.ts';
 import { requestApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { pathsOf } from '../../sftp/paths.ts';
@@ -36,8 +37,8 @@ export const checkServe: Check = async (config) => {
 function dashboardAt({ dashboard, api, tls }: Config): Finding[] {
   if (!dashboard.isOn) return [];
   const { host, port } = dashboard.own ?? api;
-  if (tls.mode === 'proxy') return [ok(`the dashboard is below /dashboard of the proxy for ${host}:${port}`)];
-  return [ok(`the dashboard is at https://${tls.name}:${port}/dashboard`)];
+  if (tls.mode === 'proxy') return [ok(`the dashboard is below /dashboard of the proxy for ${urlHost(host)}:${port}`)];
+  return [ok(`the dashboard is at ${originOf(tls, port)}/dashboard`)];
 }
 
 /**

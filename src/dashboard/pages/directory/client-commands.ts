@@ -1,6 +1,7 @@
 /** Commands and addresses for connecting common clients to a directory. Each can be pasted unchanged. */
 import type { PublicHostKey } from '../../../sftp/public-host-keys.ts';
 import { shellWord } from '../../../base/terminal.ts';
+import { urlHost } from '../../../base/url-host.ts';
 
 export interface Place {
   readonly host: string;
@@ -10,7 +11,7 @@ export interface Place {
 
 /** The commands by the client's name. */
 export function clientCommands({ host, port, username }: Place, hostKeys: readonly PublicHostKey[]) {
-  const name = host.includes(':') ? `[${host}]` : host;
+  const name = urlHost(host);
   const url = `sftp://${username}@${name}:${port}`;
   return {
     sftp: command('sftp', '-P', String(port), `${username}@${name}`),

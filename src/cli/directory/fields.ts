@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseJson } from '../../directories/json-text.ts';
 import { errorMessage, OperatorError } from '../../base/errors.ts';
-import { type Cell, columns } from '../../base/terminal.ts';
+import { type Cell, columns, shellWord } from '../../base/terminal.ts';
 import { urlHost } from '../../base/url-host.ts';
 import { integer } from '../options.ts';
 
@@ -68,7 +68,7 @@ export function readKey(file: string): string {
 
 /** The command by which its user logs in. */
 export function sftpCommand({ sftp_host, sftp_port, sftp_username }: ShownDirectory): string {
-  return `sftp -P ${sftp_port} ${sftp_username}@${urlHost(sftp_host)}`;
+  return `sftp -P ${sftp_port} ${shellWord(`${sftp_username}@${urlHost(sftp_host)}`)}`;
 }
 
 /** All fields of a directory except its secrets. */

@@ -3,8 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../base/config.ts';
 import { inspect } from '../../db/inspect.ts';
-import { FIRST_UID } from '../../directories/create.ts';
-import { pathsOf } from '../../sftp/paths.ts';
+import { KEYS_ID, pathsOf } from '../../sftp/paths.ts';
 import { type Check, fail, type Finding, oneLine, orOk } from '../finding.ts';
 import { command, inNamespace } from '../processes.ts';
 
@@ -138,7 +137,7 @@ async function knownOutside(config: Config, { name, uid }: User): Promise<Findin
     byUid?.status === 0 &&
     fail(
       `the machine's account ${byUid.stdout.split(':')[0]} has the UID ${uid} of the SFTP user ${name}`,
-      `give it another; if it comes from a domain, let its IDs end below ${FIRST_UID} (sssd.conf: ldap_idmap_range_max)`,
+      `give it another; if it comes from a domain, let its IDs end below ${KEYS_ID} (sssd.conf: ldap_idmap_range_max)`,
     )
   );
 }

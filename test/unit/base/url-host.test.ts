@@ -6,12 +6,12 @@ import { sftpCommand } from '../../../src/cli/directory/fields.ts';
 import { clientCommands } from '../../../src/dashboard/pages/directory/client-commands.ts';
 
 test('commands and origins have an IPv6 address in brackets, other hosts as they are', () => {
-  for (const [host, expected] of [
-    ['2001:db8::7', '[2001:db8::7]'],
-    ['192.0.2.7', '192.0.2.7'],
-    ['sftp.example.com', 'sftp.example.com'],
+  for (const [host, expected, login] of [
+    ['2001:db8::7', '[2001:db8::7]', "'acme@[2001:db8::7]'"],
+    ['192.0.2.7', '192.0.2.7', 'acme@192.0.2.7'],
+    ['sftp.example.com', 'sftp.example.com', 'acme@sftp.example.com'],
   ] as const) {
-    const command = `sftp -P 2222 acme@${expected}`;
+    const command = `sftp -P 2222 ${login}`;
     const fields = { auth_mode: 'password', webhook_url: null, webhook_secret: '' };
     const shown = { id: 'id', sftp_host: host, sftp_port: 2222, sftp_username: 'acme', ...fields };
     assert.equal(sftpCommand(shown), command);

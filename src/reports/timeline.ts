@@ -69,7 +69,7 @@ export function ofTransfer({
   via,
 }: TransferRow): Happening {
   const names = from_path === null ? (path ?? '') : `${from_path} -> ${path ?? ''}`;
-  const size = bytes === null ? '' : ` (${bytes} bytes)`;
+  const size = bytes === null ? '' : ` (${bytes.toLocaleString('en')} bytes)`;
   const isSession = path === null;
   const length = event === 'session-closed' && began_at !== null ? ` after ${seconds(at - began_at)}` : '';
   const kind = isSession ? 'session' : 'file';

@@ -41,7 +41,7 @@ test('rejected files are shown with their reason; an admin releases or deletes e
   assert.match((await admin.get(`${path}/quarantine/${one}/release`)).text, /Release this file\?.*&lt;b&gt;one/s);
   const released = await admin.post(`${path}/quarantine/${one}/release`, {});
   assert.equal(released.status, 303);
-  assert.match((await admin.get(String(released.headers['location']))).text, /The file is back in its place/);
+  assert.match((await admin.get(String(released.headers['location']))).text, /The file is back at its path/);
   assert.equal(webhookOf(await berth.receiver.next()).filename, '<b>one');
   assert.match((await admin.get(`${path}/quarantine/${two}/delete`)).text, /Delete this file\?.*two/s);
   assert.equal((await admin.post(`${path}/quarantine/${two}/delete`, {})).status, 303);

@@ -32,7 +32,7 @@ test('one who begins reads what to do first, and then what came in', async () =>
   const empty = await page();
   assert.match(
     empty,
-    /First steps.*Your uploads will appear here\..*Create a directory<\/a> <p.*Log in and upload.*Set a webhook/s,
+    /First steps.*Your uploads and storage appear here once files arrive\..*Create a directory<\/a> <p.*Log in and upload.*Set a webhook/s,
   );
   assert.doesNotMatch(empty, /class="chart"/);
   const directory = await berth.directory();

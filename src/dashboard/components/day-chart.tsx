@@ -50,7 +50,7 @@ function markOf(day: Micros, index: number, count: number): string | undefined {
     date.toLocaleDateString('en-GB', { ...options, timeZone: 'UTC' });
   if (count <= 7) return words({ weekday: 'short', day: 'numeric' });
   const isMonday = date.getUTCDay() === 1;
-  if (!isMonday || index >= count - count / 10) return undefined;
-  if (count <= 30) return words({ weekday: 'short', day: 'numeric', month: 'short' }).replace(',', '');
+  if (!isMonday || index >= count - count / 8) return undefined;
+  if (count <= 30) return words({ day: 'numeric', month: 'short' });
   return Math.floor(day / DAY / 7) % 2 === 0 ? words({ day: 'numeric', month: 'short' }) : undefined;
 }

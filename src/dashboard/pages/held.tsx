@@ -11,7 +11,7 @@ import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { clipped, Text } from '../components/text.tsx';
-import { Size, Time } from '../components/values.tsx';
+import { Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
 import { adminOnly } from '../guard.ts';
 
@@ -67,9 +67,9 @@ const ACTIONS = {
     about:
       'The file goes back to its path and is announced, although the checker did not accept it. Receivers will treat it as checked.',
     label: 'Release file',
-    kind: 'danger',
+    kind: 'danger solid',
   },
-  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger' },
+  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger solid' },
 } as const;
 
 export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions): void {
@@ -79,10 +79,14 @@ export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions)
       return c.render(
         <DirectoryLayout tab="Files">
           <Section title={shown.title} about={shown.about}>
-            <p>
-              <Text of={displayName(file.path)} />, <Size bytes={file.size_bytes} />, <Time at={file.since} />:{' '}
-              <Text of={why(file)} />
-            </p>
+            <Facts
+              of={{
+                Name: <Text of={displayName(file.path)} />,
+                Size: <Size bytes={file.size_bytes} />,
+                Since: <Time at={file.since} />,
+                Why: <Text of={why(file)} />,
+              }}
+            />
             <Form class="actions">
               <button class={shown.kind}>{shown.label}</button>
               <a href={`${pathOf(c)}/files`}>Cancel</a>

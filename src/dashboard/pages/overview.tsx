@@ -204,7 +204,10 @@ const FirstSteps: FC<{ begun: Begun; needsKey: boolean }> = ({ begun, needsKey }
     });
   if (steps.every(({ isDone }) => isDone)) return <></>;
   return (
-    <Section title="First steps" about={begun.hasUpload ? undefined : 'Your uploads will appear here.'}>
+    <Section
+      title="First steps"
+      about={begun.hasUpload ? undefined : 'Your uploads and storage appear here once files arrive.'}
+    >
       <ol class="steps">
         {steps.map(({ isDone, name, address, about }) => (
           <li class={isDone ? 'done good' : undefined}>

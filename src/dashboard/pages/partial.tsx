@@ -12,7 +12,7 @@ import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
 import { clipped, Text } from '../components/text.tsx';
-import { Size, Time } from '../components/values.tsx';
+import { Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
 
 /** How many files are shown. */
@@ -58,7 +58,7 @@ interface Action {
   readonly title: string;
   readonly about: string;
   readonly label: string;
-  readonly kind: 'danger' | undefined;
+  readonly kind: 'danger solid' | undefined;
 }
 
 const ACTIONS = {
@@ -69,7 +69,7 @@ const ACTIONS = {
     label: 'Announce file',
     kind: undefined,
   },
-  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger' },
+  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger solid' },
 } as const satisfies Record<string, Action>;
 
 export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialOptions): void {
@@ -95,9 +95,14 @@ export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialO
 
 const Question: FC<{ of: Action; file: PartialFile; back: string }> = ({ of: action, file, back }) => (
   <Section title={action.title} about={action.about}>
-    <p>
-      <Text of={displayName(file.path)} />, <Size bytes={file.size_bytes} />, <Time at={file.since} />: {reasonOf(file)}
-    </p>
+    <Facts
+      of={{
+        Name: <Text of={displayName(file.path)} />,
+        Size: <Size bytes={file.size_bytes} />,
+        Since: <Time at={file.since} />,
+        Why: reasonOf(file),
+      }}
+    />
     <Form class="actions">
       <button class={action.kind}>{action.label}</button>
       <a href={back}>Cancel</a>

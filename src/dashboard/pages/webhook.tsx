@@ -202,6 +202,9 @@ const Endpoint: FC<EndpointProps> = ({ url, path, warning, sendsTo, usesAccount 
         Webhooks go to the account’s URL, <Name of={sendsTo} href="/dashboard/account#webhook" />.
       </p>
     )}
+    {url === null && usesAccount && sendsTo === undefined && (
+      <p class="hint">The account has no URL either, so no webhooks are sent for this directory.</p>
+    )}
     {url === null && !usesAccount && <p>Webhooks are off for this directory, even if the account has a URL.</p>}
     {url !== null && usesAccount && <p class="hint">Without a URL of its own, the directory uses the account’s.</p>}
     <div class="actions">

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openDatabase } from '../../../src/db/open.ts';
 import { startBerth } from '../../support/berth.ts';
-import { openSignedIn, PHONE, sharedBrowser } from '../../support/browser.ts';
+import { openSignedIn, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
 import { fillDemo } from '../../support/demo.ts';
 import { scratch } from '../../support/scratch.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';
@@ -95,4 +95,35 @@ test('on a phone each tab is in the window; a time has its zone beside it; print
   assert.ok(await page.getByRole('heading', { name: 'API keys' }).isVisible());
   assert.equal(await page.locator('header').isVisible(), false);
   assert.equal(await page.getByRole('button', { name: 'Create key' }).isVisible(), false);
+});
+
+test('no column is cut off: on a desk with long usernames and two badges, on a phone with the fingerprint of a key', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const browser = await openBrowser();
+  const demo = await fillDemo(berth, files.dir);
+  await berth.directory({ name: 'Gesellschaft für Datenaustausch und Lieferantenmanagement mbH & Co. KG' });
+  const key = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDrLK5Lvz5XOgbKeyHdcLS8dD0rG1MXp3zkAdAi0B8ZK dana@laptop';
+  const json = { directory: { public_key: key, auth_mode: 'both' } };
+  assert.equal((await berth.send('PATCH', `/directories/${demo.directory.id}`, { json })).status, 200);
+  const database = await openDatabase(berth.config.database);
+  const monthsAgo = Date.now() * 1000 - 29 * 86_400_000_000;
+  await database.db.updateTable('directories').set({ inserted_at: monthsAgo, last_upload_at: monthsAgo }).execute();
+  await database.close();
+  for (const [viewport, paths] of [
+    [WIDE, ['']],
+    [PHONE, ['', `/${demo.directory.id}/login`, `/${demo.directory.id}/files`]],
+  ] as const) {
+    await using visit = await openSignedIn(browser, berth, { viewport });
+    for (const path of paths) {
+      await visit.page.goto(`/dashboard/directories${path}`);
+      const beyond = await visit.page.evaluate<number[]>(
+        `[...document.querySelectorAll('.scroll')].map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)`,
+      );
+      assert.ok(
+        beyond.length > 0 && beyond.every((each) => each <= 0),
+        `${viewport.width} ${path}: ${beyond.join(' ')}`,
+      );
+    }
+  }
 });

@@ -209,7 +209,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     assert.match((await user.get(`${path}/partial/${one}/announce`)).text, /Announce this file\?.*&lt;b&gt;one/s);
     const announced = await user.post(`${path}/partial/${one}/announce`, {});
     assert.equal(announced.status, 303);
-    assert.match((await user.get(String(announced.headers['location']))).text, /The file is an upload now/);
+    assert.match((await user.get(String(announced.headers['location']))).text, /The file is now an upload/);
     assert.equal(webhookOf(await berth.receiver.next()).filename, '<b>one');
     assert.match((await user.get(`${path}/partial/${two}/delete`)).text, /Delete this file\?.*two/s);
     assert.equal((await user.post(`${path}/partial/${two}/delete`, {})).status, 303);

@@ -21,6 +21,8 @@ const PAGES: Readonly<Record<string, (demo: Demo) => string>> = {
   directories: () => '/dashboard/directories',
   deliveries: () => '/dashboard/deliveries',
   directory: ({ directory }) => `/dashboard/directories/${directory.id}`,
+  connect: ({ directory }) => `/dashboard/directories/${directory.id}/connect`,
+  webhook: ({ failing }) => `/dashboard/directories/${failing.id}/webhook`,
   delivery: ({ failing, deliveryId }) => `/dashboard/directories/${failing.id}/webhook/deliveries/${deliveryId}`,
   files: ({ directory }) => `/dashboard/directories/${directory.id}/files`,
   'sign-in': () => '/dashboard/sign-in',

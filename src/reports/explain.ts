@@ -35,7 +35,12 @@ export async function explain(
   const notes = all.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   const partial = await partialNotes(database, id);
   const why = [...(await obstacleNotes(database, id, now)), ...refusalNotes(found)];
-  return { directory, happenings: all.slice(-limit), notes: [...why, ...notes, ...partial, ...noteOf(found)] };
+  const early = await beginningNotes(log, Math.max(since, all[0]?.at ?? Infinity));
+  return {
+    directory,
+    happenings: all.slice(-limit),
+    notes: [...why, ...notes, ...partial, ...early, ...noteOf(found)],
+  };
 }
 
 /** The settings that let nobody log in now, and those that refuse some. */
@@ -88,7 +93,9 @@ export async function explainAddress(
   address: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
-  return fromLog(await loginsFrom(log, address, { since }), limit);
+  const early = await beginningNotes(log, since);
+  const { notes, ...explained } = fromLog(await loginsFrom(log, address, { since }), limit);
+  return { ...explained, notes: [...early, ...notes] };
 }
 
 /** @throws {OperatorError} when sshd's log does not know the name either. */
@@ -105,6 +112,13 @@ async function explainUnknown(
 function fromLog(found: Logins, limit: number): Explained {
   const notes = found.logins.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   return { directory: null, happenings: found.logins.slice(-limit), notes: [...notes, ...noteOf(found)] };
+}
+
+/** A note that sshd's log begins later than what is shown, for example because the journal is full or not kept over a reboot. */
+async function beginningNotes(log: SshdLog, since: Micros): Promise<string[]> {
+  const beginning = await log.beginning();
+  if (beginning === undefined || beginning <= since) return [];
+  return [`refused logins before ${formatMicros(beginning)} are missing: sshd's log here begins then`];
 }
 
 /** A note on missing logins, with the reason. */

@@ -37,18 +37,32 @@ async function linesNaming(what: string, { since, until, limit, timeoutMs }: Log
 }
 
 async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
-  const args = ['--follow', '--no-tail', `--since=@${Math.floor(since / SECOND)}`, UNIT];
-  const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'ignore'], signal });
+  for await (const line of output(['--follow', '--no-tail', `--since=@${Math.floor(since / SECOND)}`, UNIT], signal))
+    yield entryOf(line);
+}
+
+/** The lines of journalctl, which ends with the loop that reads them. Without journalctl there are none. */
+async function* output(args: readonly string[], signal?: AbortSignal): AsyncGenerator<string> {
+  const child = spawn('journalctl', [...FORM, ...args], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    ...(signal && { signal }),
+  });
   // Ignores that there is no journalctl, or that it was ended.
   child.on('error', () => undefined);
   try {
-    for await (const line of createInterface({ input: child.stdout })) yield entryOf(line);
+    yield* createInterface({ input: child.stdout });
   } finally {
     child.kill();
   }
 }
 
-export const journal: SshdLog = { linesNaming, linesSince };
+/** That of the whole journal: it removes its oldest files, whatever units they have lines of. */
+async function beginning(): Promise<Micros | undefined> {
+  for await (const line of output([])) return entryOf(line).at;
+  return undefined;
+}
+
+export const journal: SshdLog = { linesNaming, beginning, linesSince };
 
 const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID,_TRANSPORT'];
 
@@ -68,9 +82,9 @@ async function entriesOf(args: readonly string[], timeout: number | undefined): 
   }
 }
 
-async function linesOf(output: AsyncIterable<string>): Promise<LogLine[]> {
+async function linesOf(texts: AsyncIterable<string>): Promise<LogLine[]> {
   const lines: LogLine[] = [];
-  for await (const line of output) lines.push(entryOf(line));
+  for await (const line of texts) lines.push(entryOf(line));
   return lines;
 }
 

@@ -43,6 +43,11 @@ function sshdLogFile(folder: string): SshdLog {
       return lines;
     },
 
+    async beginning() {
+      for await (const { at } of written(0)) return at;
+      return undefined;
+    },
+
     async *linesSince(since, signal) {
       // Opened before the older file is read: it may be renamed to that one's name at any time.
       let file = await openIfThere(current);

@@ -37,6 +37,8 @@ export interface SshdLog {
    * @throws {Error} when the log cannot be read.
    */
   linesNaming(what: string, span: LogSpan): Promise<LogLine[] | undefined>;
+  /** The time of the oldest line. Those before it were never kept, or are removed; undefined when there is no log. */
+  beginning(): Promise<Micros | undefined>;
   /** Yields the lines since that time, and new ones until the signal. Ends at once when there is no log. */
   linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine>;
 }

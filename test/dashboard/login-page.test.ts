@@ -62,7 +62,11 @@ test('the Login page says what stops a login, and what to do about the last refu
     /It expired at 2001-01-01 00:00 UTC\. Set a later.*only from 203\.0\.113\.0\/24\..*No public key has been added\. Add/,
   );
   // `berth explain` says the same.
-  const nowhere: SshdLog = { linesNaming: async () => undefined, async *linesSince() {} };
+  const nowhere: SshdLog = {
+    linesNaming: async () => undefined,
+    beginning: async () => undefined,
+    async *linesSince() {},
+  };
   const { notes } = await onDatabase(berth, (database) =>
     explain({ database, log: nowhere, now: systemClock().now() }, directory.id, { since: 0, limit: 10 }),
   );

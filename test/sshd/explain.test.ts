@@ -131,5 +131,12 @@ test('it says what it does not know: an unknown name, several of that name, no j
   const { status, stdout } = await runCommand({ ...place.environment, PATH: '/nowhere' }, 'explain', username);
   assert.equal(status, 0);
   assert.match(stdout, /\nNote: refused logins are missing: sshd's log is neither in the journal nor in a file here/);
+  const late = { ...place.environment, PATH: `${journalOf(place.dir, '', Date.now())}:${process.env['PATH']}` };
+  for (const what of [[username], ['--address', '127.0.0.1']])
+    assert.match(
+      (await runCommand(late, 'explain', ...what)).stdout,
+      /\nNote: refused logins before 20\S+Z are missing: sshd's log here begins then\n/,
+    );
+  assert.doesNotMatch((await run(username)).stdout, /begins then/);
   assert.match((await run(username, '--limit', '1')).stdout, /\nNote: older entries are left out: --limit 1\n/);
 });

@@ -5,8 +5,8 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** @returns the folder to put in front of PATH. */
-export function journalOf(dir: string, output: string): string {
+/** @param begins when its oldest line was written, in ms. @returns the folder to put in front of PATH. */
+export function journalOf(dir: string, output: string, begins = Date.now() - 7 * 86_400_000): string {
   const folder = join(dir, 'journal');
   mkdirSync(folder, { recursive: true });
   const now = Date.now() * 1000;
@@ -20,7 +20,12 @@ export function journalOf(dir: string, output: string): string {
     const pid = message.startsWith('Login of') ? `1${index}` : (port ?? '1');
     return JSON.stringify({ MESSAGE: message, _PID: pid, __REALTIME_TIMESTAMP: String(now + index) });
   });
-  writeFileSync(join(folder, 'entries'), `${entries.join('\n')}\n`);
+  const first = JSON.stringify({
+    MESSAGE: 'Server listening on 0.0.0.0 port 22.',
+    _PID: '0',
+    __REALTIME_TIMESTAMP: String(begins * 1000),
+  });
+  writeFileSync(join(folder, 'entries'), `${[first, ...entries].join('\n')}\n`);
   writeFileSync(join(folder, 'journalctl'), `#!/bin/sh\ncat ${folder}/entries\n`);
   chmodSync(join(folder, 'journalctl'), 0o755);
   return folder;

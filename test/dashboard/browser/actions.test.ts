@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { openSignedIn, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
+import { openMenu, openSignedIn, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
 import { until } from '../../support/poll.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';
 
@@ -106,3 +106,29 @@ test('each part of the dashboard is reached by its name', async () => {
   }
   assert.deepEqual(wrong, []);
 });
+
+for (const [name, viewport] of [
+  ['a phone', PHONE],
+  ['a desk', WIDE],
+] as const)
+  test(`without JavaScript a directory is created on ${name}, from the menu to the password`, async () => {
+    await using berth = await shared();
+    const browser = await openBrowser();
+    await using visit = await openSignedIn(browser, berth, { javaScriptEnabled: false, viewport });
+    const { page, wrong } = visit;
+    await page.goto('/dashboard');
+    await openMenu(page);
+    await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Directories' }).click();
+    await page.getByRole('link', { name: 'New directory' }).click();
+    await page.getByText('More settings').click();
+    await page.getByLabel('Retention days').fill('7');
+    await page.getByRole('button', { name: 'Create directory' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Acme');
+    await page.getByRole('button', { name: 'Create directory' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Acme' }).waitFor();
+    await page.getByText('Directory created.').waitFor();
+    assert.match((await page.locator('[data-secret="sftp-password"]').textContent()) ?? '', /^\S{32}$/);
+    await page.getByRole('link', { name: 'Settings' }).click();
+    await page.getByText('7 days').waitFor();
+    assert.deepEqual(wrong, []);
+  });

@@ -5,6 +5,9 @@ import type { Config } from '../base/config.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { command } from './processes.ts';
 
+/** Our sshd in known_hosts. OpenSSH would look up an address with its port, unless that is 22. */
+const ALIAS = 'berth';
+
 export interface SftpClient extends AsyncDisposable {
   /** The public half of a key pair made for this client. */
   readonly publicKey: string;
@@ -21,10 +24,11 @@ export async function openSftpClient(config: Config, username: string): Promise<
   writeFileSync(file('content'), 'from berth doctor\n');
   const { hostKeys } = pathsOf(config);
   const publicKeys = readdirSync(hostKeys).filter((name) => /^ssh_host_\w+_key\.pub$/.test(name));
-  const known = publicKeys.map((name) => `[127.0.0.1]:${port} ${readFileSync(join(hostKeys, name), 'utf8')}`);
+  const known = publicKeys.map((name) => `${ALIAS} ${readFileSync(join(hostKeys, name), 'utf8')}`);
   writeFileSync(file('known_hosts'), known.join(''));
   const options = [
     'StrictHostKeyChecking=yes',
+    `HostKeyAlias=${ALIAS}`,
     `UserKnownHostsFile=${file('known_hosts')}`,
     'GlobalKnownHostsFile=/dev/null',
     'IdentitiesOnly=yes',
@@ -52,7 +56,7 @@ export async function openSftpClient(config: Config, username: string): Promise<
       );
       if (status === 0) return undefined;
       const output = `${stdout}\n${stderr}`
-        .split('\n')
+        .split(/[\r\n]+/)
         .filter((line) => line.trim() !== '' && !line.startsWith('sftp>'));
       return output.join('; ') || `sftp ended with ${status}`;
     },

@@ -286,6 +286,15 @@ test('things that go wrong over the years: a typo in a setting, the demo of a tr
   assert.equal(await sharedAccount(config, 'root:x:0:0::/:/bin/sh\n'), undefined);
 });
 
+test('the login knows our host keys on port 22, too, which OpenSSH looks up without the port', () => {
+  const child = fileURLToPath(new URL('port-22-child.ts', import.meta.url));
+  const script = 'ip link set lo up && exec "$@"';
+  const { stdout, stderr } = spawnSync('unshare', ['--net', 'sh', '-c', script, 'sh', process.execPath, child], {
+    encoding: 'utf8',
+  });
+  assert.match(stdout, /Permission denied/, stderr);
+});
+
 test('the age of the certificate is judged by the clock', async () => {
   using place = scratch();
   await using berth = await startBerth(place);

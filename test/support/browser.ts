@@ -113,7 +113,7 @@ interface AxeResults {
 
 /** What axe finds to be serious or critical on that page. */
 export async function seriousOf(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
+  if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(AXE);
   const { violations } = await page.evaluate<AxeResults>("axe.run({ resultTypes: ['violations'] })");
   return violations
     .filter(({ impact }) => ['serious', 'critical'].includes(impact))

@@ -25,7 +25,7 @@ import { type FileRow, Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
 import { takingOut } from '../files/removal.ts';
-import type { Hands } from '../uploads/start.ts';
+import type { FileAccess } from '../files/start.ts';
 import type { Transact } from '../db/transact.ts';
 import { enqueue } from '../webhooks/outbox.ts';
 
@@ -34,7 +34,7 @@ export interface DecisionOptions {
   /** This machine's name. */
   readonly node: string;
   readonly transact: Transact;
-  readonly hands: Hands;
+  readonly access: FileAccess;
   /** The path of an upload's file in the quarantine. */
   placeOf(directoryId: string, uploadId: string): string;
 }
@@ -56,7 +56,7 @@ export interface Decisions {
 const REASON_LENGTH = 500;
 
 export function decisions(options: DecisionOptions): Decisions {
-  const { clock, node, transact, hands, placeOf } = options;
+  const { clock, node, transact, access, placeOf } = options;
 
   /** The row and its directory. Throws unless the file is still the one that was checked. */
   async function asChecked(
@@ -67,18 +67,18 @@ export function decisions(options: DecisionOptions): Decisions {
   ) {
     const directory = await directoryHere(tx, { id, accountId: account_id }, node);
     const row = await checkingOf(tx, id, fileId);
-    const root = hands.filesRoot(directory.sftp_username);
+    const root = access.filesRoot(directory.sftp_username);
     const stats = lstatBeneath(root, row.path);
     const stat = stats?.isFile() ? fileStat(stats) : undefined;
     if (!stat || !isSame(row, stat)) throw changed();
     if (tag !== undefined && currentTag(root, row.path) !== tag) throw changed();
-    if (hands.isHeldNow(id, stat.inode)) throw inUse();
+    if (access.isHeldNow(id, stat.inode)) throw inUse();
     return { directory, row, stat };
   }
 
   async function pass(of: DirectoriesTable, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
     // A session may have just opened the file again.
-    await hands.caughtUp(of);
+    await access.caughtUp(of);
     const history = await transact(async (tx) => {
       await verifyActor(tx, actor);
       const { directory, row, stat } = await asChecked(tx, of, fileId, tag);
@@ -100,14 +100,14 @@ export function decisions(options: DecisionOptions): Decisions {
       if (actor) await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
       return { value: entry, destinations: await enqueue(tx, ...uploads) };
     });
-    if (history) hands.recorded([history]);
+    if (history) access.recorded([history]);
   }
 
   async function reject(of: DirectoriesTable, file: FileRow, tag: string, said: string): Promise<void> {
     const reason = said.slice(0, REASON_LENGTH);
     let history: HistoryRow | undefined;
-    if (currentTag(hands.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
-    const taken = await takingOut(hands, of, file, async () => {
+    if (currentTag(access.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
+    const taken = await takingOut(access, of, file, async () => {
       history = await transact(async (tx) => {
         const directory = await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
         const row = await checkingOf(tx, of.id, file.id);
@@ -131,7 +131,7 @@ export function decisions(options: DecisionOptions): Decisions {
     const place = placeOf(of.id, file.id);
     mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
     renameSync(taken, place);
-    if (history) hands.recorded([history]);
+    if (history) access.recorded([history]);
   }
 
   async function failed(of: DirectoriesTable, file: FileRow, said: string): Promise<void> {

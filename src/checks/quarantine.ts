@@ -22,7 +22,7 @@ import { insertAudit } from '../history/audit.ts';
 import { isThere } from '../base/there.ts';
 import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
 import { Files } from '../uploads/record/files.ts';
-import type { Hands } from '../uploads/start.ts';
+import type { FileAccess } from '../files/start.ts';
 import { lastOf } from '../files/transit.ts';
 import type { Transact } from '../db/transact.ts';
 import type { Decisions } from './decisions.ts';
@@ -35,7 +35,7 @@ export interface QuarantineOptions {
   readonly clock: Clock;
   readonly node: string;
   readonly transact: Transact;
-  readonly hands: Hands;
+  readonly access: FileAccess;
   readonly decisions: Decisions;
   /** Called when a released file of that directory still has to be announced. */
   released(directoryId: string): void;
@@ -55,7 +55,7 @@ export interface Quarantine {
 }
 
 export function createQuarantine(options: QuarantineOptions): Quarantine {
-  const { database, clock, node, transact, hands, decisions, placeOf } = options;
+  const { database, clock, node, transact, access, decisions, placeOf } = options;
 
   async function inTransaction(
     { actor, ...target }: Target,
@@ -81,8 +81,8 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
 
   function putBack(directory: DirectoriesTable, { id, path, inode }: QuarantineTable): void {
     const place = placeOf(directory.id, id);
-    const owner = { root: hands.filesRoot(directory.sftp_username), uid: directory.uid };
-    using parent = hands.transit.openOrMake(owner, parentOf(pathOf(path)));
+    const owner = { root: access.filesRoot(directory.sftp_username), uid: directory.uid };
+    using parent = access.transit.openOrMake(owner, parentOf(pathOf(path)));
     const target = placeIn(parent, lastOf(pathOf(path)));
     try {
       linkSync(place, target);

@@ -19,7 +19,7 @@ import { CHECKING } from '../files/file-rows.ts';
 import { contentOf } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { TIMER_GRAIN, UNSEEN } from '../uploads/record/file-stat.ts';
-import type { Hands } from '../uploads/start.ts';
+import type { FileAccess } from '../files/start.ts';
 import type { Decisions } from './decisions.ts';
 import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';
 import { type Quarantine, quarantinedOf } from './quarantine.ts';
@@ -69,7 +69,7 @@ export interface RoundsOptions {
   readonly node: string;
   readonly background: Background;
   readonly log: Log;
-  readonly hands: Hands;
+  readonly access: FileAccess;
   readonly decisions: Decisions;
   readonly quarantine: Pick<Quarantine, 'putBack'>;
   /** Undefined when nothing is checked any more: files that wait are announced. */
@@ -264,7 +264,7 @@ export class Rounds {
   }
 
   async #check(directory: DirectoriesTable, file: FilesTable): Promise<CheckOutcome> {
-    const { checker, settings, decisions, quarantine, reads, hands, through } = this.#options;
+    const { checker, settings, decisions, quarantine, reads, access, through } = this.#options;
     const released = await quarantinedOf(reads, directory.id, file.id);
     if (released || !checker || !settings) {
       return through(directory.id, async () => {
@@ -276,7 +276,7 @@ export class Rounds {
     const { seconds, maxBytes } = settings;
     if (file.size_bytes > maxBytes) throw new CheckFailed('the file is larger than BERTH_CHECK_MAX_MIB');
     await this.#waitUntilStable(directory, file);
-    const { tag, size, read } = await contentOf(hands, directory, file);
+    const { tag, size, read } = await contentOf(access, directory, file);
     const about = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
     const verdict = await checker.check({ ...about, content: read(0, size) }, seconds, this.#stop.signal);
     return through(directory.id, async () => {
@@ -291,7 +291,7 @@ export class Rounds {
    * file might leave the change time as it is.
    */
   async #waitUntilStable({ sftp_username }: DirectoriesTable, { path }: FilesTable): Promise<void> {
-    const stats = lstatBeneath(this.#options.hands.filesRoot(sftp_username), path);
+    const stats = lstatBeneath(this.#options.access.filesRoot(sftp_username), path);
     const grain = TIMER_GRAIN / 1000;
     if (stats && Math.abs(Date.now() - stats.ctimeMs) < grain) await wait(grain);
   }
@@ -299,7 +299,7 @@ export class Rounds {
   /** The file was written, renamed or removed, and its row will show that soon. Throws other errors again. */
   #changedMeanwhile(directory: DirectoriesTable, file: FilesTable, error: unknown): void {
     if (!(error instanceof BerthError)) throw error;
-    if (error.code === 'upload_not_found') this.#options.hands.missing(directory, pathOf(file.path));
+    if (error.code === 'upload_not_found') this.#options.access.missing(directory, pathOf(file.path));
     this.#retryIn(file, CHANGED_MS);
   }
 

@@ -9,7 +9,7 @@ import { liveDirectory } from '../directories/target.ts';
 import type { Transfer } from '../history/transfers.ts';
 import type { Log } from '../base/log.ts';
 import type { DirectoryFiles } from '../files/directory-files.ts';
-import type { Hands } from '../uploads/start.ts';
+import type { FileAccess } from '../files/start.ts';
 import type { Transact } from '../db/transact.ts';
 import { checkerOf } from './checker.ts';
 import { decisions } from './decisions.ts';
@@ -33,7 +33,7 @@ export interface ChecksOptions {
   /** Undefined when nothing is checked. */
   readonly settings: CheckSettings | undefined;
   readonly transact: Transact;
-  readonly hands: Hands;
+  readonly access: FileAccess;
   readonly files: Pick<DirectoryFiles, 'removeChecking'>;
   readonly received: Pick<Received, 'follow'>;
   readonly through: RoundsOptions['through'] | undefined;

@@ -1,7 +1,7 @@
 /** `berth key …` */
 import { Command, Option } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
-import { type ApiKey, createKey, type KeyActor, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
+import { type ApiKey, createKey, type KeyActor, listKeys, revokeKey, ROLES } from '../keys/api-keys.ts';
 import { type Scope, scopeOf } from '../accounts/scope.ts';
 import { formatMicros, type Micros } from '../base/clock.ts';
 import type { Role } from '../db/schema.ts';

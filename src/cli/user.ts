@@ -1,7 +1,7 @@
 /** `berth user …`: works on the database, whether or not the service runs. */
 import { Argument, Command, Option } from 'commander';
 import { accountNamed, requireAccount } from '../accounts/accounts.ts';
-import { ROLES } from '../accounts/api-keys.ts';
+import { ROLES } from '../keys/api-keys.ts';
 import type { Config } from '../base/config.ts';
 import type { Database } from '../db/open.ts';
 import type { Role } from '../db/schema.ts';

@@ -12,7 +12,7 @@ import type { DirectoriesTable, PublicKeysTable, Tables } from '../db/schema.ts'
 import { BerthError, ValidationError } from '../base/errors.ts';
 import type { Actor } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
-import type { UsedKeys } from '../accounts/last-used.ts';
+import type { UsedKeys } from '../keys/last-used.ts';
 import { type ChangeOptions, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
 import { checked, orBlank } from '../base/validation.ts';
 import { type Fields, publicKey } from './fields.ts';

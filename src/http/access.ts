@@ -6,8 +6,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
-import type { Authenticate, Principal } from '../accounts/authenticate.ts';
-import type { LastUsed } from '../accounts/last-used.ts';
+import type { Authenticate, Principal } from '../keys/authenticate.ts';
+import type { LastUsed } from '../keys/last-used.ts';
 import { requireApi } from '../accounts/plans.ts';
 import { requireChanges, requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
 import { BerthError } from '../base/errors.ts';

@@ -1,7 +1,7 @@
 /** The API's routes. The endpoints of each topic get only the options that they need. */
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
-import type { Environment } from '../accounts/key-format.ts';
+import type { Environment } from '../keys/key-format.ts';
 import type { CreateOptions } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
 import type { ClockLead } from '../db/clock-lead.ts';

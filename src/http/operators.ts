@@ -8,7 +8,7 @@ import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import type { Kysely } from 'kysely';
-import type { Principal } from '../accounts/authenticate.ts';
+import type { Principal } from '../keys/authenticate.ts';
 import { UNLIMITED } from '../accounts/scope.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Log } from '../base/log.ts';

@@ -1,6 +1,6 @@
 /** The first step of each endpoint for a directory: finds it in the account, and says who acts. */
 import type { Context } from 'hono';
-import type { Principal } from '../accounts/authenticate.ts';
+import type { Principal } from '../keys/authenticate.ts';
 import { notFound, type Target } from '../directories/target.ts';
 import type { DirectoryQueries, ShownDirectory } from '../directories/view.ts';
 import type { Actor } from '../history/audit.ts';

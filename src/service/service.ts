@@ -6,8 +6,8 @@
  * directories takes no longer.
  */
 import { join } from 'node:path';
-import { createAuthenticate } from '../accounts/authenticate.ts';
-import { USED_API_KEYS } from '../accounts/api-keys.ts';
+import { createAuthenticate } from '../keys/authenticate.ts';
+import { USED_API_KEYS } from '../keys/api-keys.ts';
 import { type Background, createBackground } from '../base/background.ts';
 import { noteBoot } from '../base/boot.ts';
 import { keepRejected } from '../checks/quarantine.ts';
@@ -45,9 +45,10 @@ import { byOperator, serveOperators } from '../http/operators.ts';
 import { createAccountLimit, createAddressLimit } from '../web/rate-limits.ts';
 import { startHttpServer } from '../http/server.ts';
 import { turns } from '../web/turns.ts';
-import { createLastUsed, type LastUsed } from '../accounts/last-used.ts';
+import { createLastUsed, type LastUsed } from '../keys/last-used.ts';
 import { lastBackup } from '../base/last-backup.ts';
 import { forgetCutOff, linkUses } from '../links/use.ts';
+import { openFiles, openTransit } from '../files/start.ts';
 import type { Log } from '../base/log.ts';
 import { createMetrics, type Metrics } from '../metrics/start.ts';
 import { dueHere } from '../nodes/due.ts';
@@ -168,6 +169,15 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
   const received = createReceived();
   const recording = { dispatcher, keysUsed, changes, received, roundPause, transferLog, uncleanBoot };
+  const quarantined = (id: string, file: string) => keepRejected(database.reads, id, file, placesIn(paths.quarantine));
+  const transit = await openTransit({
+    folder: paths.transit,
+    jailDir: config.jailDir,
+    node: config.node,
+    database,
+    log,
+    quarantined,
+  });
   const uploads = parts.adopt(await openUploads(ground, recording), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
@@ -189,9 +199,17 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     void replays.run();
   };
   const webhooks = { wake, send };
-  const files = nodes?.filesOf(uploads.files) ?? uploads.files;
-  const { hands } = uploads;
-  const { held } = parts.adopt(await openChecks(ground, { dispatcher, files, hands, received }), closed);
+  const { transact } = dispatcher;
+  const { access, files: ownFiles } = openFiles({
+    database,
+    clock,
+    transact,
+    isChecked: config.check !== undefined,
+    transit,
+    live: uploads.live,
+  });
+  const files = nodes?.filesOf(ownFiles) ?? ownFiles;
+  const { held } = parts.adopt(await openChecks(ground, { dispatcher, files, access, received }), closed);
   const api = await openApi(ground, { rules, webhooks, files, held, changes, checkHealth, hashing }, parts, depart);
   const sources = {
     reads: database.reads,
@@ -250,7 +268,7 @@ function openUploads(
   ground: Ground,
   { dispatcher, keysUsed, changes, received, ...recording }: Recording,
 ): Promise<Uploads> {
-  const { config, paths, metrics, nodes, database } = ground;
+  const { config, paths, metrics, nodes } = ground;
   return startUploads({
     ...ground,
     ...recording,
@@ -259,7 +277,6 @@ function openUploads(
     tempNames: config.tempNames,
     sync: config.syncUploads,
     isChecked: config.check !== undefined,
-    quarantined: (id, file) => keepRejected(database.reads, id, file, placesIn(paths.quarantine)),
     firstUid: FIRST_UID,
     watchLimit: config.watchLimit,
     transact: dispatcher.transact,
@@ -280,7 +297,10 @@ function openUploads(
 
 function openChecks(
   ground: Ground,
-  { dispatcher, ...uploads }: Pick<ChecksOptions, 'files' | 'hands' | 'received'> & { readonly dispatcher: Dispatcher },
+  {
+    dispatcher,
+    ...uploads
+  }: Pick<ChecksOptions, 'files' | 'access' | 'received'> & { readonly dispatcher: Dispatcher },
 ): Promise<Checks> {
   const { config, paths, metrics, nodes, database } = ground;
   return startChecks({

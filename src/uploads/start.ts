@@ -11,12 +11,10 @@ import type { ClockLead } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../base/log.ts';
 import type { Transact } from '../db/transact.ts';
-import { type DirectoryFiles, directoryFiles } from '../files/directory-files.ts';
-import type { ContentOptions } from '../files/content.ts';
 import { FileSyncer } from './disk/file-syncer.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
-import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
+import { bytesOf, type FilePath, type FilesRoot, jailFiles, temporaryNames } from './file-path.ts';
 import { type Jail, JailQueries, untilAnswered } from './jails.ts';
 import { JournalReader } from './log/journal-reader.ts';
 import { JournalStart } from './log/journal-start.ts';
@@ -25,14 +23,12 @@ import { WriteBarrier } from './log/write-barrier.ts';
 import { fewPathsHeldBy, filesHeldBy, HeldInodes, isAlive } from './processes.ts';
 import { Doubts } from './record/doubts.ts';
 import { type HistoryRow, logHistory } from './record/history.ts';
-import type { TakingOptions } from '../files/removal.ts';
 import { applyRetention } from './retention.ts';
 import { createDraining, type Draining } from './draining.ts';
 import { createFollower } from './story/follower.ts';
 import { REST_MS } from './story/look.ts';
 import { Loop } from './story/loop.ts';
 import { Recorder } from './story/recorder.ts';
-import { createTransit, recoverTransit, type RecoveryOptions } from '../files/transit.ts';
 import { WaitingFiles } from './waiting-files.ts';
 
 /** How much pending work makes a scan wait. */
@@ -55,8 +51,6 @@ export interface UploadsOptions {
   /** This machine's name: the node of these directories. */
   readonly node: string;
   readonly paths: {
-    /** For files on their way into or out of a directory. On the jails' file system, inaccessible to users. */
-    readonly transit: string;
     /** Where the transfer log keeps the journal. */
     readonly journal: string;
   };
@@ -86,8 +80,6 @@ export interface UploadsOptions {
   readonly isAway?: (() => boolean) | undefined;
   /** The open transfer log. Its opener closes it after this. */
   readonly transferLog: TransferLog;
-  /** Moves a file that a crash has left in transit to the quarantine, if it belongs there. */
-  readonly quarantined?: RecoveryOptions['quarantined'];
   /** Set when the machine started after an unclean shutdown. */
   readonly uncleanBoot?: UncleanBoot | undefined;
 }
@@ -101,9 +93,7 @@ export interface UploadsState {
 }
 
 export interface Uploads extends Draining {
-  readonly files: DirectoryFiles;
-  /** For code that decides about files that are being checked. */
-  readonly hands: Hands;
+  readonly live: LiveFiles;
   /** Adopts live sessions. Call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
   /**
@@ -121,8 +111,20 @@ export interface Uploads extends Draining {
   close(): Promise<void>;
 }
 
-/** The dependencies of code that changes files of directories. */
-export interface Hands extends TakingOptions, ContentOptions {
+/** What is known about directories' files while sessions change them. */
+export interface LiveFiles {
+  readonly filesRoot: FilesRoot;
+  readonly syncer: FileSyncer;
+  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
+  caughtUp(jail: Jail): Promise<void>;
+  /** Whether a session holds that inode open for writing. */
+  isHeld(directoryId: string, inode: number): Promise<boolean>;
+  /** Like `isHeld`, but asks the kernel. */
+  isHeldNow(directoryId: string, inode: number): boolean;
+  /** Called when a recorded file is not at its path. */
+  missing(jail: Jail, path: FilePath): void;
+  /** Compares the path with its row after `ms`, because something may have happened to it. */
+  touch(jail: Jail, path: FilePath, ms: number): void;
   /** Called with what a commit has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
 }
@@ -135,7 +137,6 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const jails = new JailQueries(database.reads, options.node);
   const held = new HeldInodes();
   const syncer = new FileSyncer({ isOn: options.sync });
-  const transit = createTransit(options.paths.transit);
   const filesRoot = jailFiles(options.jailDir);
   const journalStart = new JournalStart(options.paths.journal);
   const doubts = new Doubts({ boot: options.uncleanBoot, journal: journalStart });
@@ -224,7 +225,6 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
   // Without directories no file can be incomplete.
   if (journalStart.at === Infinity && (await jails.count()) === 0) journalStart.linked(clock.now());
-  await recoverTransit(transit, { ...options, filesRoot });
   const waiting = new WaitingFiles({
     reads: database.reads,
     node: options.node,
@@ -251,22 +251,21 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   };
   transferLog.follow(reader);
 
-  const hands: Hands = {
+  const live: LiveFiles = {
     filesRoot,
-    transit,
     syncer,
     caughtUp,
     isHeld: (id, inode) => held.isStillHeldByAny(pidsOf(id), inode),
     isHeldNow: (id, inode) => pidsOf(id).some((pid) => filesHeldBy(pid).some((file) => file.inode === inode)),
     missing: (jail, path) => recorder.look(jail, path, 0),
+    touch: (jail, path, ms) => recorder.look(jail, path, ms),
     recorded(rows) {
       logHistory(log, rows);
       options.recorded(rows);
     },
   };
   return {
-    files: directoryFiles({ ...options, ...hands, touch: (jail, path, ms) => recorder.look(jail, path, ms) }),
-    hands,
+    live,
     adoptSessions: () => follower.adoptAll(),
     async coverAll() {
       journalStart.linked(clock.now());

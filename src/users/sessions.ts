@@ -7,7 +7,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import { type Clock, DAY, type Micros, SECOND } from '../base/clock.ts';
-import type { Principal } from '../accounts/authenticate.ts';
+import type { Principal } from '../keys/authenticate.ts';
 import { UNLIMITED } from '../accounts/scope.ts';
 import type { ClockLead } from '../db/clock-lead.ts';
 import { removeInBatches } from '../history/batches.ts';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { type Kysely, sql } from 'kysely';
 import { listAccounts, markDeleted } from '../../src/accounts/accounts.ts';
-import { generateKey } from '../../src/accounts/key-format.ts';
+import { generateKey } from '../../src/keys/key-format.ts';
 import type { Tables } from '../../src/db/schema.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { hosted } from '../support/hosted.ts';

@@ -9,7 +9,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/accounts/api-keys.ts';
+import { createKey } from '../../src/keys/api-keys.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { dataOf } from '../support/field-sets.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/accounts/api-keys.ts';
+import { createKey } from '../../src/keys/api-keys.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/accounts/api-keys.ts';
+import { createKey } from '../../src/keys/api-keys.ts';
 import { DAY, type Micros, systemClock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/db/open.ts';
 import { openUserSession } from '../../src/users/sessions.ts';

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { Transaction } from 'kysely';
-import { createKey } from '../../src/accounts/api-keys.ts';
+import { createKey } from '../../src/keys/api-keys.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/db/open.ts';
 import type { Tables } from '../../src/db/schema.ts';

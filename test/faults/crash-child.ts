@@ -114,7 +114,7 @@ async function checks() {
     node: config.node,
     transact: async <T>(work: (tx: Transaction<Tables>) => Promise<{ value: T }>) =>
       (await database.db.transaction().execute(work)).value,
-    hands: {
+    access: {
       filesRoot,
       transit: createTransit(paths.transit),
       syncer: new FileSyncer({ isOn: true }),

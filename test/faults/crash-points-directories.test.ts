@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { publicKeysOf } from '../../src/directories/public-keys.ts';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/accounts/api-keys.ts';
+import { createKey } from '../../src/keys/api-keys.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';

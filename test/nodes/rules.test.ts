@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TOTP } from 'otpauth';
-import { createKey, listKeys, revokeKey } from '../../src/accounts/api-keys.ts';
+import { createKey, listKeys, revokeKey } from '../../src/keys/api-keys.ts';
 import { DIRECTORY_LIMITS } from '../../src/accounts/plans.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';

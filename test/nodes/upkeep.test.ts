@@ -1,14 +1,14 @@
 /** What every node does in the background, two of them do at once without harm. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
+import { createKey, USED_API_KEYS } from '../../src/keys/api-keys.ts';
 import { createBackground } from '../../src/base/background.ts';
 import { createClockLead } from '../../src/db/clock-lead.ts';
 import { DAY } from '../../src/base/clock.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { noteStorage } from '../../src/history/daily-storage.ts';
 import { pruneHistory } from '../../src/history/prune.ts';
-import { createLastUsed } from '../../src/accounts/last-used.ts';
+import { createLastUsed } from '../../src/keys/last-used.ts';
 import { createLog } from '../../src/base/log.ts';
 import { removeExpired } from '../../src/users/sessions.ts';
 import { createUser } from '../../src/users/users.ts';

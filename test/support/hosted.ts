@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs';
 import type { Kysely } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
-import { createAuthenticate } from '../../src/accounts/authenticate.ts';
+import { createKey, USED_API_KEYS } from '../../src/keys/api-keys.ts';
+import { createAuthenticate } from '../../src/keys/authenticate.ts';
 import { linkUses } from '../../src/links/use.ts';
 import { linkPages } from '../../src/http/link-page.ts';
-import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
+import { createLastUsed, type LastUsed } from '../../src/keys/last-used.ts';
 import { createBackground } from '../../src/base/background.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { createClockLead } from '../../src/db/clock-lead.ts';

@@ -12,7 +12,8 @@ const GROUND = ['base', 'db'];
 
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
-  accounts: ['history/audit.ts', 'history/stored-responses.ts'],
+  accounts: [],
+  keys: ['accounts', 'history/audit.ts', 'history/stored-responses.ts'],
   checks: [
     'files',
     'accounts/actor.ts',
@@ -30,9 +31,10 @@ const ALLOWED: Record<string, readonly string[]> = {
     'directories/public-key.ts',
     'nodes/list.ts',
     'sftp',
+    'keys/api-keys.ts',
   ],
   backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
-  directories: ['accounts', 'history/audit.ts', 'history/stored-responses.ts'],
+  directories: ['accounts', 'history/audit.ts', 'history/stored-responses.ts', 'keys/last-used.ts'],
   files: [
     'accounts/actor.ts',
     'directories/storage-full.ts',
@@ -71,7 +73,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'webhooks/outbox.ts',
   ],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
-  users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
+  users: ['accounts', 'history/audit.ts', 'history/batches.ts', 'keys/authenticate.ts'],
   webhooks: [
     'accounts/actor.ts',
     'directories/target.ts',
@@ -80,7 +82,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/stored-responses.ts',
   ],
   uploads: [
-    'files',
     'accounts/actor.ts',
     'directories/host.ts',
     'directories/target.ts',
@@ -93,7 +94,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'webhooks/receiver-of.ts',
   ],
   web: [
-    'accounts/authenticate.ts',
+    'keys/authenticate.ts',
     'directories/fields.ts',
     'directories/view.ts',
     'files',
@@ -115,6 +116,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'uploads/file-path.ts',
     'uploads/upload-list.ts',
     'webhooks',
+    'keys',
   ],
   dashboard: [
     'files',
@@ -136,6 +138,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'uploads/upload-list.ts',
     'users',
     'webhooks',
+    'keys',
   ],
   listen: ['webhooks/signature.ts'],
   cli: [
@@ -158,6 +161,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'users',
     'webhooks/address-rule.ts',
     'webhooks/replay.ts',
+    'keys/api-keys.ts',
   ],
 };
 
@@ -199,6 +203,21 @@ function importsOf(file: string): Import[] {
     return { from: file, to: specifier.startsWith('.') ? normalize(join(dirname(file), specifier)) : specifier };
   });
 }
+
+/** The features that a feature imports, beside itself. */
+const featuresOf = (feature: string): string[] => [
+  ...new Set((ALLOWED[feature] ?? []).map((place) => place.split('/')[0] ?? '').filter((name) => name in ALLOWED)),
+];
+
+test('no two features import each other, neither directly nor through others', () => {
+  const circles: string[] = [];
+  const walk = (feature: string, path: readonly string[]): void => {
+    if (path.includes(feature)) circles.push([...path.slice(path.indexOf(feature)), feature].join(' → '));
+    else for (const next of featuresOf(feature)) walk(next, [...path, feature]);
+  };
+  for (const feature of Object.keys(ALLOWED)) walk(feature, []);
+  assert.deepEqual([...new Set(circles)], []);
+});
 
 const within = (file: string, places: readonly string[]): boolean =>
   places.some((place) => file === place || file.startsWith(`${place}/`));

@@ -1,8 +1,8 @@
 /** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
 import type { Hono } from 'hono';
 import { type Kysely, sql } from 'kysely';
-import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../accounts/api-keys.ts';
-import type { Environment } from '../../accounts/key-format.ts';
+import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../keys/api-keys.ts';
+import type { Environment } from '../../keys/key-format.ts';
 import { allowsApi } from '../../accounts/plans.ts';
 import { scopeOf } from '../../accounts/scope.ts';
 import type { Clock, Micros } from '../../base/clock.ts';

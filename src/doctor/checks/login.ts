@@ -5,7 +5,7 @@
  */
 import { setTimeout } from 'node:timers/promises';
 import { createAccount } from '../../accounts/accounts.ts';
-import { createKey } from '../../accounts/api-keys.ts';
+import { createKey } from '../../keys/api-keys.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Config } from '../../base/config.ts';
 import { inspect } from '../../db/inspect.ts';

@@ -9,8 +9,8 @@ import {
   NewKey,
   revokeKey,
   ROLES,
-} from '../../accounts/api-keys.ts';
-import type { Environment } from '../../accounts/key-format.ts';
+} from '../../keys/api-keys.ts';
+import type { Environment } from '../../keys/key-format.ts';
 import { type Clock, formatMicros } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import { refusingWhenFull } from '../../directories/storage-full.ts';

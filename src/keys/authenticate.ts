@@ -6,9 +6,9 @@ import type { Kysely } from 'kysely';
 import type { Clock } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Plan, Role, Tables } from '../db/schema.ts';
-import type { Credential } from './actor.ts';
+import type { Credential } from '../accounts/actor.ts';
 import { type Environment, hashKey, isWellFormedKey } from './key-format.ts';
-import { hasExpired, type Scope, scopeOf } from './scope.ts';
+import { hasExpired, type Scope, scopeOf } from '../accounts/scope.ts';
 
 export interface Principal {
   readonly accountId: string;

@@ -15,11 +15,11 @@ import { type Actor, insertAccountAudit } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
 import type { UsedKeys } from './last-used.ts';
 import { checked, INVALID, orBlank, timestamp } from '../base/validation.ts';
-import { verifyActor } from './actor.ts';
-import { GivenName, lockedAccount, requireAccount, unknownAccount } from './accounts.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import { GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
-import { allowsApi } from './plans.ts';
-import { SCOPE_COLUMNS } from './scope.ts';
+import { allowsApi } from '../accounts/plans.ts';
+import { SCOPE_COLUMNS } from '../accounts/scope.ts';
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly Role[];
 

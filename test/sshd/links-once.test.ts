@@ -7,8 +7,10 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { openDatabase } from '../../src/db/open.ts';
 import { startBerth } from '../support/berth.ts';
 import { ask, downloadLink, open } from '../support/links.ts';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 test('a download that works once ends with the last of its bytes, in whatever ranges they were sent', async () => {
@@ -72,9 +74,12 @@ test('two clients cannot both put together the file of a link that works once', 
   const size = 64_000_000;
   writeFileSync(join(directory.files, 'large'), Buffer.alloc(size));
   await berth.receiver.next();
-  const link = await downloadLink(berth, directory, 'large', { once: true });
-  const half = async (range: string): Promise<IncomingMessage> => {
-    const request = open(berth, link, { headers: { range } });
+  const [link, changing] = [
+    await downloadLink(berth, directory, 'large', { once: true }),
+    await downloadLink(berth, directory, 'large', { once: true }),
+  ];
+  const half = async (range: string, from = link): Promise<IncomingMessage> => {
+    const request = open(berth, from, { headers: { range } });
     request.on('error', () => undefined);
     request.end();
     const [incoming] = (await once(request, 'response')) as [IncomingMessage];
@@ -90,11 +95,33 @@ test('two clients cannot both put together the file of a link that works once', 
   );
   // The one that has it breaks off, and another may take its place.
   for (const incoming of [...first, ...last]) incoming.destroy();
-  let whole = await ask(berth, link, { headers: { range: 'bytes=0-' } });
-  for (let tries = 0; whole.status === 410 && tries < 50; tries += 1) {
-    await wait(50);
-    whole = await ask(berth, link, { headers: { range: 'bytes=0-' } });
-  }
+  /** Asks until the end of the download before has been recorded. */
+  const wholeOf = async (from: string): Promise<Awaited<ReturnType<typeof ask>>> => {
+    for (let tries = 0; ; tries += 1) {
+      const answer = await ask(berth, from, { headers: { range: 'bytes=0-' } });
+      if (answer.status !== 410 || tries === 50) return answer;
+      await wait(50);
+    }
+  };
+  const whole = await wholeOf(link);
   assert.deepEqual([whole.status, whole.bytes.length], [206, size]);
   assert.equal((await ask(berth, link)).status, 410);
+
+  // A file that changes meanwhile ends the connection, and the link sends what is there then.
+  const cut = await half('bytes=0-', changing);
+  const closed = new Promise((resolve) => cut.once('close', resolve));
+  writeFileSync(join(directory.files, 'large'), 'another');
+  await berth.receiver.next();
+  cut.resume();
+  await closed;
+  assert.equal(cut.complete, false);
+  const { status, text } = await wholeOf(changing);
+  assert.deepEqual([status, text], [206, 'another']);
+  assert.equal((await ask(berth, changing)).status, 410);
+  const { db, close } = await openDatabase(berth.config.database);
+  const downloads = db.selectFrom('transfers').select('bytes').where('event', '=', 'downloaded').orderBy('at');
+  const recorded = async () => (await downloads.execute()).map(({ bytes }) => bytes);
+  await until('both are recorded', async () => (await recorded()).length >= 2);
+  assert.deepEqual(await recorded(), [size, 'another'.length], 'without the one that was cut off');
+  await close();
 });

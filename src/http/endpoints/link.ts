@@ -73,10 +73,13 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
       await answer.body?.cancel();
       throw error;
     });
-    const ended = (): void =>
+    const ended = (): void => {
+      // A response that was destroyed because the file has changed counts as finished for Node, too.
+      const isSent = outgoing.writableFinished && bytesRead === part[1] - part[0];
       void uses
-        .end(visit, admitted, begun, outgoing.writableFinished ? undefined : bytesRead)
+        .end(visit, admitted, begun, isSent ? undefined : bytesRead)
         .catch((error: unknown) => log.error({ err: error }, 'could not record the end of a download by link'));
+    };
     if (outgoing.destroyed) ended();
     else outgoing.once('close', ended);
     return answer;

@@ -25,13 +25,38 @@ export function sshdCheck(paths: Pick<Paths, 'sshd'>, port: number): () => boole
   };
 }
 
+/** The connections that have not logged in yet (sshd_config(5), MaxStartups). */
+export interface Startups {
+  readonly waiting: number;
+  /** From this many on, sshd closes some new connections. */
+  readonly some: number;
+  /** From this many on, it closes all. */
+  readonly all: number;
+}
+
+/** As the listener's title counts them; undefined when none runs. */
+export function startupsOf(paths: Pick<Paths, 'sshd'>): Startups | undefined {
+  const listener = listenerOf(paths);
+  const title = listener === undefined ? '' : titleOf(String(listener));
+  const [found, waiting, some, all] = /\[listener\] (\d+) of (\d+)-(\d+) startups/.exec(title) ?? [];
+  return found === undefined ? undefined : { waiting: Number(waiting), some: Number(some), all: Number(all) };
+}
+
+function titleOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+  } catch {
+    return ''; // it has ended
+  }
+}
+
 /**
  * Whether a process is our listener. sshd sets its title to `sshd: <command line> [listener] …`. A listener in a
  * container has the same paths, but another PID namespace.
  */
 function isListener(pid: string, config: string): boolean {
   try {
-    const title = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+    const title = titleOf(pid);
     const isOurs = title.startsWith('sshd: ') && title.includes(` -f ${config} `) && title.includes('[listener]');
     return isOurs && readlinkSync(`/proc/${pid}/ns/pid`) === readlinkSync('/proc/self/ns/pid');
   } catch {

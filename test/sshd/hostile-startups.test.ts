@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { connect as connectTo, type Socket } from 'node:net';
 import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { checkSshd } from '../../src/doctor/checks/running.ts';
 import { inNamespace } from '../../src/doctor/processes.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -43,6 +45,21 @@ for (const [connections, addresses] of [
     assert.deepEqual(refused, []);
   });
 }
+
+test('when sshd closes new connections, berth doctor says so, and for how many it is', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  const verdicts = async () => (await checkSshd(sshd.config, systemClock())).map(({ verdict }) => verdict);
+  assert.deepEqual(await verdicts(), ['ok']);
+  using flood = holding(sshd.port, 10);
+  for (let sent = 0; sent < 320; sent += AT_ONCE) {
+    flood.add(AT_ONCE);
+    await until('each has its answer', () => flood.answered() >= flood.sent(), 60);
+  }
+  const [crowd, listens] = await checkSshd(sshd.config, systemClock());
+  assert.match(crowd?.text ?? '', /^3\d\d connections have not logged in yet, so sshd closes some new ones$/);
+  assert.deepEqual([crowd?.verdict, listens?.verdict], ['warn', 'ok']);
+});
 
 test('an IPv6 network of one customer is one source; short RSA keys are refused', async () => {
   using place = scratch();

@@ -6,9 +6,9 @@ import { type Config, originOf } from '../../base/config.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { urlHost } from '../../base/url-host.ts';
 import { requestApi } from '../api.ts';
-import { type Check, fail, type Finding, ok } from '../finding.ts';
+import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 import { pathsOf } from '../../sftp/paths.ts';
-import { sshdCheck } from '../../sftp/sshd-listener.ts';
+import { sshdCheck, startupsOf } from '../../sftp/sshd-listener.ts';
 import { publicHostKeys } from '../../sftp/public-host-keys.ts';
 import { command, serveProcess } from '../processes.ts';
 
@@ -48,7 +48,8 @@ function dashboardAt({ dashboard, api, tls }: Config): Finding[] {
 export const checkSshd: Check = async (config) => {
   const { port } = config.sftp;
   if (sshdCheck(pathsOf(config), port)()) {
-    return [await unitProblem(), ok(`sshd listens on port ${port}`)].filter((found) => found !== undefined);
+    const problems = [await unitProblem(), crowd(config)].filter((found) => found !== undefined);
+    return [...problems, ok(`sshd listens on port ${port}`)];
   }
   const remedy = 'systemctl start berth-sshd; see why it ended: journalctl -u berth-sshd';
   let banner: string;
@@ -66,6 +67,17 @@ export const checkSshd: Check = async (config) => {
   }
   return [await unitProblem(), ok(`sshd listens on port ${port} (${banner})`)].filter((found) => found !== undefined);
 };
+
+/** So many connections that have not logged in yet that sshd closes new ones. */
+function crowd(config: Config): Finding | undefined {
+  const startups = startupsOf(pathsOf(config));
+  if (startups === undefined || startups.waiting < startups.some) return undefined;
+  const { waiting, all } = startups;
+  return warn(
+    `${waiting} connections have not logged in yet, so sshd closes ${waiting < all ? 'some' : 'all'} new ones`,
+    `see where they come from: ss -Htn sport = :${config.sftp.port}; then block those networks at the firewall`,
+  );
+}
 
 /** The first line that the listener there sends. @throws {Error} when there is none, or it sends nothing. */
 async function bannerAt(port: number): Promise<string> {

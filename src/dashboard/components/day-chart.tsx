@@ -43,7 +43,7 @@ export const DayChart: FC<DayChartProps> = ({ title, days, values, inWords }) =>
   );
 };
 
-/** Labels each day of a week, each Monday of a month, and every other Monday of a longer time. */
+/** Labels each day of a week, each Monday of a month, and every third Monday of a longer time. */
 function markOf(day: Micros, index: number, count: number): string | undefined {
   const date = new Date(day / 1000);
   const words = (options: Intl.DateTimeFormatOptions) =>
@@ -52,5 +52,5 @@ function markOf(day: Micros, index: number, count: number): string | undefined {
   const isMonday = date.getUTCDay() === 1;
   if (!isMonday || index >= count - count / 8) return undefined;
   if (count <= 30) return words({ day: 'numeric', month: 'short' });
-  return Math.floor(day / DAY / 7) % 2 === 0 ? words({ day: 'numeric', month: 'short' }) : undefined;
+  return Math.floor(day / DAY / 7) % 3 === 0 ? words({ day: 'numeric', month: 'short' }) : undefined;
 }

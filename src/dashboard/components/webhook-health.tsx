@@ -27,8 +27,17 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, path
       </span>
       {last && (
         <span>
-          {last.isTest ? 'last test' : 'last'} <Outcome of={last} url={last.url} most={100} />{' '}
-          <Time at={last.started_at} />
+          {last.status === null ? (
+            <>
+              {last.isTest ? 'last test' : 'last attempt'} <Time at={last.started_at} />:{' '}
+              <Outcome of={last} url={last.url} most={100} />
+            </>
+          ) : (
+            <>
+              {last.isTest ? 'last test' : 'last'} <Outcome of={last} url={last.url} most={100} />{' '}
+              <Time at={last.started_at} />
+            </>
+          )}
         </span>
       )}
       {rate && (

@@ -846,31 +846,6 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
-        /**
-         * @deprecated
-         * @description The same fields again, for older clients.
-         */
-        AccessFields: {
-            /** @description While it is true, nobody can log in. */
-            suspended?: boolean;
-            /**
-             * Format: date-time
-             * @description Nobody can log in from then on. `null` means never.
-             */
-            expires_at?: string | null;
-            /** @description The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks. */
-            allowed_networks?: string[];
-        };
-        /**
-         * @deprecated
-         * @description The same fields again, for older clients.
-         */
-        AccessState: {
-            suspended: boolean;
-            /** Format: date-time */
-            expires_at: string | null;
-            allowed_networks: string[];
-        };
         AccountWebhook: {
             url: string | null;
             secret: string | null;
@@ -2132,14 +2107,6 @@ export interface operations {
                         data: {
                             max_bytes: number | null;
                             used_bytes: number;
-                            /**
-                             * @deprecated
-                             * @description The same fields again, for older clients.
-                             */
-                            quota: {
-                                max_bytes: number | null;
-                                used_bytes: number;
-                            };
                         };
                     };
                 };
@@ -2176,13 +2143,6 @@ export interface operations {
                  */
                 "application/json": {
                     max_bytes?: number | null;
-                    /**
-                     * @deprecated
-                     * @description The same fields again, for older clients.
-                     */
-                    quota?: {
-                        max_bytes: number | null;
-                    };
                 };
             };
         };
@@ -2210,14 +2170,6 @@ export interface operations {
                         data: {
                             max_bytes: number | null;
                             used_bytes: number;
-                            /**
-                             * @deprecated
-                             * @description The same fields again, for older clients.
-                             */
-                            quota: {
-                                max_bytes: number | null;
-                                used_bytes: number;
-                            };
                         };
                     };
                 };
@@ -2517,7 +2469,6 @@ export interface operations {
                             /** Format: date-time */
                             expires_at: string | null;
                             allowed_networks: string[];
-                            access: components["schemas"]["AccessState"];
                         };
                     };
                 };
@@ -2567,7 +2518,6 @@ export interface operations {
                     expires_at?: string | null;
                     /** @description The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks. */
                     allowed_networks?: string[];
-                    access?: components["schemas"]["AccessFields"];
                 };
             };
         };
@@ -2606,7 +2556,6 @@ export interface operations {
                             /** Format: date-time */
                             expires_at: string | null;
                             allowed_networks: string[];
-                            access: components["schemas"]["AccessState"];
                         };
                     };
                 };

@@ -16,6 +16,17 @@ export function showCommand(invocation: Invocation): Command {
     });
 }
 
+interface Access {
+  readonly suspended: boolean;
+  readonly expires_at: string | null;
+  readonly allowed_networks: readonly string[] | null;
+}
+
+interface Quota {
+  readonly max_bytes: number | null;
+  readonly used_bytes: number;
+}
+
 /** Shows the directory as it is now; for people, also its access and quota. Adds the warnings of the commands before. */
 export async function showAll(
   invocation: Invocation,
@@ -25,9 +36,9 @@ export async function showAll(
 ): Promise<void> {
   const answer = { ...(await ask<ShownDirectory>('GET', '')), warnings };
   if (options.json) return show(invocation, options, answer, () => []);
-  const { access: _, ...access } = (await ask<{ access: object }>('GET', '/access')).data;
-  const { quota: __, ...quota } = (await ask<{ quota: object }>('GET', '/quota')).data;
-  const more = { ...access, ...quota, account: directory.account_id };
+  const { suspended, expires_at, allowed_networks } = (await ask<Access>('GET', '/access')).data;
+  const { max_bytes, used_bytes } = (await ask<Quota>('GET', '/quota')).data;
+  const more = { suspended, expires_at, allowed_networks, max_bytes, used_bytes, account: directory.account_id };
   return show(invocation, options, answer, (fields) => summaryOf({ ...fields, ...more }));
 }
 

@@ -92,6 +92,10 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (end.isRefused) reason = REFUSED;
   else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? SHORT : undefined;
   if (!end.isComplete || reason !== undefined) return drop(operation, stat, row, directory, reason);
+  if (end.isOfUnknownSize && mayBeOwed(operation)) {
+    file.owed.add(end);
+    return 'done';
+  }
   if (!file.hasOpenWriters && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
@@ -101,6 +105,11 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
     directory.requests.look(path, SOON_MS);
   }
   return 'done';
+}
+
+/** Whether the file is being written again, or has been since, so nothing shows what was uploaded. */
+function mayBeOwed({ file, end }: Put): boolean {
+  return file.hasOpenWriters || file.puts.at(-1)?.end !== end;
 }
 
 /** Whether the file at the path is another one than was uploaded. */
@@ -202,7 +211,7 @@ function hasAddedNothing(end: Ending, row: FileRow, stat: FileStat): boolean {
 }
 
 async function putUpload(
-  { path, end }: Put,
+  { path, file, end }: Put,
   stat: Omit<RecordedStat, 'uploaded_at'>,
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
@@ -222,7 +231,11 @@ async function putUpload(
     },
     row,
   );
-  if (!isWaiting) await directory.arrived(announcement(path, end, stat.size_bytes), written);
+  if (isWaiting) return;
+  for (const owed of directory.takeOwed(file)) {
+    await directory.arrived(announcement(path, owed, stat.size_bytes), written);
+  }
+  await directory.arrived(announcement(path, end, stat.size_bytes), written);
 }
 
 /** Remembers a row that another file replaces: the row's own file may turn up elsewhere. */

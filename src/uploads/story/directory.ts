@@ -38,6 +38,8 @@ export interface Requests {
   compare(): void;
   /** A file was found under a temporary name. The end of the session with that pid announces it. */
   waits(pid: number, path: FilePath): void;
+  /** Runs an action after the commit. */
+  committed(action: () => void): void;
 }
 
 export interface WorldOfDirectory {
@@ -75,6 +77,7 @@ export class DirectoryInTransaction {
   readonly row: UploadDirectory;
   readonly #tx: Transaction<Tables>;
   readonly #repeating: Repeating;
+  readonly #paid = new Set<Ending>();
 
   constructor(
     tx: Transaction<Tables>,
@@ -138,6 +141,16 @@ export class DirectoryInTransaction {
   ): Promise<void> {
     const [news] = await unrecorded(this.#tx, this.row, [event], this.#repeating);
     if (news) this.history.push(historyRow(this.row, news));
+  }
+
+  /** The uploads that a file owes. Once the transaction is committed, it does not owe them any more. */
+  takeOwed({ owed }: TrackedFile): readonly Ending[] {
+    const taken = [...owed].filter((end) => !this.#paid.has(end));
+    for (const end of taken) {
+      this.#paid.add(end);
+      this.requests.committed(() => void owed.delete(end));
+    }
+    return taken;
   }
 
   /** Removes a row whose file is gone. The row comes back if the file turns up elsewhere. */

@@ -10,7 +10,7 @@ import { beginsLike, type FilePath, filePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
-import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import { BUSY_LAG, LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
 import type { Asked, File, Handle, Session } from './sessions.ts';
@@ -84,7 +84,10 @@ export class Handles {
   /** Adds a handle to its session and to the file that it writes. */
   track(
     session: Session,
-    opening: Pick<Handle, 'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates' | 'isExclusive'>,
+    opening: Pick<
+      Handle,
+      'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates' | 'isExclusive' | 'isShownLater'
+    >,
     file?: File,
   ): Handle {
     this.#opened += 1;
@@ -161,9 +164,11 @@ export class Handles {
    */
   openCutOff(session: Session, start: string, at: Micros, held: readonly HeldPath[] | undefined): void {
     const open = { start, at };
+    session.asked = { kind: 'open-cut-off', open };
+    const shown = [...session.ahead].find(({ path }) => beginsLike(path, start));
+    if (shown) return void session.ahead.delete(shown);
     session.cutOff.add(open);
     this.#resolve(session, held);
-    session.asked = { kind: 'open-cut-off', open };
   }
 
   /** Finds the files of opens whose name the log has cut off. */
@@ -172,9 +177,10 @@ export class Handles {
     const all = session.all();
     const tracked = (each: HeldPath): number => all.filter(({ file, inode }) => file && inode === each.inode).length;
     // The second of two handles of one file is there twice.
-    const untracked = [held ?? [], this.#options.heldBy(session.by.pid) ?? []].flatMap((files) =>
+    const now = this.#options.heldBy(session.by.pid) ?? [];
+    const untracked = [held ?? [], now].flatMap((files) =>
       [...Map.groupBy(files, ({ inode }) => inode).values()].flatMap((same) =>
-        same.slice(same[0] ? tracked(same[0]) : 0),
+        same.slice(same[0] ? tracked(same[0]) : 0).map((each) => ({ ...each, isShownLater: files === now })),
       ),
     );
     for (const cut of Array.from(session.cutOff)) {
@@ -183,10 +189,10 @@ export class Handles {
       );
       if (!found) continue;
       session.cutOff.delete(cut);
-      const { inode, path } = found;
+      const { inode, path, isShownLater } = found;
       untracked.splice(0, untracked.length, ...untracked.filter((each) => each.inode !== inode));
       const flags = { creates: false, truncates: false, isExclusive: false };
-      const opening = { name: undefined, path, openedAt: cut.at, inode, ...flags };
+      const opening = { name: undefined, path, openedAt: cut.at, inode, isShownLater, ...flags };
       this.track(session, opening, this.#files.ensure(path));
     }
   }
@@ -202,9 +208,11 @@ export class Handles {
   ): boolean {
     this.#resolve(session, held);
     const named = session.all().filter(({ file, path }) => file && beginsLike(path, start));
-    const handle = isForced ? named[0] : this.#closed(session, named, held);
+    const handle = isForced ? named[0] : this.#closed(session, named, { then: held, at });
     const cut = handle ? undefined : [...session.cutOff].find((each) => isOfOne(each.start, start));
     if (cut) session.cutOff.delete(cut);
+    else if (!handle)
+      for (const each of named.filter((one) => !session.ahead.has(one)).slice(0, 1)) session.ahead.add(each);
     const end = {
       ...droppedAt(
         session,
@@ -229,17 +237,26 @@ export class Handles {
 
   /**
    * Which of the handles was closed: one that the process does not hold any more. Of several, the one that it had given up
-   * when the line was read, then the one whose file was changed first.
+   * when the line was read, then the one whose file was changed first. Undefined if the kernel does not show it: the file
+   * of an open that was read late may be that of a later one.
+   * @param then what the process held when the line was read.
    */
-  #closed(session: Session, named: readonly Handle[], then: readonly HeldPath[] | undefined): Handle | undefined {
-    if (named.length <= 1 && session.cutOff.size === 0) return named[0];
-    const held = this.#options.heldBy(session.by.pid) ?? then;
-    if (!held) return undefined;
-    const isIn = (files: readonly HeldPath[], { inode }: Handle): boolean => files.some((file) => file.inode === inode);
+  #closed(
+    session: Session,
+    named: readonly Handle[],
+    { then, at }: { readonly then: readonly HeldPath[] | undefined; readonly at: Micros },
+  ): Handle | undefined {
+    const [only] = named;
+    const isKnown = only?.isShownLater !== true && at - (only?.openedAt ?? at) > LOG_LAG;
+    if (named.length === 1 && session.cutOff.size === 0 && isKnown) return only;
+    const now = this.#options.heldBy(session.by.pid);
+    const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle): boolean =>
+      files !== undefined && files.every((file) => file.inode !== inode);
+    const wasGivenUp = (handle: Handle): boolean => handle.isShownLater !== true && lacks(then, handle);
     const changed = ({ path }: Handle): number => this.#options.lstat(path)?.ctimeMs ?? 0;
     const [first] = named
-      .filter((handle) => !isIn(held, handle))
-      .toSorted((a, b) => Number(isIn(then ?? [], a)) - Number(isIn(then ?? [], b)) || changed(a) - changed(b));
+      .filter((handle) => wasGivenUp(handle) || lacks(now, handle))
+      .toSorted((a, b) => Number(wasGivenUp(b)) - Number(wasGivenUp(a)) || changed(a) - changed(b));
     return first;
   }
 

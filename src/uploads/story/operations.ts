@@ -64,6 +64,11 @@ export interface TrackedFile {
   isHeld(inode: number): boolean;
   /** Puts that have not been applied, oldest first. */
   readonly puts: readonly Put[];
+  /**
+   * Complete uploads that were overwritten before their size was known. They are announced when the file is complete
+   * again: what it held in between must not be announced.
+   */
+  readonly owed: Set<Ending>;
   /** A client set the file's times or size within the last few seconds, so they say nothing about who wrote it. */
   readonly wasSet: boolean;
   /** The last time that a client set the size while no handle was open. */

@@ -319,6 +319,7 @@ export class Recorder {
         requestsOf: ({ jail, story }) => ({
           look: (path, inMs) => this.look(jail, path, inMs),
           compare: () => this.#options.compare(jail.id),
+          committed: (action) => action(),
           waits: (pid, path) => {
             if (!story.leavesTemporary(pid)) this.look(jail, path, 0);
           },

@@ -42,6 +42,8 @@ export interface Handle {
   isRefused: boolean;
   /** A client has set the file's size since the open, so the bytes written do not explain it. */
   isResized: boolean;
+  /** The kernel showed the handle after the line of the open had been read, so lines in between may be of a time before. */
+  readonly isShownLater?: boolean;
 }
 
 /** How a session began. */
@@ -91,6 +93,11 @@ export class Session {
   hasLostName = false;
   /** Opens whose name the log has cut off, and of which the kernel does not show a file (yet). */
   readonly cutOff = new Set<CutOffOpen>();
+  /**
+   * Handles that the kernel showed before their open was read: as many closes as opens that name them have been read, but
+   * they are not known to be closed.
+   */
+  readonly ahead = new Set<Handle>();
   /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
   readonly closedCutOff: FilePath[] = [];
   /** The session has set times or a size, and the log has cut off of which file. */
@@ -193,6 +200,7 @@ export class Session {
   }
 
   forget(handle: Handle): void {
+    this.ahead.delete(handle);
     const key = handle.name ?? '';
     const left = this.opened(key).filter((other) => other !== handle);
     if (left.length > 0) this.#handles.set(key, left);
@@ -247,6 +255,7 @@ export class File implements TrackedFile {
   /** How the newest of the handles that have ended did, while others still write: with the time of the last end. */
   newestEnd: Ending | undefined;
   readonly puts: Put[] = [];
+  readonly owed = new Set<Ending>();
   inode: number | undefined;
   /** When a client last set the file's times or size, by the monotonic clock in ms. */
   setAt = Number.NEGATIVE_INFINITY;

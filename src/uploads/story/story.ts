@@ -241,7 +241,7 @@ export class Story {
       }
       // sshd logs the close of every handle before the end of the session. If a handle is left, its close was not
       // heard.
-      const isDropped = how === 'died';
+      const isDropped = how === 'died' && !session.ahead.has(handle);
       const { path } = handle.file;
       if (isDropped) this.#handles.ended(handle, droppedAt(session, handle, at));
       else this.#handles.gone(handle, at);

@@ -101,11 +101,12 @@ function nothingOf<W>(taken: Taken<W>): Applied<W> {
 }
 
 /** Defers requests until the commit, because the transaction may be repeated. */
-function deferred({ look, compare, waits }: Requests, afterwards: (() => void)[]): Requests {
+function deferred({ look, compare, waits, committed }: Requests, afterwards: (() => void)[]): Requests {
   return {
     look: (path: FilePath, inMs: number) => void afterwards.push(() => look(path, inMs)),
     compare: () => void afterwards.push(compare),
     waits: (pid: number, path: FilePath) => void afterwards.push(() => waits(pid, path)),
+    committed: (action: () => void) => void afterwards.push(() => committed(action)),
   };
 }
 

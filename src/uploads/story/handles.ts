@@ -10,7 +10,7 @@ import { beginsLike, type FilePath, filePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
-import { BUSY_LAG, LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
 import type { Asked, File, Handle, Session } from './sessions.ts';
@@ -18,9 +18,6 @@ import type { TrackedFiles } from './tracked-files.ts';
 
 /** How many bytes of a name sshd shows when it complains about a write (`"%.100s"` in sftp-server.c). */
 const NAME_SHOWN = 100;
-
-/** How many files are remembered by their whole names after a close whose name the log has cut off. */
-const CLOSED = 20;
 
 export interface HandlesOptions {
   readonly directoryId: string;
@@ -155,129 +152,6 @@ export class Handles {
       isExclusive: false,
     };
     return this.track(session, opening, this.#files.ensure(path));
-  }
-
-  /**
-   * A name was opened that the log has cut off. While the process lives, the kernel has the whole path. A handle that
-   * only reads is not tracked.
-   * @param held what the process held when the line was read, which may have been before it opened the file.
-   */
-  openCutOff(session: Session, start: string, at: Micros, held: readonly HeldPath[] | undefined): void {
-    const open = { start, at };
-    session.asked = { kind: 'open-cut-off', open };
-    const shown = [...session.ahead].find(({ path }) => beginsLike(path, start));
-    if (shown) return void session.ahead.delete(shown);
-    session.cutOff.add(open);
-    this.#resolve(session, held);
-  }
-
-  /** Finds the files of opens whose name the log has cut off. */
-  #resolve(session: Session, held: readonly HeldPath[] | undefined): void {
-    if (session.cutOff.size === 0) return;
-    const all = session.all();
-    const tracked = (each: HeldPath): number => all.filter(({ file, inode }) => file && inode === each.inode).length;
-    // The second of two handles of one file is there twice.
-    const now = this.#options.heldBy(session.by.pid) ?? [];
-    const untracked = [held ?? [], now].flatMap((files) =>
-      [...Map.groupBy(files, ({ inode }) => inode).values()].flatMap((same) =>
-        same.slice(same[0] ? tracked(same[0]) : 0).map((each) => ({ ...each, isShownLater: files === now })),
-      ),
-    );
-    for (const cut of Array.from(session.cutOff)) {
-      const found = untracked.find(
-        ({ path, inode }) => beginsLike(path, cut.start) && this.#options.lstat(path)?.ino === inode,
-      );
-      if (!found) continue;
-      session.cutOff.delete(cut);
-      const { inode, path, isShownLater } = found;
-      untracked.splice(0, untracked.length, ...untracked.filter((each) => each.inode !== inode));
-      const flags = { creates: false, truncates: false, isExclusive: false };
-      const opening = { name: undefined, path, openedAt: cut.at, inode, isShownLater, ...flags };
-      this.track(session, opening, this.#files.ensure(path));
-    }
-  }
-
-  /**
-   * A handle was closed whose name the log has cut off. If nobody knows which, the upload is lost, and a comparison with
-   * the disk finds its file. Returns whether the handle was known.
-   */
-  closeCutOff(
-    session: Session,
-    { start, isForced, held }: { start: string; isForced: boolean; held: readonly HeldPath[] | undefined },
-    at: Micros,
-  ): boolean {
-    this.#resolve(session, held);
-    const named = session.all().filter(({ file, path }) => file && beginsLike(path, start));
-    const handle = isForced ? named[0] : this.#closed(session, named, { then: held, at });
-    const cut = handle ? undefined : [...session.cutOff].find((each) => isOfOne(each.start, start));
-    if (cut) session.cutOff.delete(cut);
-    else if (!handle)
-      for (const each of named.filter((one) => !session.ahead.has(one)).slice(0, 1)) session.ahead.add(each);
-    const end = {
-      ...droppedAt(
-        session,
-        { openedAt: handle?.openedAt ?? cut?.at, inode: handle?.inode, order: handle?.order ?? 0 },
-        at,
-      ),
-      isComplete: !isForced && handle?.isRefused !== true,
-      isRefused: !isForced && handle?.isRefused === true,
-      isUnproven: at < this.#options.provenFrom,
-      isOfUnknownSize: true,
-    };
-    if (!handle) {
-      this.#options.cutOff(start, end, session);
-      return false;
-    }
-    session.forget(handle);
-    session.closedCutOff.unshift(handle.path);
-    session.closedCutOff.length = Math.min(session.closedCutOff.length, CLOSED);
-    this.ended(handle, end);
-    return true;
-  }
-
-  /**
-   * Which of the handles was closed: one that the process does not hold any more. Of several, the one that it had given up
-   * when the line was read, then the one whose file was changed first. Undefined if the kernel does not show it: the file
-   * of an open that was read late may be that of a later one.
-   * @param then what the process held when the line was read.
-   */
-  #closed(
-    session: Session,
-    named: readonly Handle[],
-    { then, at }: { readonly then: readonly HeldPath[] | undefined; readonly at: Micros },
-  ): Handle | undefined {
-    const [only] = named;
-    const isKnown = only?.isShownLater !== true && at - (only?.openedAt ?? at) > LOG_LAG;
-    if (named.length === 1 && session.cutOff.size === 0 && isKnown) return only;
-    const now = this.#options.heldBy(session.by.pid);
-    const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle): boolean =>
-      files !== undefined && files.every((file) => file.inode !== inode);
-    const wasGivenUp = (handle: Handle): boolean => handle.isShownLater !== true && lacks(then, handle);
-    const changed = ({ path }: Handle): number => this.#options.lstat(path)?.ctimeMs ?? 0;
-    const [first] = named
-      .filter((handle) => wasGivenUp(handle) || lacks(now, handle))
-      .toSorted((a, b) => Number(wasGivenUp(b)) - Number(wasGivenUp(a)) || changed(a) - changed(b));
-    return first;
-  }
-
-  /** The process died, and the log has cut off which files it had opened. */
-  dropCutOff(session: Session, at: Micros): void {
-    for (const { start, at: openedAt } of session.cutOff) {
-      this.#options.cutOff(start, droppedAt(session, { openedAt, inode: undefined, order: 0 }, at), session);
-      this.#options.compare();
-    }
-  }
-
-  /** A client set the times or the size of a file whose name the log has cut off. */
-  setCutOff(session: Session, start: string): void {
-    session.hasSetCutOff = true;
-    const open = session.all().flatMap(({ file }) => (file?.path !== undefined ? [file.path] : []));
-    for (const path of new Set([...open, ...session.closedCutOff])) {
-      if (!beginsLike(path, start)) continue;
-      const file = this.#files.ensure(path);
-      file.setAt = this.#options.monotonic();
-      if (!file.hasOpenWriters) this.#options.look(path, 2);
-    }
   }
 
   #endOf(handle: Handle, { forced, written }: Event<'close'>, at: Micros): Ending {
@@ -420,11 +294,6 @@ export class Handles {
       if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
     }
   }
-}
-
-/** Whether the log may have cut two beginnings off one name. */
-function isOfOne(a: string, b: string): boolean {
-  return a.startsWith(b) || b.startsWith(a);
 }
 
 /** Whether its session has the handle's file open already. */

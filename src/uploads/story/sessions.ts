@@ -98,6 +98,8 @@ export class Session {
    * they are not known to be closed.
    */
   readonly ahead = new Set<Handle>();
+  /** Closes that the kernel has not shown yet: the descriptor may be open a moment longer than its close is logged. */
+  parked: ParkedClose[] = [];
   /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
   readonly closedCutOff: FilePath[] = [];
   /** The session has set times or a size, and the log has cut off of which file. */
@@ -219,6 +221,12 @@ export class Session {
 
 /** An open whose name the log has cut off after `start`. */
 export interface CutOffOpen {
+  readonly start: string;
+  readonly at: Micros;
+}
+
+/** A close whose name the log has cut off after `start`. */
+export interface ParkedClose {
   readonly start: string;
   readonly at: Micros;
 }

@@ -11,6 +11,7 @@ import type { Sighting } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
 import { type LogEvent, readEvent } from '../log/log-line.ts';
 import type { SessionNote } from '../record/history.ts';
+import { CutOffNames } from './cut-off-names.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
 import { type ChangeOptions, PendingChange } from './pending-change.ts';
 import { File, type Handle, type Kernel, type KeptSession, Session, type SessionStart } from './sessions.ts';
@@ -75,6 +76,7 @@ export class Story {
   readonly #sessions = new Map<number, Session>();
   readonly #files: TrackedFiles;
   readonly #handles: Handles;
+  readonly #cutOff: CutOffNames;
   readonly #queue: ReadLine[] = [];
   /** The line that is being interpreted. */
   #line: ReadLine | undefined;
@@ -92,6 +94,7 @@ export class Story {
       sessionOf: (pid: number) => this.#sessions.get(pid),
     };
     this.#handles = new Handles(asked, this.#files);
+    this.#cutOff = new CutOffNames(asked, this.#files, this.#handles);
   }
 
   /**
@@ -181,6 +184,12 @@ export class Story {
    * is left.
    */
   advance(limit: number): number | undefined {
+    const lines = this.#readOn(limit);
+    const asked = this.#cutOff.askAgain();
+    return lines === undefined || asked === undefined ? (lines ?? asked) : Math.min(lines, asked);
+  }
+
+  #readOn(limit: number): number | undefined {
     let read = 0;
     while (read < limit) {
       if (this.#pending && !this.#resolve(this.#pending)) return this.#pending.nextLook;
@@ -216,7 +225,7 @@ export class Story {
 
   /** How many lines wait, including a rename or removal whose outcome is unknown. */
   get waiting(): number {
-    return this.#queue.length + (this.#pending ? 1 : 0);
+    return this.#queue.length + this.#cutOff.waiting + (this.#pending ? 1 : 0);
   }
 
   /** The live sessions. */
@@ -234,6 +243,7 @@ export class Story {
     this.#sessions.delete(pid);
     const { by } = session;
     const { directoryId, note, happened, look } = this.#options;
+    this.#cutOff.end(session, how === 'said');
     for (const handle of session.all()) {
       if (!handle.file) {
         note({ event: 'download-dropped', directoryId, at, by, path: handle.path, openedAt: handle.openedAt });
@@ -256,7 +266,7 @@ export class Story {
     // A later process may notice the same death. It must get the same time, so that the session's files are announced
     // only once.
     const endedAt = how === 'said' ? at : (session.lastAt ?? at);
-    if (how === 'died') this.#handles.dropCutOff(session, at);
+    if (how === 'died') this.#cutOff.drop(session, at);
     if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt, hasLostName: session.hasLostName });
     if (session.isDoubtful) this.#options.compare();
     note({ event: 'session-closed', directoryId, at, by, openedAt: session.openedAt });
@@ -404,13 +414,13 @@ export class Story {
     const held = this.#line?.held;
     switch (about) {
       case 'open':
-        return this.#handles.openCutOff(session, start, at, held);
+        return this.#cutOff.open(session, start, at, held);
       case 'close':
       case 'forced close':
-        if (this.#handles.closeCutOff(session, { start, isForced: about === 'forced close', held }, at)) return;
+        if (this.#cutOff.close(session, { start, isForced: about === 'forced close', held }, at)) return;
         break;
       case 'set':
-        this.#handles.setCutOff(session, start);
+        this.#cutOff.set(session, start);
         break;
       case 'rename':
         session.hasLostName = true;

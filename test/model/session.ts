@@ -280,6 +280,7 @@ export class ModelSession {
       case 'whole':
         file.written += counted;
         disk.write(inode, size, time.now);
+        if (file.isAppend) truth.appended(before, size);
         break;
       case 'sparse':
         file.written += counted;
@@ -294,6 +295,7 @@ export class ModelSession {
         break;
       case 'short':
         disk.write(inode, size, time.now);
+        truth.counted(size, file.written);
         if (disk.hasHole(inode) || file.isAppend) truth.unproven(inode);
         file.isShort = true;
         this.#isDoubted = true;

@@ -65,7 +65,16 @@ export class Truth {
     if (this.#copies.has(inode)) this.allow(inode.size);
   }
 
-  /** The log counts fewer bytes than the file of that size has, because of a hole. */
+  /**
+   * An append to a file of the size `before`. If the log has miscounted that, its sum for the appended file is as wrong, and
+   * nothing shows it once the file has been overwritten.
+   */
+  appended(before: number, size: number): void {
+    const counted = this.logged.get(before);
+    if (counted !== undefined) this.logged.set(size, counted + size - before);
+  }
+
+  /** The log counts fewer bytes than the file of that size has, because of a hole or a write that was cut short. */
   counted(size: number, written: number): void {
     this.logged.set(size, written);
   }

@@ -25,6 +25,8 @@ import { Truth } from './truth.ts';
 const BEGINNING = 1_790_000_000_000_000;
 /** Longer than anything may take to be settled, in µs. */
 const SETTLING = 40_000_000;
+/** How often a client tries again while sshd is not there, in µs. */
+const AFTER_BOOT = 100_000;
 /** How many of ten changes the watcher sees. */
 const SEEN_OF_TEN = 1;
 
@@ -368,10 +370,13 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         });
       },
     });
-    time.in(begins, () => {
+    // After a power cut sshd starts only when berth has noted the boot.
+    const play = (): void => {
+      if (isDark) return time.in(AFTER_BOOT, play);
       sessions.set(pid, session);
       session.play(steps, end);
-    });
+    };
+    time.in(begins, play);
   });
 
   let due: number | undefined;

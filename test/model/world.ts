@@ -210,16 +210,14 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     }
     deliver();
     const own = life;
-    const heldBy = (pid: number): ReturnType<typeof heldPath> | undefined =>
-      sessions.get(pid)?.writing().flatMap(heldPath);
     const known = recorder.known(jail.id);
     const checks = (known?.sessions() ?? []).map((session) => {
       const { pid } = session.by;
-      const held = heldBy(pid);
+      const held = world.heldBy(jail, pid);
       const compared = held && known?.compareHandles(pid, held);
       return () => {
         if (!compared && known?.isLive(session)) known.end(pid, time.now, 'died');
-        compared?.(heldBy(pid) ?? [], time.now, true);
+        compared?.(world.heldBy(jail, pid) ?? [], time.now, true);
       };
     });
     const checkSessions = async (): Promise<void> => {

@@ -8,6 +8,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { type IncomingMessage, request as plainRequest } from 'node:http';
 import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
+import type { LookupFunction } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Config } from '../base/config.ts';
 
@@ -34,9 +35,17 @@ export async function requestApi({ api, tls }: Config, { method, path, key, json
     ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
     ...(tls.mode === 'proxy' && { 'x-forwarded-proto': 'https' }),
   };
-  // At `localhost`, Node tries both address families.
   const host = { '0.0.0.0': '127.0.0.1', '::': 'localhost' }[api.host] ?? api.host;
-  const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(TIMEOUT_MS) };
+  const target = {
+    host,
+    ...(host === 'localhost' && { lookup: loopback }),
+    port: api.port,
+    method,
+    path,
+    headers,
+    agent: false,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  };
   const outgoing = tls.mode === 'proxy' ? plainRequest(target) : request({ ...target, rejectUnauthorized: false });
   if (tls.mode === 'on') {
     const expected = [tls.cert, tls.lastGood].filter(existsSync).map(fingerprint);
@@ -52,6 +61,15 @@ export async function requestApi({ api, tls }: Config, { method, path, key, json
   const isJson = incoming.headers['content-type']?.startsWith('application/json') && answer !== '';
   return { status: incoming.statusCode ?? 0, json: isJson ? JSON.parse(answer) : undefined };
 }
+
+/** Both addresses, which Node tries in turn. A bare Debian lacks /etc/hosts, and with it the name. */
+const loopback: LookupFunction = (_, { all }, callback) => {
+  const addresses = [
+    { address: '127.0.0.1', family: 4 },
+    { address: '::1', family: 6 },
+  ];
+  return all ? callback(null, addresses) : callback(null, '127.0.0.1', 4);
+};
 
 /** Undefined when the file holds no certificate. */
 function fingerprint(file: string): string | undefined {

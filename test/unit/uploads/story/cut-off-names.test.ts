@@ -1,0 +1,107 @@
+/** Closes under names that the log has cut off: which file was closed, the kernel says. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { HeldPath } from '../../../../src/uploads/processes.ts';
+import type { Operation } from '../../../../src/uploads/story/operations.ts';
+import { Story } from '../../../../src/uploads/story/story.ts';
+
+/** 2026, in µs. */
+const BEGINNING = 1_790_000_000_000_000;
+const NAME = 'n'.repeat(520);
+const WHOLE: HeldPath = { path: `${NAME}-whole`, inode: 1 };
+const HALF: HeldPath = { path: `${NAME}-half`, inode: 2 };
+const OPEN = `open "${NAME}`.slice(0, 500);
+const CLOSE = `close "${NAME}`.slice(0, 500);
+
+/** A story of one session, whose process holds what the test says; undefined when it has gone. */
+function storyOf() {
+  const puts: string[] = [];
+  let held: readonly HeldPath[] | undefined = [];
+  let cutOff = 0;
+  let ms = 0;
+  const shown = (operation: Operation): void => {
+    if (operation.kind !== 'put') return;
+    puts.push(`${operation.path.slice(NAME.length + 1)} ${operation.end.isComplete ? 'complete' : 'dropped'}`);
+  };
+  const story = new Story({
+    directoryId: 'd',
+    lstat: (path) => ({ ino: path === WHOLE.path ? 1 : 2, size: 4, mtimeMs: 0, ctimeMs: 0 }),
+    heldBy: () => held,
+    isHeldBy: () => true,
+    timesHeldBy: () => 0,
+    isTemporary: () => false,
+    monotonic: () => ms,
+    happened: shown,
+    homeless: () => undefined,
+    cutOff: () => void (cutOff += 1),
+    look: () => undefined,
+    moved: () => undefined,
+    compare: () => undefined,
+    note: () => undefined,
+    provenFrom: -Infinity,
+  });
+  story.begin({ by: { pid: 1, address: '' }, openedAt: BEGINNING, born: undefined }, BEGINNING);
+  return {
+    puts,
+    lost: () => cutOff,
+    /** sshd logs a line; the process holds `then` when the listener reads it, and `now` afterwards. */
+    line(text: string, then: readonly HeldPath[] | undefined, now: readonly HeldPath[] | undefined): void {
+      held = now;
+      story.add({ at: BEGINNING + (ms += 1) * 1000, pid: 1, text, held: then, isFresh: true });
+      story.advance(10);
+    },
+    passes(until: number, now: readonly HeldPath[] | undefined): void {
+      held = now;
+      for (; ms < until; ms += 1) story.advance(10);
+    },
+    dies(): void {
+      held = undefined;
+      story.end(1, BEGINNING + ms * 1000, 'died');
+    },
+  };
+}
+
+test('a descriptor is open a moment longer than its close is logged: its file is complete, the next one is not', () => {
+  const { puts, line, dies } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE]);
+  line(OPEN, [], [HALF]);
+  dies();
+  assert.deepEqual(puts, ['whole complete', 'half dropped']);
+});
+
+test('a close is shown by the kernel a moment later, without another line', () => {
+  const { puts, line, passes } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE]);
+  passes(30, []);
+  assert.deepEqual(puts, ['whole complete']);
+});
+
+test('an open is read when its file is closed and the next one is open: that one is not taken for it', () => {
+  const { puts, lost, line, dies } = storyOf();
+  line(OPEN, [HALF], [HALF]);
+  line(CLOSE, [HALF], [HALF]);
+  line(OPEN, [HALF], [HALF]);
+  dies();
+  assert.deepEqual(puts, ['half dropped']);
+  assert.equal(lost(), 1);
+});
+
+test('the process has gone before anybody could ask: nothing counts as complete', () => {
+  const { puts, lost, line, dies } = storyOf();
+  line(OPEN, [HALF], undefined);
+  line(CLOSE, undefined, undefined);
+  line(OPEN, undefined, undefined);
+  dies();
+  assert.ok(!puts.includes('half complete'));
+  assert.equal(lost(), 2);
+});
+
+test('a file is not shown as open yet when its line is read: the kernel is asked again', () => {
+  const { puts, line, passes } = storyOf();
+  line(OPEN, [], []);
+  passes(100, [WHOLE]);
+  line(CLOSE, [], []);
+  assert.deepEqual(puts, ['whole complete']);
+});

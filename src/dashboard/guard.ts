@@ -94,15 +94,16 @@ function fileSecurityPolicy(c: PageContext): string {
 }
 
 function limitedTo(maxSize: number): Handler {
-  return bodyLimit({
-    maxSize,
-    onError() {
-      throw new BerthError(
-        'body_too_large',
-        `The form is over ${maxSize / 1024} KiB. Go back and send less at a time.`,
-      );
-    },
-  });
+  const onError = (): never => {
+    throw new BerthError('body_too_large', `The form is over ${maxSize / 1024} KiB. Go back and send less at a time.`);
+  };
+  const counted = bodyLimit({ maxSize, onError });
+  return (c, next) => {
+    const length = c.req.header('content-length');
+    if (length === undefined || c.req.header('transfer-encoding') !== undefined) return counted(c, next);
+    // `bodyLimit` opens the body. If nobody then reads it, the adapter closes the connection, with later requests on it.
+    return Number(length) > maxSize ? onError() : next();
+  };
 }
 
 export interface SessionGuard {

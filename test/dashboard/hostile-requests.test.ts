@@ -1,10 +1,14 @@
 /** Sessions that are fixed or stolen, addresses that lead away, odd forms and methods, and the headers of every page. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { startBerth } from '../support/berth.ts';
 import { signedIn, visitorOf } from '../support/dashboard.ts';
 import { dashboardRoutes } from '../support/dashboard-routes.ts';
 import { assertWithin } from '../support/long.ts';
+import { until } from '../support/poll.ts';
+import { rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';
 import { addressOf, everything, FORM_TYPE, FORMS, origin, place, stateOf, tokenOf } from './hostile-place.ts';
@@ -87,6 +91,28 @@ test('huge, crowded and odd forms are answered at once, and never by an error of
     assertWithin(2000, performance.now() - started, `${name}, in ms`);
   }
   assert.equal(await stateOf(berth), before);
+});
+
+test('a form that is refused unread does not end the connection for the requests after it', async () => {
+  await using berth = await shared();
+  const { port, config } = place(berth);
+  const server = { port, ca: readFileSync(config.tls.cert) };
+  const next = `GET /dashboard/static/mark.svg HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n\r\n`;
+  const after = async (size: number, type: string): Promise<string> => {
+    using connection = await rawConnection(server);
+    connection.write(
+      `POST /dashboard/directories HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\norigin: ${origin(berth)}\r\n` +
+        `content-type: ${type}\r\ncontent-length: ${size}\r\n\r\n${'a'.repeat(size)}`,
+    );
+    // The adapter closes a connection whose body was not read by then.
+    await wait(800);
+    connection.write(next);
+    const statuses = () => Array.from(connection.received().matchAll(/HTTP\/1\.1 (\d+)/g), ([, status]) => status);
+    await Promise.race([connection.ended, until('there are two answers', () => statuses().length === 2)]);
+    return statuses().join(' ');
+  };
+  const answers = await Promise.all([after(140_000, FORM_TYPE), after(60_000, 'text/plain'), after(60_000, FORM_TYPE)]);
+  assert.deepEqual(answers, ['413 200', '415 200', '303 200']);
 });
 
 test('other methods on pages and forms change nothing and break nothing', async () => {

@@ -12,11 +12,11 @@ import type { Found } from './directory.ts';
 
 export interface World {
   lstat(jail: Jail, path: FilePath): Found | undefined;
+  /** The files in the jail that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
+  heldBy(jail: Jail, pid: number): readonly HeldPath[] | undefined;
   /**
    * Whether the kernel reports that the process has the file open for writing, or the process died and cannot be asked.
    */
-  /** The files in the jail that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
-  heldBy(jail: Jail, pid: number): readonly HeldPath[] | undefined;
   isHeldBy(pid: number, inode: number): boolean;
   /**
    * How often the process has the file open for writing: 0 once it has died. Undefined when it was asked shortly before

@@ -1,14 +1,14 @@
 /** `berth account delete`: deletes an account with its keys and all of its directories, for good. */
 import { setTimeout } from 'node:timers/promises';
 import { Command } from 'commander';
-import { accountNamed, markDeleted, unknownAccount } from '../accounts/accounts.ts';
-import type { Config } from '../base/config.ts';
-import type { Database } from '../db/open.ts';
-import { some } from '../doctor/finding.ts';
-import { serveProcess } from '../doctor/processes.ts';
-import { OperatorError } from '../base/errors.ts';
-import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
-import { holdingsOf } from '../reports/queries.ts';
+import { accountNamed, markDeleted, unknownAccount } from '../rules/accounts/accounts.ts';
+import type { Config } from '../foundation/base/config.ts';
+import type { Database } from '../foundation/db/open.ts';
+import { some } from '../operating/doctor/finding.ts';
+import { serveProcess } from '../operating/doctor/processes.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
+import { holdingsOf } from '../operating/reports/queries.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';

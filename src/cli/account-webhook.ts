@@ -1,7 +1,7 @@
 /** `berth account webhook`: what the API does at /webhook, through the service that runs here. */
 import { Command } from 'commander';
-import { accountNamed } from '../accounts/accounts.ts';
-import { OperatorError } from '../base/errors.ts';
+import { accountNamed } from '../rules/accounts/accounts.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
 import { withDatabase } from './database.ts';
 import { table } from './directory/fields.ts';
 import { type Answer, asking } from './directory/service.ts';

@@ -1,9 +1,9 @@
 /** `berth account …` */
 import { Argument, Command, Option } from 'commander';
-import { accountNamed, createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
-import { PLANS } from '../accounts/plans.ts';
-import type { AccountsTable, Plan } from '../db/schema.ts';
-import { shortTime } from '../base/terminal.ts';
+import { accountNamed, createAccount, listAccounts, setPlan } from '../rules/accounts/accounts.ts';
+import { PLANS } from '../rules/accounts/plans.ts';
+import type { AccountsTable, Plan } from '../foundation/db/schema.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
 import { deleteCommand } from './account-delete.ts';
 import { accountWebhookCommand } from './account-webhook.ts';
 import { sayingRefusals, withDatabase } from './database.ts';

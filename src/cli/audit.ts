@@ -1,8 +1,8 @@
 /** `berth audit`: lists changes made through the API. */
 import { Command } from 'commander';
-import { changesInWords, changesOf } from '../history/audit-in-words.ts';
-import { type AuditRow, listAudit } from '../reports/queries.ts';
-import { shortTime } from '../base/terminal.ts';
+import { changesInWords, changesOf } from '../rules/history/audit-in-words.ts';
+import { type AuditRow, listAudit } from '../operating/reports/queries.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';

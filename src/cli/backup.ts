@@ -1,12 +1,12 @@
 /** `berth backup` and `berth restore`. */
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import type { Restored } from '../backup/restore.ts';
-import type { SettingsPlan } from '../backup/settings.ts';
-import { readConfig } from '../base/config.ts';
-import { isPostgresUrl, shownPlace } from '../base/database-place.ts';
-import { SETTINGS } from '../base/settings-file.ts';
-import { counted, escaped } from '../base/terminal.ts';
+import type { Restored } from '../operating/backup/restore.ts';
+import type { SettingsPlan } from '../operating/backup/settings.ts';
+import { readConfig } from '../foundation/base/config.ts';
+import { isPostgresUrl, shownPlace } from '../foundation/base/database-place.ts';
+import { SETTINGS } from '../foundation/base/settings-file.ts';
+import { counted, escaped } from '../foundation/base/terminal.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
 
@@ -38,7 +38,7 @@ Examples:
   berth backup /var/backups/berth.tar && pg_dump -Fc -f /var/backups/berth.dump berth`,
     )
     .action(async (place: string, { settings, keep, json }: Options & { readonly keep?: number }) => {
-      const { backUp } = await import('../backup/backup.ts');
+      const { backUp } = await import('../operating/backup/backup.ts');
       const { database } = config();
       const { file, parts } = await backUp(config(), { file: place, keep, settings, clock, stop: catchSignals() });
       if (json) return print(JSON.stringify({ file, parts }));
@@ -79,8 +79,8 @@ Examples:
   berth restore --force /var/backups/berth.tar      keeps the old files as ….before-restore-<time>`,
     )
     .action(async (file: string, { settings: own, settingsOf: choice, json, force = false }: RestoreArguments) => {
-      const { restore } = await import('../backup/restore.ts');
-      const { planSettings } = await import('../backup/settings.ts');
+      const { restore } = await import('../operating/backup/restore.ts');
+      const { planSettings } = await import('../operating/backup/settings.ts');
       const settings = await planSettings({ archive: resolve(file), file: own, choice, environment });
       const restored = await restore(readConfig(settings.environment), { file, settings, force, stop: catchSignals() });
       if (json) print(JSON.stringify(jsonOf(restored)));

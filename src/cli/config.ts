@@ -1,8 +1,8 @@
 /** `berth config check`: says what is wrong with the settings before a restart does. */
 import { Command } from 'commander';
-import { unknownSettings } from '../base/config.ts';
-import { errorMessage, OperatorError } from '../base/errors.ts';
-import { ignoredLines } from '../base/settings-file.ts';
+import { unknownSettings } from '../foundation/base/config.ts';
+import { errorMessage, OperatorError } from '../foundation/base/errors.ts';
+import { ignoredLines } from '../foundation/base/settings-file.ts';
 import type { Invocation } from './invocation.ts';
 
 /** @param conclude receives the exit status. */

@@ -1,12 +1,12 @@
 /** Opens the database for one command, beside a running service, and turns refusals of the rules into its errors. */
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Config } from '../base/config.ts';
-import { refuseMissing } from '../db/damage.ts';
-import { type Database, openDatabase } from '../db/open.ts';
-import { isMissing } from '../base/database-place.ts';
-import { refuseUnfinished } from '../db/unfinished-restore.ts';
-import { BerthError, errorCode, errorMessage, OperatorError, ValidationError } from '../base/errors.ts';
+import type { Config } from '../foundation/base/config.ts';
+import { refuseMissing } from '../foundation/db/damage.ts';
+import { type Database, openDatabase } from '../foundation/db/open.ts';
+import { isMissing } from '../foundation/base/database-place.ts';
+import { refuseUnfinished } from '../foundation/db/unfinished-restore.ts';
+import { BerthError, errorCode, errorMessage, OperatorError, ValidationError } from '../foundation/base/errors.ts';
 
 /**
  * Opens the database for as long as `use` takes.

@@ -1,9 +1,9 @@
 /** `berth deliveries`: lists webhooks, and sends one again. */
 import { Command } from 'commander';
-import { type DeliveryRow, listDeliveries } from '../reports/queries.ts';
-import { OperatorError } from '../base/errors.ts';
-import { shortTime } from '../base/terminal.ts';
-import { replay } from '../webhooks/replay.ts';
+import { type DeliveryRow, listDeliveries } from '../operating/reports/queries.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
+import { replay } from '../deliveries/webhooks/replay.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';

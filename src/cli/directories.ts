@@ -1,7 +1,7 @@
 /** `berth directory list` and `berth directories`: read the database, whether or not berth runs. */
 import { Command } from 'commander';
-import { type DirectoryRow, listDirectories } from '../reports/queries.ts';
-import { shortTime } from '../base/terminal.ts';
+import { type DirectoryRow, listDirectories } from '../operating/reports/queries.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';

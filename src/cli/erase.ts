@@ -1,12 +1,12 @@
 /** `berth erase`: removes a customer's personal data from the history. */
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
-import { accountNamed } from '../accounts/accounts.ts';
-import { OperatorError } from '../base/errors.ts';
-import { eraseHistory } from '../history/erase.ts';
-import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
-import { directoryKnown } from '../reports/named.ts';
-import { counted, escaped } from '../base/terminal.ts';
+import { accountNamed } from '../rules/accounts/accounts.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { eraseHistory } from '../rules/history/erase.ts';
+import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
+import { directoryKnown } from '../operating/reports/named.ts';
+import { counted, escaped } from '../foundation/base/terminal.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';

@@ -1,13 +1,13 @@
 /** `berth explain`: what a support engineer needs to answer a customer. */
 import { isIP } from 'node:net';
 import { Command, InvalidArgumentError } from 'commander';
-import { DAY, type Micros } from '../base/clock.ts';
-import { OperatorError } from '../base/errors.ts';
-import { explain, explainAddress } from '../reports/explain.ts';
-import type { Known } from '../reports/named.ts';
-import { sshdLogOf } from '../reports/sshd-log-file.ts';
-import type { Happening } from '../reports/timeline.ts';
-import { escaped, shortTime } from '../base/terminal.ts';
+import { DAY, type Micros } from '../foundation/base/clock.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { explain, explainAddress } from '../operating/reports/explain.ts';
+import type { Known } from '../operating/reports/named.ts';
+import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
+import type { Happening } from '../operating/reports/timeline.ts';
+import { escaped, shortTime } from '../foundation/base/terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { integer, since } from './options.ts';

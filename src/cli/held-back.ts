@@ -1,13 +1,13 @@
 /** The parts that `berth partial` and `berth quarantine` share: both list files that are held back, and change them through the API. */
 import { Command } from 'commander';
 import type { Kysely } from 'kysely';
-import { accountNamed } from '../accounts/accounts.ts';
-import { OperatorError } from '../base/errors.ts';
-import { escaped } from '../base/terminal.ts';
-import type { Tables } from '../db/schema.ts';
-import type { PartialFilter } from '../files/partial.ts';
-import { directoriesNamed } from '../reports/named.ts';
-import { displayName } from '../uploads/file-path.ts';
+import { accountNamed } from '../rules/accounts/accounts.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { escaped } from '../foundation/base/terminal.ts';
+import type { Tables } from '../foundation/db/schema.ts';
+import type { PartialFilter } from '../arrivals/files/partial.ts';
+import { directoriesNamed } from '../operating/reports/named.ts';
+import { displayName } from '../arrivals/uploads/file-path.ts';
 import { withDatabase } from './database.ts';
 import { asking } from './directory/service.ts';
 import { confirm, irrevocable } from './directory/which.ts';

@@ -1,11 +1,11 @@
 /** `berth host-key …`: shows the keys by which customers recognize this server, and replaces them without alarming clients. */
 import { Command, Option } from 'commander';
-import type { Micros } from '../base/clock.ts';
-import type { Config } from '../base/config.ts';
-import { some } from '../doctor/finding.ts';
-import { OperatorError } from '../base/errors.ts';
-import { createLog } from '../base/log.ts';
-import { unusedSince } from '../reports/queries.ts';
+import type { Micros } from '../foundation/base/clock.ts';
+import type { Config } from '../foundation/base/config.ts';
+import { some } from '../operating/doctor/finding.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { createLog } from '../foundation/base/log.ts';
+import { unusedSince } from '../operating/reports/queries.ts';
 import {
   beginRotation,
   cancelRotation,
@@ -14,13 +14,13 @@ import {
   type NextKey,
   nextKeys,
   OFFERED_FOR,
-} from '../sftp/host-key-rotation.ts';
-import { KEY_TYPES, type KeyType } from '../sftp/host-keys.ts';
-import { type Paths, pathsOf } from '../sftp/paths.ts';
-import { type PublicHostKey, publicHostKeys } from '../sftp/public-host-keys.ts';
-import { reloadSshd } from '../sftp/sshd-listener.ts';
-import { prepareSshd } from '../sftp/sshd.ts';
-import { shortTime } from '../base/terminal.ts';
+} from '../machine/sftp/host-key-rotation.ts';
+import { KEY_TYPES, type KeyType } from '../machine/sftp/host-keys.ts';
+import { type Paths, pathsOf } from '../machine/sftp/paths.ts';
+import { type PublicHostKey, publicHostKeys } from '../machine/sftp/public-host-keys.ts';
+import { reloadSshd } from '../machine/sftp/sshd-listener.ts';
+import { prepareSshd } from '../machine/sftp/sshd.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';

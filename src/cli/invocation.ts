@@ -2,9 +2,9 @@
  * One run of `berth`, and its connections to the process around it. When its output is closed (`berth … | head`) it stops writing,
  * without an error.
  */
-import type { Clock } from '../base/clock.ts';
-import { type Config, readConfig } from '../base/config.ts';
-import { errorCode } from '../base/errors.ts';
+import type { Clock } from '../foundation/base/clock.ts';
+import { type Config, readConfig } from '../foundation/base/config.ts';
+import { errorCode } from '../foundation/base/errors.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

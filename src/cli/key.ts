@@ -1,12 +1,12 @@
 /** `berth key …` */
 import { Command, Option } from 'commander';
-import { accountNamed } from '../accounts/accounts.ts';
-import { type ApiKey, createKey, type KeyActor, listKeys, revokeKey, ROLES } from '../keys/api-keys.ts';
-import { type Scope, scopeOf } from '../accounts/scope.ts';
-import { formatMicros, type Micros } from '../base/clock.ts';
-import type { Role } from '../db/schema.ts';
-import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
-import { shortTime } from '../base/terminal.ts';
+import { accountNamed } from '../rules/accounts/accounts.ts';
+import { type ApiKey, createKey, type KeyActor, listKeys, revokeKey, ROLES } from '../rules/keys/api-keys.ts';
+import { type Scope, scopeOf } from '../rules/accounts/scope.ts';
+import { formatMicros, type Micros } from '../foundation/base/clock.ts';
+import type { Role } from '../foundation/db/schema.ts';
+import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { collected, moment } from './options.ts';

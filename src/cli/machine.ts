@@ -6,12 +6,12 @@ import { Command, InvalidArgumentError } from 'commander';
 import type { Invocation } from './invocation.ts';
 import { existsSync } from 'node:fs';
 import { once } from 'node:events';
-import type { ListenArguments } from '../listen/run.ts';
+import type { ListenArguments } from '../doors/listen/run.ts';
 import { integer } from './options.ts';
-import { DAY, formatMicros } from '../base/clock.ts';
-import type { Config } from '../base/config.ts';
-import { SETTINGS } from '../base/settings-file.ts';
-import { confirmClock } from '../db/clock-lead.ts';
+import { DAY, formatMicros } from '../foundation/base/clock.ts';
+import type { Config } from '../foundation/base/config.ts';
+import { SETTINGS } from '../foundation/base/settings-file.ts';
+import { confirmClock } from '../foundation/db/clock-lead.ts';
 import { withDatabase } from './database.ts';
 
 export function serveCommand({ config, environment }: Invocation): Command {
@@ -28,7 +28,7 @@ Examples:
   scripts/start            in a checkout: installs what is missing, and runs sshd and berth serve`,
     )
     .action(async () => {
-      const { finishRestore } = await import('../backup/pending-restore.ts');
+      const { finishRestore } = await import('../operating/backup/pending-restore.ts');
       const { serve } = await import('../service/serve.ts');
       await serve(finishRestore(config()), environment);
     });
@@ -54,8 +54,8 @@ Examples:
   berth prepare --accept-disk && systemctl start berth-sshd berth`,
     )
     .action(async ({ acceptDisk: accept = false, yes }: { readonly acceptDisk?: boolean; readonly yes?: true }) => {
-      const { finishRestore } = await import('../backup/pending-restore.ts');
-      const { openLog } = await import('../base/log.ts');
+      const { finishRestore } = await import('../operating/backup/pending-restore.ts');
+      const { openLog } = await import('../foundation/base/log.ts');
       const { prepare } = await import('../service/prepare.ts');
       const { noteSettings, sshdSettings } = await import('../service/sshd-settings.ts');
       const { warnOfIgnored } = await import('../service/serve.ts');
@@ -72,7 +72,7 @@ Examples:
 
 /** Says what it means to accept the disk at BERTH_JAIL_DIR, and asks, unless that is the disk of the jails. */
 async function askAboutDisk(invocation: Invocation, config: Config, options: { readonly yes?: true }): Promise<void> {
-  const { checkJailDisk, filesNotHere } = await import('../sftp/jail-disk.ts');
+  const { checkJailDisk, filesNotHere } = await import('../machine/sftp/jail-disk.ts');
   const { confirm } = await import('./directory/which.ts');
   const isRefused = await checkJailDisk(config).then(
     () => false,
@@ -100,7 +100,7 @@ export function doctorCommand(invocation: Invocation, conclude: (status: number)
     .option('--json', 'print JSON')
     .addHelpText('after', DOCTOR_HELP)
     .action(async (options: { readonly login?: true; readonly json?: true }) => {
-      const { runDoctor } = await import('../doctor/run.ts');
+      const { runDoctor } = await import('../operating/doctor/run.ts');
       const { config, environment, clock, print } = invocation;
       conclude(await runDoctor({ ...options, config, environment, clock, print, stop: invocation.catchSignals() }));
     });
@@ -125,8 +125,8 @@ export function listenCommand(invocation: Invocation): Command {
     .option('--secret <secret>', "the directory's webhook_secret")
     .addHelpText('after', LISTEN_HELP)
     .action(async (options: ListenArguments) => {
-      const { runListen } = await import('../listen/run.ts');
-      const { addressRule } = await import('../webhooks/address-rule.ts');
+      const { runListen } = await import('../doors/listen/run.ts');
+      const { addressRule } = await import('../deliveries/webhooks/address-rule.ts');
       const { config, stdout } = invocation;
       // Without an installation, the settings of the service are not known here.
       if (existsSync(SETTINGS) && !addressRule(config().webhooks.allow)('127.0.0.1')) {

@@ -1,9 +1,9 @@
 /** `berth migrate-to`: moves the database from SQLite to PostgreSQL. */
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import type { MovedDatabase } from '../backup/migrate-to.ts';
-import { escaped } from '../base/terminal.ts';
-import { SETTINGS } from '../base/settings-file.ts';
+import type { MovedDatabase } from '../operating/backup/migrate-to.ts';
+import { escaped } from '../foundation/base/terminal.ts';
+import { SETTINGS } from '../foundation/base/settings-file.ts';
 import type { Invocation } from './invocation.ts';
 
 interface Options {
@@ -33,7 +33,7 @@ Examples:
   berth migrate-to 'postgres://berth:SECRET@db.example.com/berth?sslmode=verify-full&sslrootcert=/etc/berth/db-ca.pem'`,
     )
     .action(async (place: string, { settings, json }: Options) => {
-      const { migrateTo } = await import('../backup/migrate-to.ts');
+      const { migrateTo } = await import('../operating/backup/migrate-to.ts');
       const url = place === '-' ? readFileSync(0, 'utf8').trim() : place;
       const stop = catchSignals();
       const progress = progressTo((line) => stderr(`${line}\n`));

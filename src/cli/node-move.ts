@@ -1,18 +1,18 @@
 /** `berth node move`, and `berth node receive`, which it runs on the destination. */
 import { Command } from 'commander';
-import type { Database } from '../db/open.ts';
-import { OperatorError } from '../base/errors.ts';
-import { receive } from '../nodes/move/receive.ts';
-import { type MoveOutcome, runMove } from '../nodes/move/run.ts';
-import { operatorKeyId, operatorLogin, OPERATOR, operatorSocket } from '../base/operator-socket.ts';
-import { pathsOf } from '../sftp/paths.ts';
+import type { Database } from '../foundation/db/open.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { receive } from '../operating/nodes/move/receive.ts';
+import { type MoveOutcome, runMove } from '../operating/nodes/move/run.ts';
+import { operatorKeyId, operatorLogin, OPERATOR, operatorSocket } from '../foundation/base/operator-socket.ts';
+import { pathsOf } from '../machine/sftp/paths.ts';
 import { named } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { text as textOf } from 'node:stream/consumers';
-import type { Departure } from '../nodes/move/departure.ts';
-import type { Move, Moved } from '../nodes/move/rehome.ts';
+import type { Departure } from '../operating/nodes/move/departure.ts';
+import type { Move, Moved } from '../operating/nodes/move/rehome.ts';
 import { answered } from './directory/service.ts';
 
 type WithNodes = <T>(use: (database: Database) => Promise<T>) => Promise<T>;

@@ -1,12 +1,12 @@
 /** `berth node …`: the machines that share a PostgreSQL database. */
 import { Command } from 'commander';
-import type { Database } from '../db/open.ts';
-import { isPostgresUrl } from '../base/database-place.ts';
-import { OperatorError } from '../base/errors.ts';
-import { drainNode, removeNode } from '../nodes/leave.ts';
-import { type ListedNode, listNodes } from '../nodes/list.ts';
-import { shortTime } from '../base/terminal.ts';
-import { urlHost } from '../base/url-host.ts';
+import type { Database } from '../foundation/db/open.ts';
+import { isPostgresUrl } from '../foundation/base/database-place.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { drainNode, removeNode } from '../operating/nodes/leave.ts';
+import { type ListedNode, listNodes } from '../operating/nodes/list.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
+import { urlHost } from '../foundation/base/url-host.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { moveCommand, receiveCommand } from './node-move.ts';

@@ -1,10 +1,10 @@
 /** Options that several commands share, mainly the filters of lists. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { accountNamed } from '../accounts/accounts.ts';
-import { type Clock, type Micros, parseMs, SECOND } from '../base/clock.ts';
-import type { Database } from '../db/open.ts';
-import { directoryNamed } from '../reports/named.ts';
-import type { Filter } from '../reports/queries.ts';
+import { accountNamed } from '../rules/accounts/accounts.ts';
+import { type Clock, type Micros, parseMs, SECOND } from '../foundation/base/clock.ts';
+import type { Database } from '../foundation/db/open.ts';
+import { directoryNamed } from '../operating/reports/named.ts';
+import type { Filter } from '../operating/reports/queries.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 

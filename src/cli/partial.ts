@@ -1,9 +1,9 @@
 /** `berth partial`: files whose upload was cut off, or whose end berth missed. */
 import { Command } from 'commander';
-import { formatMicros } from '../base/clock.ts';
-import { shortTime } from '../base/terminal.ts';
-import { displayName } from '../uploads/file-path.ts';
-import { type PartialFile, partialFiles, reasonOf } from '../files/partial.ts';
+import { formatMicros } from '../foundation/base/clock.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
+import { displayName } from '../arrivals/uploads/file-path.ts';
+import { type PartialFile, partialFiles, reasonOf } from '../arrivals/files/partial.ts';
 import { type Change, changeEach, deleteCommand, type Kind, listCommand } from './held-back.ts';
 import type { Invocation } from './invocation.ts';
 import type { RowStyle } from './rows.ts';

@@ -1,9 +1,9 @@
 /** The whole command line: its commands, and its exit status. */
 import { Command, CommanderError } from 'commander';
-import { errorCode, OperatorError } from '../base/errors.ts';
-import { isJournal, PRIORITY } from '../base/journal.ts';
-import { readOnlyPlace } from '../sftp/files.ts';
-import { version } from '../base/version.ts';
+import { errorCode, OperatorError } from '../foundation/base/errors.ts';
+import { isJournal, PRIORITY } from '../foundation/base/journal.ts';
+import { readOnlyPlace } from '../machine/sftp/files.ts';
+import { version } from '../foundation/base/version.ts';
 import { accountCommand } from './account.ts';
 import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';

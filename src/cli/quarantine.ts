@@ -1,9 +1,9 @@
 /** `berth quarantine`: files that the checker has rejected, and files that wait for it. */
 import { Command } from 'commander';
-import { type HeldFile, heldFiles } from '../checks/held.ts';
-import { formatMicros } from '../base/clock.ts';
-import { shortTime } from '../base/terminal.ts';
-import { displayName } from '../uploads/file-path.ts';
+import { type HeldFile, heldFiles } from '../arrivals/checks/held.ts';
+import { formatMicros } from '../foundation/base/clock.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
+import { displayName } from '../arrivals/uploads/file-path.ts';
 import { changeEach, deleteCommand, type Kind, listCommand } from './held-back.ts';
 import type { Invocation } from './invocation.ts';
 import type { RowStyle } from './rows.ts';

@@ -1,11 +1,11 @@
 /** `berth sessions`: lists live sessions from the files that logins leave. berth need not run. */
 import { Command } from 'commander';
-import type { Database } from '../db/open.ts';
-import { directoryOf } from '../reports/queries.ts';
-import { pathsOf } from '../sftp/paths.ts';
-import { allSessions, type Session } from '../sftp/sessions.ts';
-import { shortTime } from '../base/terminal.ts';
-import { accountNamed } from '../accounts/accounts.ts';
+import type { Database } from '../foundation/db/open.ts';
+import { directoryOf } from '../operating/reports/queries.ts';
+import { pathsOf } from '../machine/sftp/paths.ts';
+import { allSessions, type Session } from '../machine/sftp/sessions.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
+import { accountNamed } from '../rules/accounts/accounts.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';

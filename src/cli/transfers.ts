@@ -1,8 +1,8 @@
 /** `berth transfers`: lists what SFTP clients did. */
 import { Command, Option } from 'commander';
-import { TRANSFER_EVENTS, type TransferEvent } from '../db/schema.ts';
-import { lastTransfer, listTransfers, type TransferRow } from '../reports/queries.ts';
-import { shortTime } from '../base/terminal.ts';
+import { TRANSFER_EVENTS, type TransferEvent } from '../foundation/db/schema.ts';
+import { lastTransfer, listTransfers, type TransferRow } from '../operating/reports/queries.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';

@@ -1,15 +1,15 @@
 /** `berth user …`: works on the database, whether or not the service runs. */
 import { Argument, Command, Option } from 'commander';
-import { accountNamed, requireAccount } from '../accounts/accounts.ts';
-import { ROLES } from '../keys/api-keys.ts';
-import type { Config } from '../base/config.ts';
-import type { Database } from '../db/open.ts';
-import type { Role } from '../db/schema.ts';
-import { OperatorError } from '../base/errors.ts';
-import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
-import { shortTime } from '../base/terminal.ts';
-import { dashboardUrl, linkPath } from '../users/links.ts';
-import { resetSecondFactor } from '../users/second-factor.ts';
+import { accountNamed, requireAccount } from '../rules/accounts/accounts.ts';
+import { ROLES } from '../rules/keys/api-keys.ts';
+import type { Config } from '../foundation/base/config.ts';
+import type { Database } from '../foundation/db/open.ts';
+import type { Role } from '../foundation/db/schema.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
+import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
+import { shortTime } from '../foundation/base/terminal.ts';
+import { dashboardUrl, linkPath } from '../rules/users/links.ts';
+import { resetSecondFactor } from '../rules/users/second-factor.ts';
 import {
   createUser,
   listUsers,
@@ -19,7 +19,7 @@ import {
   type User,
   type UserChange,
   usersByEmail,
-} from '../users/users.ts';
+} from '../rules/users/users.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';

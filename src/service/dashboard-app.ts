@@ -1,10 +1,10 @@
 /** Makes the dashboard's app, if it is on, and puts it on the API's port. */
-import type { Background } from '../base/background.ts';
-import { apiOrigin, type Config } from '../base/config.ts';
-import type { DashboardOptions } from '../dashboard/start.tsx';
-import type { HttpServerOptions } from '../http/server.ts';
-import { followLogins } from '../reports/login-log.ts';
-import { sshdLogOf } from '../reports/sshd-log-file.ts';
+import type { Background } from '../foundation/base/background.ts';
+import { apiOrigin, type Config } from '../foundation/base/config.ts';
+import type { DashboardOptions } from '../doors/dashboard/start.tsx';
+import type { HttpServerOptions } from '../doors/http/server.ts';
+import { followLogins } from '../operating/reports/login-log.ts';
+import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
 
 /** Undefined when the dashboard is off. Its code is imported only when it is on, since commands and an API alone do not need it. */
 export async function dashboardOf(
@@ -16,7 +16,7 @@ export async function dashboardOf(
 ) {
   const { dashboard, environment, stateDir, api, tls, node } = config;
   if (!dashboard.isOn) return undefined;
-  const { createDashboard, isDashboard } = await import('../dashboard/start.tsx');
+  const { createDashboard, isDashboard } = await import('../doors/dashboard/start.tsx');
   const apiHost = dashboard.own && `${tls.name}:${api.port}`;
   const sshdLog = sshdLogOf({ stateDir });
   const logins = parts.adopt(followLogins({ ...options.rules, ...options, log: sshdLog, node }), (each) =>

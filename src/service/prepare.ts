@@ -3,18 +3,18 @@
  * left the credentials older than the database; berth serve would repair them, but may be slow to start, or broken.
  */
 import { join } from 'node:path';
-import type { Config } from '../base/config.ts';
-import { noteBoot } from '../base/boot.ts';
-import { systemClock } from '../base/clock.ts';
-import { tryLock } from '../db/instance-lock.ts';
-import { inspect } from '../db/inspect.ts';
-import { isMissing } from '../base/database-place.ts';
-import { errorMessage } from '../base/errors.ts';
-import type { Log } from '../base/log.ts';
-import { dueHere } from '../nodes/due.ts';
-import { pathsOf } from '../sftp/paths.ts';
-import { applyCredentials } from '../sftp/reconcile.ts';
-import { prepareSshd } from '../sftp/sshd.ts';
+import type { Config } from '../foundation/base/config.ts';
+import { noteBoot } from '../foundation/base/boot.ts';
+import { systemClock } from '../foundation/base/clock.ts';
+import { tryLock } from '../foundation/db/instance-lock.ts';
+import { inspect } from '../foundation/db/inspect.ts';
+import { isMissing } from '../foundation/base/database-place.ts';
+import { errorMessage } from '../foundation/base/errors.ts';
+import type { Log } from '../foundation/base/log.ts';
+import { dueHere } from '../operating/nodes/due.ts';
+import { pathsOf } from '../machine/sftp/paths.ts';
+import { applyCredentials } from '../machine/sftp/reconcile.ts';
+import { prepareSshd } from '../machine/sftp/sshd.ts';
 
 /**
  * @param disk `accept`: accepts the disk that is there as that of the jails, whatever is on it.

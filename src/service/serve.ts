@@ -5,11 +5,11 @@
  */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Config, unknownSettings } from '../base/config.ts';
-import { DatabaseUnavailable } from '../db/away.ts';
-import { isAnswering } from '../db/open.ts';
-import { openLog, type Log } from '../base/log.ts';
-import { ignoredLines } from '../base/settings-file.ts';
+import { type Config, unknownSettings } from '../foundation/base/config.ts';
+import { DatabaseUnavailable } from '../foundation/db/away.ts';
+import { isAnswering } from '../foundation/db/open.ts';
+import { openLog, type Log } from '../foundation/base/log.ts';
+import { ignoredLines } from '../foundation/base/settings-file.ts';
 import { type Service, startService } from './service.ts';
 import { createSystemd, type Systemd } from './systemd.ts';
 import { LogKeeper } from './while-away.ts';

@@ -6,11 +6,11 @@
  * directories takes no longer.
  */
 import { join } from 'node:path';
-import { createAuthenticate } from '../keys/authenticate.ts';
-import { USED_API_KEYS } from '../keys/api-keys.ts';
-import { type Background, createBackground } from '../base/background.ts';
-import { noteBoot } from '../base/boot.ts';
-import { keepRejected } from '../checks/quarantine.ts';
+import { createAuthenticate } from '../rules/keys/authenticate.ts';
+import { USED_API_KEYS } from '../rules/keys/api-keys.ts';
+import { type Background, createBackground } from '../foundation/base/background.ts';
+import { noteBoot } from '../foundation/base/boot.ts';
+import { keepRejected } from '../arrivals/checks/quarantine.ts';
 import {
   type Checks,
   type ChecksOptions,
@@ -18,65 +18,65 @@ import {
   placesIn,
   type Received,
   startChecks,
-} from '../checks/start.ts';
-import { type Clock, systemClock } from '../base/clock.ts';
-import { type ClockLead, createClockLead } from '../db/clock-lead.ts';
-import { apiOrigin, type Config } from '../base/config.ts';
-import type { DashboardOptions } from '../dashboard/start.tsx';
+} from '../arrivals/checks/start.ts';
+import { type Clock, systemClock } from '../foundation/base/clock.ts';
+import { type ClockLead, createClockLead } from '../foundation/db/clock-lead.ts';
+import { apiOrigin, type Config } from '../foundation/base/config.ts';
+import type { DashboardOptions } from '../doors/dashboard/start.tsx';
 import { besideApi, dashboardOf } from './dashboard-app.ts';
-import { refuseForeign, refuseMissing } from '../db/damage.ts';
-import { lockInstance } from '../db/instance-lock.ts';
-import { type Database, openDatabase } from '../db/open.ts';
-import { USED_PUBLIC_KEYS } from '../directories/public-keys.ts';
-import { applyRequested, applyUnapplied } from '../directories/unapplied.ts';
-import { FIRST_UID } from '../directories/create.ts';
-import { onlyHome, readdress } from '../directories/homes.ts';
-import { createRowRemoval } from '../directories/row-removal.ts';
-import { type AppOptions, createApp } from '../http/app.ts';
-import { byApiKey } from '../http/access.ts';
-import { firstPair, followCertificate, type TlsPair } from '../http/certificate.ts';
-import { clientAddress, fromProxy, proxyAddress } from '../web/client-address.ts';
-import { connectionLimits } from '../http/connections.ts';
-import { NoCertificateError, StartingError } from '../http/health.ts';
-import { observed, requestNames } from '../web/observe.ts';
-import { linkPages } from '../http/link-page.ts';
-import { withMoves } from '../http/moves.ts';
-import { byOperator, serveOperators } from '../http/operators.ts';
-import { createAccountLimit, createAddressLimit } from '../web/rate-limits.ts';
-import { startHttpServer } from '../http/server.ts';
-import { turns } from '../web/turns.ts';
-import { createLastUsed, type LastUsed } from '../keys/last-used.ts';
-import { lastBackup } from '../base/last-backup.ts';
-import { forgetCutOff, linkUses } from '../links/use.ts';
-import { openFiles, openTransit } from '../files/start.ts';
-import type { Log } from '../base/log.ts';
-import { createMetrics, type Metrics } from '../metrics/start.ts';
-import { dueHere } from '../nodes/due.ts';
-import type { Depart } from '../nodes/move/departure.ts';
-import type { Nodes, NodesOptions } from '../nodes/start.ts';
-import { operatorSocket } from '../base/operator-socket.ts';
-import { createDirectoryHost } from '../sftp/host.ts';
-import { offeredKeys } from '../sftp/offered-keys.ts';
-import { checkJailDisk, claimJailDisk, jailDiskCheck } from '../sftp/jail-disk.ts';
-import { type Paths, pathsOf, prepareFolders } from '../sftp/paths.ts';
-import { publicHostKeys } from '../sftp/public-host-keys.ts';
-import { preflight } from '../sftp/preflight.ts';
-import { applyCredentials } from '../sftp/reconcile.ts';
-import { sshdCheck } from '../sftp/sshd-listener.ts';
-import { addressOf, liveSessionsOf } from '../sftp/sessions.ts';
-import { createFileChanges } from '../uploads/file-changes.ts';
-import { uploadList } from '../uploads/upload-list.ts';
-import { startUploads, type Uploads, type UploadsOptions } from '../uploads/start.ts';
-import { watched } from '../uploads/watched-host.ts';
+import { refuseForeign, refuseMissing } from '../foundation/db/damage.ts';
+import { lockInstance } from '../foundation/db/instance-lock.ts';
+import { type Database, openDatabase } from '../foundation/db/open.ts';
+import { USED_PUBLIC_KEYS } from '../rules/directories/public-keys.ts';
+import { applyRequested, applyUnapplied } from '../rules/directories/unapplied.ts';
+import { FIRST_UID } from '../rules/directories/create.ts';
+import { onlyHome, readdress } from '../rules/directories/homes.ts';
+import { createRowRemoval } from '../rules/directories/row-removal.ts';
+import { type AppOptions, createApp } from '../doors/http/app.ts';
+import { byApiKey } from '../doors/http/access.ts';
+import { firstPair, followCertificate, type TlsPair } from '../doors/http/certificate.ts';
+import { clientAddress, fromProxy, proxyAddress } from '../doors/web/client-address.ts';
+import { connectionLimits } from '../doors/http/connections.ts';
+import { NoCertificateError, StartingError } from '../doors/http/health.ts';
+import { observed, requestNames } from '../doors/web/observe.ts';
+import { linkPages } from '../doors/http/link-page.ts';
+import { withMoves } from '../doors/http/moves.ts';
+import { byOperator, serveOperators } from '../doors/http/operators.ts';
+import { createAccountLimit, createAddressLimit } from '../doors/web/rate-limits.ts';
+import { startHttpServer } from '../doors/http/server.ts';
+import { turns } from '../doors/web/turns.ts';
+import { createLastUsed, type LastUsed } from '../rules/keys/last-used.ts';
+import { lastBackup } from '../foundation/base/last-backup.ts';
+import { forgetCutOff, linkUses } from '../arrivals/links/use.ts';
+import { openFiles, openTransit } from '../arrivals/files/start.ts';
+import type { Log } from '../foundation/base/log.ts';
+import { createMetrics, type Metrics } from '../operating/metrics/start.ts';
+import { dueHere } from '../operating/nodes/due.ts';
+import type { Depart } from '../operating/nodes/move/departure.ts';
+import type { Nodes, NodesOptions } from '../operating/nodes/start.ts';
+import { operatorSocket } from '../foundation/base/operator-socket.ts';
+import { createDirectoryHost } from '../machine/sftp/host.ts';
+import { offeredKeys } from '../machine/sftp/offered-keys.ts';
+import { checkJailDisk, claimJailDisk, jailDiskCheck } from '../machine/sftp/jail-disk.ts';
+import { type Paths, pathsOf, prepareFolders } from '../machine/sftp/paths.ts';
+import { publicHostKeys } from '../machine/sftp/public-host-keys.ts';
+import { preflight } from '../machine/sftp/preflight.ts';
+import { applyCredentials } from '../machine/sftp/reconcile.ts';
+import { sshdCheck } from '../machine/sftp/sshd-listener.ts';
+import { addressOf, liveSessionsOf } from '../machine/sftp/sessions.ts';
+import { createFileChanges } from '../arrivals/uploads/file-changes.ts';
+import { uploadList } from '../arrivals/uploads/upload-list.ts';
+import { startUploads, type Uploads, type UploadsOptions } from '../arrivals/uploads/start.ts';
+import { watched } from '../arrivals/uploads/watched-host.ts';
 import { startUpkeep } from './upkeep.ts';
-import type { TransferLog } from '../uploads/log/transfer-log.ts';
-import { version } from '../base/version.ts';
-import { guardedAgents } from '../webhooks/destination-guard.ts';
-import { addressRule } from '../webhooks/address-rule.ts';
-import { Dispatcher } from '../webhooks/dispatcher.ts';
-import { startReplayQueue } from '../webhooks/replay-queue.ts';
-import { createSender, type Send } from '../webhooks/send.ts';
-import { trustedWith } from '../webhooks/trusted.ts';
+import type { TransferLog } from '../arrivals/uploads/log/transfer-log.ts';
+import { version } from '../foundation/base/version.ts';
+import { guardedAgents } from '../deliveries/webhooks/destination-guard.ts';
+import { addressRule } from '../deliveries/webhooks/address-rule.ts';
+import { Dispatcher } from '../deliveries/webhooks/dispatcher.ts';
+import { startReplayQueue } from '../deliveries/webhooks/replay-queue.ts';
+import { createSender, type Send } from '../deliveries/webhooks/send.ts';
+import { trustedWith } from '../deliveries/webhooks/trusted.ts';
 import { LogKeeper } from './while-away.ts';
 
 /** How long requests in flight may take at the end. The whole shutdown stays below 10 s. */
@@ -399,7 +399,7 @@ async function openApi(
 
 /** Imported only when needed, since PostgreSQL's client takes memory. */
 async function joinNodes(options: NodesOptions): Promise<Nodes> {
-  return (await import('../nodes/start.ts')).startNodes(options);
+  return (await import('../operating/nodes/start.ts')).startNodes(options);
 }
 
 /** @throws {Error} with the first problem. */

@@ -4,10 +4,10 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Config, OF_SSHD, readForSshd } from '../base/config.ts';
-import { errorMessage, OperatorError } from '../base/errors.ts';
-import { FOLDERS } from '../base/real-folders.ts';
-import { replaceFile } from '../sftp/files.ts';
+import { type Config, OF_SSHD, readForSshd } from '../foundation/base/config.ts';
+import { errorMessage, OperatorError } from '../foundation/base/errors.ts';
+import { FOLDERS } from '../foundation/base/real-folders.ts';
+import { replaceFile } from '../machine/sftp/files.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 

@@ -4,8 +4,8 @@
  * lost message shows as a missed watchdog.
  */
 import { writeSync } from 'node:fs';
-import { errorMessage } from '../base/errors.ts';
-import type { Log } from '../base/log.ts';
+import { errorMessage } from '../foundation/base/errors.ts';
+import type { Log } from '../foundation/base/log.ts';
 
 export interface Systemd {
   /** Allows up to `ms` until the next message. */

@@ -1,21 +1,21 @@
 /** The upkeep of a running service: compares the disk with the database and repairs it, removes old history, records storage. */
 import { once } from 'node:events';
-import type { Background, Task } from '../base/background.ts';
-import type { Clock } from '../base/clock.ts';
-import { pagesById } from '../db/pages.ts';
-import { finishDeletions } from '../directories/delete-accounts.ts';
-import { type DirectoryHost, type HostedDirectory, hostedAfter } from '../directories/host.ts';
-import type { Homes } from '../directories/homes.ts';
-import { startExpiry } from '../directories/expiry.ts';
-import type { RowRemoval } from '../directories/row-removal.ts';
-import { applyCurrent, applyUnapplied } from '../directories/unapplied.ts';
-import { noteStorage } from '../history/daily-storage.ts';
-import { pruneHistory, type PruningOptions } from '../history/prune.ts';
-import type { LocalHost } from '../sftp/host.ts';
-import type { Paths } from '../sftp/paths.ts';
-import { linkAll, reconcile, type ReconcileOptions } from '../sftp/reconcile.ts';
-import type { Uploads } from '../uploads/start.ts';
-import { removeExpired } from '../users/sessions.ts';
+import type { Background, Task } from '../foundation/base/background.ts';
+import type { Clock } from '../foundation/base/clock.ts';
+import { pagesById } from '../foundation/db/pages.ts';
+import { finishDeletions } from '../rules/directories/delete-accounts.ts';
+import { type DirectoryHost, type HostedDirectory, hostedAfter } from '../rules/directories/host.ts';
+import type { Homes } from '../rules/directories/homes.ts';
+import { startExpiry } from '../rules/directories/expiry.ts';
+import type { RowRemoval } from '../rules/directories/row-removal.ts';
+import { applyCurrent, applyUnapplied } from '../rules/directories/unapplied.ts';
+import { noteStorage } from '../rules/history/daily-storage.ts';
+import { pruneHistory, type PruningOptions } from '../rules/history/prune.ts';
+import type { LocalHost } from '../machine/sftp/host.ts';
+import type { Paths } from '../machine/sftp/paths.ts';
+import { linkAll, reconcile, type ReconcileOptions } from '../machine/sftp/reconcile.ts';
+import type { Uploads } from '../arrivals/uploads/start.ts';
+import { removeExpired } from '../rules/users/sessions.ts';
 
 /** How often changes that could not be applied to the disk are retried. */
 const RETRY_MS = 5000;

@@ -5,18 +5,18 @@
 import { readdirSync, renameSync, rmdirSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Config } from '../base/config.ts';
-import { lockInstance } from '../db/instance-lock.ts';
-import { isUsername } from '../directories/host.ts';
-import { errorCode } from '../base/errors.ts';
-import { yielder } from '../base/event-loop.ts';
-import type { Log } from '../base/log.ts';
-import { linkLog } from '../sftp/log-socket.ts';
-import { ensureFolder } from '../sftp/files.ts';
-import { type Paths, pathsOf } from '../sftp/paths.ts';
-import { isThere } from '../base/there.ts';
-import { noteFirstStart } from '../uploads/log/journal-start.ts';
-import { openTransferLog, type TransferLog } from '../uploads/log/transfer-log.ts';
+import type { Config } from '../foundation/base/config.ts';
+import { lockInstance } from '../foundation/db/instance-lock.ts';
+import { isUsername } from '../rules/directories/host.ts';
+import { errorCode } from '../foundation/base/errors.ts';
+import { yielder } from '../foundation/base/event-loop.ts';
+import type { Log } from '../foundation/base/log.ts';
+import { linkLog } from '../machine/sftp/log-socket.ts';
+import { ensureFolder } from '../machine/sftp/files.ts';
+import { type Paths, pathsOf } from '../machine/sftp/paths.ts';
+import { isThere } from '../foundation/base/there.ts';
+import { noteFirstStart } from '../arrivals/uploads/log/journal-start.ts';
+import { openTransferLog, type TransferLog } from '../arrivals/uploads/log/transfer-log.ts';
 
 export class LogKeeper implements AsyncDisposable {
   readonly #config: Config;

@@ -1,8 +1,8 @@
 /** /api/v1/webhook: one receiver for all directories of an account that have none of their own. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { verify } from '../../src/webhooks/signature.ts';
-import { enqueue } from '../../src/webhooks/outbox.ts';
+import { verify } from '../../src/deliveries/webhooks/signature.ts';
+import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { receiver } from '../support/receiver.ts';
 import { webhookPlace } from './webhook-place.ts';

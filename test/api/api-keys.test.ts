@@ -1,7 +1,7 @@
 /** /api/v1/api_keys: what a key may be limited to, who may make and revoke one, and how soon its end counts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatMicros, SECOND } from '../../src/base/clock.ts';
+import { formatMicros, SECOND } from '../../src/foundation/base/clock.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';

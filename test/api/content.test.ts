@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileStat } from '../../src/uploads/record/file-stat.ts';
+import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { type RawConnection, rawConnection } from '../support/raw-http.ts';

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import type { Database } from '../../src/db/open.ts';
-import { applyUnapplied } from '../../src/directories/unapplied.ts';
-import { deleteDirectory } from '../../src/directories/delete.ts';
-import { createRowRemoval } from '../../src/directories/row-removal.ts';
-import { createLog } from '../../src/base/log.ts';
+import type { Database } from '../../src/foundation/db/open.ts';
+import { applyUnapplied } from '../../src/rules/directories/unapplied.ts';
+import { deleteDirectory } from '../../src/rules/directories/delete.ts';
+import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { hosted } from '../support/hosted.ts';
 import { systemError } from '../support/recording-host.ts';

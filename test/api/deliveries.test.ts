@@ -1,7 +1,7 @@
 /** The deliveries of a directory: the list, replays of one and of many, and announcing a file. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { verify } from '../../src/webhooks/signature.ts';
+import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';

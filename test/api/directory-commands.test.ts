@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { operatorSocket } from '../../src/base/operator-socket.ts';
+import { operatorSocket } from '../../src/foundation/base/operator-socket.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';

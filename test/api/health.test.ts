@@ -1,7 +1,7 @@
 /** GET /healthz */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StartingError } from '../../src/http/health.ts';
+import { StartingError } from '../../src/doors/http/health.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 

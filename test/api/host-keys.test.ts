@@ -4,9 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
-import { publicHostKeys } from '../../src/sftp/public-host-keys.ts';
+import { ensureHostKeys } from '../../src/machine/sftp/host-keys.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
+import { publicHostKeys } from '../../src/machine/sftp/public-host-keys.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 

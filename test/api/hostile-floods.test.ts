@@ -1,8 +1,8 @@
 /** Requests without a valid key: a limit for each client address, which costs no account anything. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { generateKey } from '../../src/keys/key-format.ts';
-import { readConfig } from '../../src/base/config.ts';
+import { generateKey } from '../../src/rules/keys/key-format.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/keys/api-keys.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { type Database, openDatabase } from '../../src/db/open.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';

@@ -1,7 +1,7 @@
 /** `Idempotency-Key`: what is asked again is answered again, and not done again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { revokeKey } from '../../src/keys/api-keys.ts';
+import { revokeKey } from '../../src/rules/keys/api-keys.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';

@@ -1,7 +1,7 @@
 /** 120 requests per account and clock minute (specification, "Limits"). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SECOND } from '../../src/base/clock.ts';
+import { SECOND } from '../../src/foundation/base/clock.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';

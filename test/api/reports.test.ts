@@ -1,12 +1,12 @@
 /** The commands that look into berth: what they show, how they are narrowed, and what they never show. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DAY, SECOND, systemClock } from '../../src/base/clock.ts';
-import type { Database } from '../../src/db/open.ts';
-import { insertTransfers } from '../../src/history/transfers.ts';
-import { pruneHistory } from '../../src/history/prune.ts';
-import { createLog } from '../../src/base/log.ts';
-import { enqueue } from '../../src/webhooks/outbox.ts';
+import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
+import type { Database } from '../../src/foundation/db/open.ts';
+import { insertTransfers } from '../../src/rules/history/transfers.ts';
+import { pruneHistory } from '../../src/rules/history/prune.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';

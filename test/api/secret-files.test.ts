@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
-import type { Config } from '../../src/base/config.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
 import { freePort } from '../support/free-port.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { sqliteOnly } from '../support/postgres.ts';

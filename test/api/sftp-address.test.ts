@@ -1,11 +1,11 @@
 /** A change of BERTH_SFTP_HOST or BERTH_SFTP_PORT reaches the directories that were made before. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../../src/base/clock.ts';
-import type { Config } from '../../src/base/config.ts';
-import { createLog } from '../../src/base/log.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import { runDoctor } from '../../src/doctor/run.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { runDoctor } from '../../src/operating/doctor/run.ts';
 import { startService } from '../../src/service/service.ts';
 import { startBerth } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import type { Waits } from '../../src/http/server.ts';
+import type { Waits } from '../../src/doors/http/server.ts';
 import { hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';

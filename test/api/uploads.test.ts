@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import type { FileState } from '../../src/db/schema.ts';
+import type { FileState } from '../../src/foundation/db/schema.ts';
 import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';

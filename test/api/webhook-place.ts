@@ -1,6 +1,6 @@
 /** A directory with a real receiver behind the API, for the tests of its deliveries. */
 import { randomUUID } from 'node:crypto';
-import { deliveryFor, replayOf } from '../../src/webhooks/outbox.ts';
+import { deliveryFor, replayOf } from '../../src/deliveries/webhooks/outbox.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';

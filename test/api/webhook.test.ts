@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { verify } from '../../src/webhooks/signature.ts';
+import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { dataOf } from '../support/field-sets.ts';
 import type { Received } from '../support/receiver.ts';
 import { type WebhookPlace, webhookPlace } from './webhook-place.ts';

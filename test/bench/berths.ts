@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../../src/base/config.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { ON_POSTGRES } from '../support/postgres.ts';
 import { clientOf } from '../support/serve-process.ts';

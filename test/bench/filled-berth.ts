@@ -7,7 +7,7 @@ import { clientOf, startServe } from '../support/serve-process.ts';
 import { startSshd } from '../support/sshd.ts';
 import { type Filling, fill, tellSlowStatements } from './filled.ts';
 import { fixedConfig } from './served.ts';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 
 export interface FilledBerth extends AsyncDisposable {
   readonly api: ApiClient;

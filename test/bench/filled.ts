@@ -1,13 +1,13 @@
 /** Directories and files in any number, put into the database and on the disk past the API: only the outcome matters. */
 import { closeSync, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
-import type { Config } from '../../src/base/config.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import { FIRST_UID } from '../../src/directories/create.ts';
-import type { FilesTable } from '../../src/db/schema.ts';
-import { createLog } from '../../src/base/log.ts';
-import { createDirectoryHost } from '../../src/sftp/host.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { FIRST_UID } from '../../src/rules/directories/create.ts';
+import type { FilesTable } from '../../src/foundation/db/schema.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { createDirectoryHost } from '../../src/machine/sftp/host.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { onPostgres, psql } from '../support/postgres.ts';
 import { PLAIN } from '../support/directory-rows.ts';
 

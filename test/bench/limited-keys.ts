@@ -1,8 +1,8 @@
 /** A page of the feed for keys that are limited to one directory and to a hundred, in an account with 1,000 directories. */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
-import { type Database, openDatabase } from '../../src/db/open.ts';
-import { eventsAfter, insertEvents } from '../../src/history/events.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
+import { eventsAfter, insertEvents } from '../../src/rules/history/events.ts';
 import { scratch } from '../support/scratch.ts';
 import { timedInTurns } from './filled-berth.ts';
 import { type Bench, growthFigure, median } from './harness.ts';

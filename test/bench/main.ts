@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { errorMessage } from '../../src/base/errors.ts';
+import { errorMessage } from '../../src/foundation/base/errors.ts';
 import { benches } from './benches.ts';
 import { ON_POSTGRES } from '../support/postgres.ts';
 import { globalTeardown, startCluster } from '../support/postgres-cluster.ts';

@@ -1,8 +1,8 @@
 /** `berth serve` for a bench: a process of its own, as in production. */
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import type { Config } from '../../src/base/config.ts';
-import { openDatabase } from '../../src/db/open.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { issueKey } from '../support/berth.ts';
 import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';

@@ -2,7 +2,7 @@
  * A start with 100,000 directories and 1,000,000 files: when the API answers, when everything is covered, and memory. What
  * each directory and each file costs follows from two starts more: one of an empty berth, one before there are files.
  */
-import type { Config } from '../../src/base/config.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
 import { issueKey } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';

@@ -6,7 +6,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { checkerOf } from '../../src/checks/checker.ts';
+import { checkerOf } from '../../src/arrivals/checks/checker.ts';
 import { webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';

@@ -1,8 +1,8 @@
 /** A checker that is away, slow or broken: files wait, and only those of the customer who is affected. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
 import { type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { onDatabase } from '../support/users.ts';

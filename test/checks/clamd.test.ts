@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLog } from '../../src/base/log.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { apiClient } from '../support/api-client.ts';
 import { webhookOf } from '../support/berth.ts';

@@ -7,8 +7,8 @@ import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { checkerOf } from '../../src/checks/checker.ts';
-import type { CheckedFile } from '../../src/checks/exchange.ts';
+import { checkerOf } from '../../src/arrivals/checks/checker.ts';
+import type { CheckedFile } from '../../src/arrivals/checks/exchange.ts';
 import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';

@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { verify, verifyWebhook } from '../../clients/typescript/src/webhooks.ts';
-import { standardKey } from '../../src/webhooks/signature.ts';
+import { standardKey } from '../../src/deliveries/webhooks/signature.ts';
 
 const PYTHON = fileURLToPath(new URL('../../clients/python', import.meta.url));
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { auditOf, directoryMeant } from '../../src/dashboard/queries/account.ts';
-import { storedIn } from '../../src/dashboard/queries/overview.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { auditOf, directoryMeant } from '../../src/doors/dashboard/queries/account.ts';
+import { storedIn } from '../../src/doors/dashboard/queries/overview.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { sqliteOnly } from '../support/postgres.ts';

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/keys/api-keys.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import type { Plan } from '../../src/db/schema.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import type { Plan } from '../../src/foundation/db/schema.ts';
 import { apiClient } from '../support/api-client.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { promisify } from 'node:util';
 import { test } from 'node:test';
-import { deliveriesPage, replaysToCome, wholeDelivery } from '../../src/dashboard/queries/deliveries.ts';
-import type { DeliveriesTable } from '../../src/db/schema.ts';
+import { deliveriesPage, replaysToCome, wholeDelivery } from '../../src/doors/dashboard/queries/deliveries.ts';
+import type { DeliveriesTable } from '../../src/foundation/db/schema.ts';
 import { sql } from 'kysely';
 import { until } from '../support/poll.ts';
-import { listDeliveries, type ShownState } from '../../src/webhooks/delivery-list.ts';
+import { listDeliveries, type ShownState } from '../../src/deliveries/webhooks/delivery-list.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { type DashboardPlace, dashboardPlaces, preformatted, textOf } from './webhook-place.ts';

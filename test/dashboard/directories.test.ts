@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
-import type { Plan } from '../../src/db/schema.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import type { Plan } from '../../src/foundation/db/schema.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { type PageAnswer, signedIn } from '../support/dashboard.ts';
 import {

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { startBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { dashboardOf } from '../support/directory-page.ts';

@@ -4,9 +4,16 @@ import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { listingIn } from '../../src/dashboard/directories-view.ts';
-import { directoryPage, FEW, type Listing, type Order, ORDERS, PAGE } from '../../src/dashboard/queries/directories.ts';
-import { type Database, openDatabase } from '../../src/db/open.ts';
+import { listingIn } from '../../src/doors/dashboard/directories-view.ts';
+import {
+  directoryPage,
+  FEW,
+  type Listing,
+  type Order,
+  ORDERS,
+  PAGE,
+} from '../../src/doors/dashboard/queries/directories.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { type DirectoryRow, directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';

@@ -1,7 +1,7 @@
 /** The rights of admins, members and strangers on a directory's page, and its deletion. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { audited, dashboardOf, done, opens, pathOf, problemIn, shownByApi } from '../support/directory-page.ts';

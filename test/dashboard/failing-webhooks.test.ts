@@ -6,8 +6,8 @@ import {
   failingDirectories,
   failingWebhooks,
   type FailingWebhook,
-} from '../../src/dashboard/queries/failing-webhooks.ts';
-import type { DeliveryState, Tables } from '../../src/db/schema.ts';
+} from '../../src/doors/dashboard/queries/failing-webhooks.ts';
+import type { DeliveryState, Tables } from '../../src/foundation/db/schema.ts';
 import type { Updateable } from 'kysely';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';

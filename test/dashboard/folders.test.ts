@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompiledQuery } from 'kysely';
-import { type ListedEntry, folderPage, type Page } from '../../src/files/folders.ts';
-import { searchPage } from '../../src/dashboard/queries/file-search.ts';
-import { displayName } from '../../src/uploads/file-path.ts';
+import { type ListedEntry, folderPage, type Page } from '../../src/arrivals/files/folders.ts';
+import { searchPage } from '../../src/doors/dashboard/queries/file-search.ts';
+import { displayName } from '../../src/arrivals/uploads/file-path.ts';
 import { hosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { randomOf } from '../support/random-of.ts';

@@ -1,12 +1,12 @@
 /** Two accounts with one of everything that an address of the dashboard can name, and every form with who may send it. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/keys/api-keys.ts';
-import { DAY, type Micros, systemClock } from '../../src/base/clock.ts';
-import type { Database } from '../../src/db/open.ts';
-import { openUserSession } from '../../src/users/sessions.ts';
-import { createUser } from '../../src/users/users.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { DAY, type Micros, systemClock } from '../../src/foundation/base/clock.ts';
+import type { Database } from '../../src/foundation/db/open.ts';
+import { openUserSession } from '../../src/rules/users/sessions.ts';
+import { createUser } from '../../src/rules/users/users.ts';
 import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import type { Visitor } from '../support/dashboard.ts';
 import { cutOff } from '../support/demo.ts';

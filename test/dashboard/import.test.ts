@@ -1,7 +1,7 @@
 /** Directories from a CSV file: a preview that creates nothing, passwords that are shown once, and no second creation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Plan } from '../../src/db/schema.ts';
+import type { Plan } from '../../src/foundation/db/schema.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dashboardOf } from '../support/directory-page.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { apiClient } from '../support/api-client.ts';
 import { startBerth, type TestBerth, webhookOf } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';

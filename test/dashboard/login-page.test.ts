@@ -1,9 +1,9 @@
 /** Why a customer cannot log in: the state in the header of every tab, the Login page's checks, and what is sent to the customer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DAY, SECOND, systemClock } from '../../src/base/clock.ts';
-import { explain } from '../../src/reports/explain.ts';
-import type { SshdLog } from '../../src/reports/sshd-log.ts';
+import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
+import { explain } from '../../src/operating/reports/explain.ts';
+import type { SshdLog } from '../../src/operating/reports/sshd-log.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { dashboardOf, done, passwordIn, pathOf, unescaped } from '../support/directory-page.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';

@@ -1,8 +1,8 @@
 /** Signing in with the company's login, at a real OpenID provider: who gets in, as what, and what does not get anybody in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../../src/base/clock.ts';
-import { createUser } from '../../src/users/users.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { createUser } from '../../src/rules/users/users.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { ADMINS, ALICE, come, type Company, company, COMPANY, LOGIN } from './company.ts';
 import { assertWithin } from '../support/long.ts';

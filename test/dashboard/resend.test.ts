@@ -1,7 +1,7 @@
 /** Forms that create something and show its secret: sent twice they create once, and two tabs lose no secret. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DAY, formatMicros, systemClock } from '../../src/base/clock.ts';
+import { DAY, formatMicros, systemClock } from '../../src/foundation/base/clock.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dashboardOf, passwordIn, pathOf } from '../support/directory-page.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';

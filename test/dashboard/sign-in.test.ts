@@ -1,9 +1,9 @@
 /** Getting in: links that set a password, signing in, and what keeps others out. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { createUser, setDisabled } from '../../src/users/users.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { createUser, setDisabled } from '../../src/rules/users/users.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';

@@ -1,7 +1,7 @@
 /** What an account stores: counted each time, but for large accounts, whose count is kept for a while. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createStored } from '../../src/dashboard/queries/overview.ts';
+import { createStored } from '../../src/doors/dashboard/queries/overview.ts';
 import { directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';

@@ -1,8 +1,8 @@
 /** The team: inviting, roles, disabling, removing, new links; members, other accounts and the last admin. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';

@@ -1,9 +1,9 @@
 /** A directory with a real receiver in a whole berth with its dashboard, and people who look at its webhook there. */
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { type Database, openDatabase } from '../../src/db/open.ts';
-import type { AttemptsTable, AuditTable, DeliveriesTable } from '../../src/db/schema.ts';
-import { deliveryFor } from '../../src/webhooks/outbox.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
+import type { AttemptsTable, AuditTable, DeliveriesTable } from '../../src/foundation/db/schema.ts';
+import { deliveryFor } from '../../src/deliveries/webhooks/outbox.ts';
 import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dataOf } from '../support/field-sets.ts';

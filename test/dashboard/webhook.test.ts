@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
 import { dashboardPlaces, preformatted, secretsIn, textOf } from './webhook-place.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import type { DeliveryState } from '../../src/db/schema.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import type { DeliveryState } from '../../src/foundation/db/schema.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { dashboardOf, unescaped } from '../support/directory-page.ts';

@@ -6,9 +6,9 @@ import { basename, dirname } from 'node:path';
 import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { type Kysely, sql } from 'kysely';
-import { migrations } from '../../src/db/migrations/index.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import { OperatorError } from '../../src/base/errors.ts';
+import { migrations } from '../../src/foundation/db/migrations/index.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { OperatorError } from '../../src/foundation/base/errors.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
 type Rows = Record<string, unknown>[];
@@ -191,8 +191,8 @@ test('a database of a newer berth is refused with one line, and is as it was', a
 /** Opens with one more migration that is killed half-way through. */
 const KILLED = `
 import { sql } from 'kysely';
-import { migrations } from ${JSON.stringify(new URL('../../src/db/migrations/index.ts', import.meta.url).href)};
-import { openDatabase } from ${JSON.stringify(new URL('../../src/db/open.ts', import.meta.url).href)};
+import { migrations } from ${JSON.stringify(new URL('../../src/foundation/db/migrations/index.ts', import.meta.url).href)};
+import { openDatabase } from ${JSON.stringify(new URL('../../src/foundation/db/open.ts', import.meta.url).href)};
 await openDatabase(process.env.DATABASE_FILE, { known: {
   ...migrations,
   '999-killed': {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { settingsIn } from '../../src/base/settings-file.ts';
+import { settingsIn } from '../../src/foundation/base/settings-file.ts';
 import { runCommand } from '../support/command-line.ts';
 import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { sqliteOnly } from '../support/postgres.ts';

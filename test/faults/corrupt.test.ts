@@ -16,9 +16,9 @@ import {
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
-import type { Config } from '../../src/base/config.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';

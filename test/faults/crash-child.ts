@@ -5,27 +5,27 @@
  */
 import { dieAfter, took } from './dying.ts';
 import { join } from 'node:path';
-import { type Clock, DAY, systemClock } from '../../src/base/clock.ts';
-import { readConfig } from '../../src/base/config.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import { updateAccess } from '../../src/directories/access.ts';
-import { onlyHome } from '../../src/directories/homes.ts';
-import { createDirectory } from '../../src/directories/create.ts';
+import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { updateAccess } from '../../src/rules/directories/access.ts';
+import { onlyHome } from '../../src/rules/directories/homes.ts';
+import { createDirectory } from '../../src/rules/directories/create.ts';
 import type { Transaction } from 'kysely';
-import type { FilesTable, Tables } from '../../src/db/schema.ts';
-import { liveDirectory } from '../../src/directories/target.ts';
-import { deleteDirectory } from '../../src/directories/delete.ts';
-import type { Fields } from '../../src/directories/fields.ts';
-import { hostedById } from '../../src/directories/host.ts';
-import { createRowRemoval } from '../../src/directories/row-removal.ts';
-import { applyUnapplied } from '../../src/directories/unapplied.ts';
-import { renewPassword, updateAuth } from '../../src/directories/update.ts';
-import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/directories/public-keys.ts';
-import { markDeleted } from '../../src/accounts/accounts.ts';
-import { finishDeletions } from '../../src/directories/delete-accounts.ts';
-import { createLog } from '../../src/base/log.ts';
-import { createDirectoryHost, type LocalHost } from '../../src/sftp/host.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import type { FilesTable, Tables } from '../../src/foundation/db/schema.ts';
+import { liveDirectory } from '../../src/rules/directories/target.ts';
+import { deleteDirectory } from '../../src/rules/directories/delete.ts';
+import type { Fields } from '../../src/rules/directories/fields.ts';
+import { hostedById } from '../../src/rules/directories/host.ts';
+import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
+import { applyUnapplied } from '../../src/rules/directories/unapplied.ts';
+import { renewPassword, updateAuth } from '../../src/rules/directories/update.ts';
+import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/rules/directories/public-keys.ts';
+import { markDeleted } from '../../src/rules/accounts/accounts.ts';
+import { finishDeletions } from '../../src/rules/directories/delete-accounts.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { createDirectoryHost, type LocalHost } from '../../src/machine/sftp/host.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 
 /** What an operation is about; each uses some. */
 export interface Parameters {
@@ -78,9 +78,9 @@ const target = () => ({
 });
 
 async function filesByApi() {
-  const { directoryFiles } = await import('../../src/files/directory-files.ts');
-  const { FileSyncer } = await import('../../src/uploads/disk/file-syncer.ts');
-  const { createTransit } = await import('../../src/files/transit.ts');
+  const { directoryFiles } = await import('../../src/arrivals/files/directory-files.ts');
+  const { FileSyncer } = await import('../../src/arrivals/uploads/disk/file-syncer.ts');
+  const { createTransit } = await import('../../src/arrivals/files/transit.ts');
   const { recorder, close } = await uploads();
   const files = directoryFiles({
     database,
@@ -101,12 +101,12 @@ async function filesByApi() {
 
 /** What decides about the only file of the directory, which is in check. */
 async function checks() {
-  const { decisions } = await import('../../src/checks/decisions.ts');
-  const { createQuarantine, quarantinedOf } = await import('../../src/checks/quarantine.ts');
-  const { placesIn } = await import('../../src/checks/start.ts');
-  const { currentTag } = await import('../../src/files/content.ts');
-  const { FileSyncer } = await import('../../src/uploads/disk/file-syncer.ts');
-  const { createTransit } = await import('../../src/files/transit.ts');
+  const { decisions } = await import('../../src/arrivals/checks/decisions.ts');
+  const { createQuarantine, quarantinedOf } = await import('../../src/arrivals/checks/quarantine.ts');
+  const { placesIn } = await import('../../src/arrivals/checks/start.ts');
+  const { currentTag } = await import('../../src/arrivals/files/content.ts');
+  const { FileSyncer } = await import('../../src/arrivals/uploads/disk/file-syncer.ts');
+  const { createTransit } = await import('../../src/arrivals/files/transit.ts');
   const clock = systemClock();
   const options = {
     database,
@@ -241,15 +241,15 @@ const operations: Record<string, () => Promise<void>> = {
     await close();
   },
   async 'webhook secret'() {
-    const { renewWebhookSecret } = await import('../../src/directories/webhook.ts');
+    const { renewWebhookSecret } = await import('../../src/rules/directories/webhook.ts');
     const options = rules(systemClock());
     dieAfter(Number(step));
     await renewWebhookSecret(options, target(), { secret: parameters.key });
     await renewWebhookSecret(options, target(), { activate: true });
   },
   async 'replay failed'() {
-    const { replayFailed } = await import('../../src/webhooks/replay.ts');
-    const { addBatch } = await import('../../src/webhooks/replay-queue.ts');
+    const { replayFailed } = await import('../../src/deliveries/webhooks/replay.ts');
+    const { addBatch } = await import('../../src/deliveries/webhooks/replay-queue.ts');
     const clock = systemClock();
     dieAfter(Number(step));
     await replayFailed({ database, clock, wake: () => undefined }, target(), 0);
@@ -265,7 +265,7 @@ const operations: Record<string, () => Promise<void>> = {
     }
   },
   async 'replay one'() {
-    const { replay } = await import('../../src/webhooks/replay.ts');
+    const { replay } = await import('../../src/deliveries/webhooks/replay.ts');
     const failed = await database.db
       .selectFrom('deliveries')
       .select('id')
@@ -275,9 +275,9 @@ const operations: Record<string, () => Promise<void>> = {
     for (const { id } of failed) await replay({ database, clock: systemClock(), wake: () => undefined }, target(), id);
   },
   async deliver() {
-    const { Dispatcher } = await import('../../src/webhooks/dispatcher.ts');
-    const { guardedAgents } = await import('../../src/webhooks/destination-guard.ts');
-    const { createSender } = await import('../../src/webhooks/send.ts');
+    const { Dispatcher } = await import('../../src/deliveries/webhooks/dispatcher.ts');
+    const { guardedAgents } = await import('../../src/deliveries/webhooks/destination-guard.ts');
+    const { createSender } = await import('../../src/deliveries/webhooks/send.ts');
     const sender = createSender(guardedAgents(['127.0.0.0/8']), '0');
     const sent = Promise.withResolvers<void>();
     dieAfter(Number(step));
@@ -297,7 +297,7 @@ const operations: Record<string, () => Promise<void>> = {
     await dispatcher.close();
   },
   async retention() {
-    const { applyRetention } = await import('../../src/uploads/retention.ts');
+    const { applyRetention } = await import('../../src/arrivals/uploads/retention.ts');
     const { recorder, drained, close } = await uploads();
     const clock = systemClock();
     dieAfter(Number(step));
@@ -323,7 +323,7 @@ const operations: Record<string, () => Promise<void>> = {
   },
   /** Somebody uploads `report.csv` with a link that works once. */
   async 'upload by link'() {
-    const { linkUses } = await import('../../src/links/use.ts');
+    const { linkUses } = await import('../../src/arrivals/links/use.ts');
     const { files, close } = await filesByApi();
     const uses = linkUses({ database, clock: systemClock() });
     const visit = { token: directory.replaceAll('-', ''), address: '192.0.2.7' };

@@ -11,12 +11,17 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createLog } from '../../src/base/log.ts';
-import { beginRotation, cancelRotation, finishRotation, hostKeyFiles } from '../../src/sftp/host-key-rotation.ts';
-import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
-import { publicHostKeys } from '../../src/sftp/public-host-keys.ts';
-import { prepareSshd } from '../../src/sftp/sshd.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import {
+  beginRotation,
+  cancelRotation,
+  finishRotation,
+  hostKeyFiles,
+} from '../../src/machine/sftp/host-key-rotation.ts';
+import { ensureHostKeys } from '../../src/machine/sftp/host-keys.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
+import { publicHostKeys } from '../../src/machine/sftp/public-host-keys.ts';
+import { prepareSshd } from '../../src/machine/sftp/sshd.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 

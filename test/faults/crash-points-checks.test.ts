@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { DirectoriesTable } from '../../src/db/schema.ts';
+import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
 import { checkSocket, fakeClamd } from '../checks/check-place.ts';
 import { receiver } from '../support/receiver.ts';
 import { crashPlace, type CrashPlace } from './crash-place.ts';

@@ -7,8 +7,8 @@ import { hash, randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { DAY, systemClock } from '../../src/base/clock.ts';
-import type { DirectoriesTable } from '../../src/db/schema.ts';
+import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
+import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
 import { receiver } from '../support/receiver.ts';
 import { crashPlace, type CrashPlace } from './crash-place.ts';
 

@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { systemClock } from '../../src/base/clock.ts';
-import type { DirectoriesTable } from '../../src/db/schema.ts';
-import { deliveryFor } from '../../src/webhooks/outbox.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import { deliveryFor } from '../../src/deliveries/webhooks/outbox.ts';
 import { type Received, receiver } from '../support/receiver.ts';
 import { type CrashPlace, crashPlace } from './crash-place.ts';
 

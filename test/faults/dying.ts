@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import Sqlite from 'better-sqlite3';
 import type pg from 'pg';
-import { isPostgresUrl } from '../../src/base/database-place.ts';
+import { isPostgresUrl } from '../../src/foundation/base/database-place.ts';
 
 const CALLS = [
   'mkdirSync',

@@ -1,5 +1,5 @@
 /** `berth serve` as a process, an sshd, a receiver and one directory: for tests of what happens to the process. */
-import type { Config } from '../../src/base/config.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { receiver, type Receiver, type ReceiverOptions } from '../support/receiver.ts';

@@ -4,8 +4,8 @@
  *   node few-watches-child.ts WATCHES
  */
 import { writeFileSync } from 'node:fs';
-import { readConfig } from '../../src/base/config.ts';
-import { createLog } from '../../src/base/log.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 
 // As root of this namespace; the machine's own limit stays as it is (sysctl in Documentation/admin-guide/sysctl/user.rst).

@@ -5,8 +5,8 @@ import { existsSync, linkSync, mkdirSync, readdirSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { errorCode } from '../../src/base/errors.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { errorCode } from '../../src/foundation/base/errors.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';

@@ -4,8 +4,8 @@
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLog } from '../../src/base/log.ts';
-import { openTransferLog } from '../../src/uploads/log/transfer-log.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { openTransferLog } from '../../src/arrivals/uploads/log/transfer-log.ts';
 
 const folder = process.argv[2] ?? '';
 const [jailDir, corner, journal] = [join(folder, 'jails'), join(folder, 'corner'), join(folder, 'journal')];

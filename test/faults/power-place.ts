@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import type { Send } from '../support/api-client.ts';
 import { issueKey, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -5,8 +5,8 @@
  */
 import { dieAfter } from './dying.ts';
 import { readFileSync } from 'node:fs';
-import { readConfig } from '../../src/base/config.ts';
-import { createLog } from '../../src/base/log.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { apiClient } from '../support/api-client.ts';
 

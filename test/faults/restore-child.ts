@@ -4,8 +4,8 @@
  *   node restore-child.ts STEP ARCHIVE      STEP: die after that many steps; says `finished` when there are fewer
  */
 import { dieAfter } from './dying.ts';
-import { restore } from '../../src/backup/restore.ts';
-import { readConfig } from '../../src/base/config.ts';
+import { restore } from '../../src/operating/backup/restore.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
 
 const [step = '', file = ''] = process.argv.slice(2);
 const config = readConfig(process.env);

@@ -4,9 +4,9 @@
  *   node rotation-child.ts begin|finish|cancel STEP
  */
 import { dieAfter } from './dying.ts';
-import { readConfig } from '../../src/base/config.ts';
-import { beginRotation, cancelRotation, finishRotation } from '../../src/sftp/host-key-rotation.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
+import { beginRotation, cancelRotation, finishRotation } from '../../src/machine/sftp/host-key-rotation.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 
 const [operation = '', step = ''] = process.argv.slice(2);
 const { hostKeys } = pathsOf(readConfig(process.env));

@@ -6,7 +6,7 @@ import { type IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { connect as connectTo } from 'node:net';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';

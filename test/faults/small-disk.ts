@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorCode } from '../../src/base/errors.ts';
+import { errorCode } from '../../src/foundation/base/errors.ts';
 
 const PIECES = [1 << 20, 1 << 16, 4096, 1] as const;
 

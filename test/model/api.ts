@@ -2,12 +2,12 @@
  * The API's own files on the model's disk, with the rows of a real database: what `files/placing.ts` and `files/removal.ts` write,
  * in their order. (Those work on a real disk.)
  */
-import type { Database } from '../../src/db/open.ts';
-import { insertTransfers } from '../../src/history/transfers.ts';
-import type { Jail } from '../../src/uploads/jails.ts';
-import { fileStat, isSame } from '../../src/uploads/record/file-stat.ts';
-import { Files } from '../../src/uploads/record/files.ts';
-import { historyRow } from '../../src/uploads/record/history.ts';
+import type { Database } from '../../src/foundation/db/open.ts';
+import { insertTransfers } from '../../src/rules/history/transfers.ts';
+import type { Jail } from '../../src/arrivals/uploads/jails.ts';
+import { fileStat, isSame } from '../../src/arrivals/uploads/record/file-stat.ts';
+import { Files } from '../../src/arrivals/uploads/record/files.ts';
+import { historyRow } from '../../src/arrivals/uploads/record/history.ts';
 import type { ModelDisk } from './disk.ts';
 import type { ModelTime } from './time.ts';
 import type { Truth } from './truth.ts';

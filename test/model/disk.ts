@@ -1,5 +1,5 @@
 /** A disk in memory: names, inodes and open handles, with the rules of POSIX that matter to uploads. */
-import type { Found } from '../../src/uploads/story/directory.ts';
+import type { Found } from '../../src/arrivals/uploads/story/directory.ts';
 import type { Random } from './random.ts';
 
 export interface Inode {

@@ -6,8 +6,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
-import { JailQueries } from '../../src/uploads/jails.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { JailQueries } from '../../src/arrivals/uploads/jails.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { rounds } from '../support/long.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { createLog } from '../../src/base/log.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { prepare } from '../../src/service/prepare.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { assertWithin } from '../support/long.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { checkSocket, fakeClamd, questions } from '../checks/check-place.ts';
 import { webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -1,7 +1,7 @@
 /** Directories at home on nodes: any node changes them, and their home has followed when the answer comes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { kernelQuotas } from '../../src/sftp/quota.ts';
+import { kernelQuotas } from '../../src/machine/sftp/quota.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { connect } from '../support/sftp-client.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import { insertKept } from '../../src/history/stored-responses.ts';
+import { insertKept } from '../../src/rules/history/stored-responses.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { postgresOnly } from '../support/postgres.ts';

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLog } from '../../src/base/log.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { prepare } from '../../src/service/prepare.ts';
 import { runCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';

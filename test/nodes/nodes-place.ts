@@ -1,6 +1,6 @@
 /** Several nodes on one database: each with its own jails, state, ports and sshd, all in this process. */
 import { readFileSync } from 'node:fs';
-import { type Database, openDatabase } from '../../src/db/open.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { type ApiAnswer, apiClient, type Send } from '../support/api-client.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { freshDatabase } from '../support/postgres.ts';

@@ -1,10 +1,10 @@
 /** Where a new directory goes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
-import { openDatabaseSession } from '../../src/db/session.ts';
-import { serverTime } from '../../src/db/shared.ts';
-import { chooseHome, lockOf } from '../../src/nodes/live.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { openDatabaseSession } from '../../src/foundation/db/session.ts';
+import { serverTime } from '../../src/foundation/db/shared.ts';
+import { chooseHome, lockOf } from '../../src/operating/nodes/live.ts';
 import { freshDatabase, postgresOnly } from '../support/postgres.ts';
 
 const SECOND = 1_000_000;

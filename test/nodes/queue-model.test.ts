@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { presentTime } from '../../src/db/shared.ts';
-import { createDirectory } from '../../src/directories/create.ts';
-import { deliveryFor, destinationOf, enqueueNow } from '../../src/webhooks/outbox.ts';
-import { type Claimed, doRound, type Ended, LEASE } from '../../src/webhooks/queue.ts';
+import { presentTime } from '../../src/foundation/db/shared.ts';
+import { createDirectory } from '../../src/rules/directories/create.ts';
+import { deliveryFor, destinationOf, enqueueNow } from '../../src/deliveries/webhooks/outbox.ts';
+import { type Claimed, doRound, type Ended, LEASE } from '../../src/deliveries/webhooks/queue.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { twoWriters, type TwoWriters } from './two-writers.ts';
 

@@ -1,10 +1,10 @@
 /** An account has its requests a minute over all nodes together, not at each of them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createBackground } from '../../src/base/background.ts';
-import { BerthError } from '../../src/base/errors.ts';
-import { createSharedRateLimit } from '../../src/web/rate-limits.ts';
-import { createLog } from '../../src/base/log.ts';
+import { createBackground } from '../../src/foundation/base/background.ts';
+import { BerthError } from '../../src/foundation/base/errors.ts';
+import { createSharedRateLimit } from '../../src/doors/web/rate-limits.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { succeeded, twoWriters, type TwoWriters } from './two-writers.ts';

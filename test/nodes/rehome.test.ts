@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Kysely } from 'kysely';
-import { BerthPostgresDialect, poolOf } from '../../src/db/postgres.ts';
-import type { Tables } from '../../src/db/schema.ts';
-import { rehome } from '../../src/nodes/move/rehome.ts';
+import { BerthPostgresDialect, poolOf } from '../../src/foundation/db/postgres.ts';
+import type { Tables } from '../../src/foundation/db/schema.ts';
+import { rehome } from '../../src/operating/nodes/move/rehome.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly, psql } from '../support/postgres.ts';
 import { nodesPlace } from './nodes-place.ts';

@@ -1,17 +1,17 @@
 /** What every node does in the background, two of them do at once without harm. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createKey, USED_API_KEYS } from '../../src/keys/api-keys.ts';
-import { createBackground } from '../../src/base/background.ts';
-import { createClockLead } from '../../src/db/clock-lead.ts';
-import { DAY } from '../../src/base/clock.ts';
-import { createDirectory } from '../../src/directories/create.ts';
-import { noteStorage } from '../../src/history/daily-storage.ts';
-import { pruneHistory } from '../../src/history/prune.ts';
-import { createLastUsed } from '../../src/keys/last-used.ts';
-import { createLog } from '../../src/base/log.ts';
-import { removeExpired } from '../../src/users/sessions.ts';
-import { createUser } from '../../src/users/users.ts';
+import { createKey, USED_API_KEYS } from '../../src/rules/keys/api-keys.ts';
+import { createBackground } from '../../src/foundation/base/background.ts';
+import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
+import { DAY } from '../../src/foundation/base/clock.ts';
+import { createDirectory } from '../../src/rules/directories/create.ts';
+import { noteStorage } from '../../src/rules/history/daily-storage.ts';
+import { pruneHistory } from '../../src/rules/history/prune.ts';
+import { createLastUsed } from '../../src/rules/keys/last-used.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { removeExpired } from '../../src/rules/users/sessions.ts';
+import { createUser } from '../../src/rules/users/users.ts';
 import { setClock } from '../support/set-clock.ts';
 import { operator } from '../support/users.ts';
 import { twoWriters } from './two-writers.ts';

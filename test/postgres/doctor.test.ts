@@ -1,9 +1,9 @@
 /** What `berth doctor` and the metrics say of a PostgreSQL, well and broken, and of the machines that share it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Config } from '../../src/base/config.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { runDoctor } from '../../src/doctor/run.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { runDoctor } from '../../src/operating/doctor/run.ts';
 import { nodesPlace } from '../nodes/nodes-place.ts';
 import { freshDatabase, postgresOnly, psql, urlOf } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';

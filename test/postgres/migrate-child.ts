@@ -6,8 +6,8 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import pg from 'pg';
-import { migrateTo } from '../../src/backup/migrate-to.ts';
-import { readConfig } from '../../src/base/config.ts';
+import { migrateTo } from '../../src/operating/backup/migrate-to.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
 
 const [step = '', url = '', settings = ''] = process.argv.slice(2);
 const last = new RegExp(step);

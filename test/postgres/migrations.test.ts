@@ -1,8 +1,8 @@
 /** Migrations of PostgreSQL with data: from the schema of 0.1.0 and the one before the present, in a long run from every one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migrations } from '../../src/db/migrations/index.ts';
-import { openDatabase } from '../../src/db/open.ts';
+import { migrations } from '../../src/foundation/db/migrations/index.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { longOnly } from '../support/long.ts';
 import { freshDatabase, postgresOnly, psql } from '../support/postgres.ts';
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freshDatabase, GUARDED, postgresOnly, psql, urlOf } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';

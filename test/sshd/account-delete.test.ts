@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { apiClient } from '../support/api-client.ts';
 import { issueKey, startBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -5,9 +5,9 @@ import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync, readFileSync, 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { KEYS_ID, pathsOf } from '../../src/sftp/paths.ts';
-import { createLog } from '../../src/base/log.ts';
-import { prepareSshd } from '../../src/sftp/sshd.ts';
+import { KEYS_ID, pathsOf } from '../../src/machine/sftp/paths.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { prepareSshd } from '../../src/machine/sftp/sshd.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { directory, hostOf, keyPair } from '../support/sftp-user.ts';

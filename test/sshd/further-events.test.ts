@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { verifyWebhook } from '../../clients/typescript/src/webhooks.ts';
-import { EVENT_KINDS } from '../../src/db/schema.ts';
+import { EVENT_KINDS } from '../../src/foundation/db/schema.ts';
 import { checkedScratch, checkPlace, fakeClamd } from '../checks/check-place.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileStat } from '../../src/uploads/record/file-stat.ts';
+import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { hosted } from '../support/hosted.ts';
 import { TIMEOUT_SECONDS } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';

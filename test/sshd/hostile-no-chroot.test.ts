@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { CREATE_ANEW, FXP, NO_ATTRIBUTES, OPEN, rawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { connect as connectTo, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { systemClock } from '../../src/base/clock.ts';
-import { checkSshd } from '../../src/doctor/checks/running.ts';
-import { inNamespace } from '../../src/doctor/processes.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { checkSshd } from '../../src/operating/doctor/checks/running.ts';
+import { inNamespace } from '../../src/operating/doctor/processes.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';

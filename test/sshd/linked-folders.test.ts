@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readConfig } from '../../src/base/config.ts';
+import { readConfig } from '../../src/foundation/base/config.ts';
 import { issueKey } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';

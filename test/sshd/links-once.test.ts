@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { startBerth } from '../support/berth.ts';
 import { ask, downloadLink, open } from '../support/links.ts';
 import { until } from '../support/poll.ts';

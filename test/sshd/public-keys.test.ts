@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { startBerth, type TestDirectory } from '../support/berth.ts';
 import { madeKeys } from '../support/made-keys.ts';
 import { sftp } from '../support/openssh-client.ts';

@@ -9,9 +9,9 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, statSync, w
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { systemClock } from '../../src/base/clock.ts';
-import { sshdLogOf } from '../../src/reports/sshd-log-file.ts';
-import type { LogLine } from '../../src/reports/sshd-log.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { sshdLogOf } from '../../src/operating/reports/sshd-log-file.ts';
+import type { LogLine } from '../../src/operating/reports/sshd-log.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';

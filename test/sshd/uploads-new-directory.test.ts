@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { startBerth, webhookOf } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { allSessions } from '../../src/sftp/sessions.ts';
+import { allSessions } from '../../src/machine/sftp/sessions.ts';
 import { startBerth, webhookOf } from '../support/berth.ts';
 import { numberByHand } from '../support/by-hand.ts';
 import { until } from '../support/poll.ts';

@@ -4,14 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/keys/api-keys.ts';
-import type { Config } from '../../src/base/config.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { confirmClock } from '../../src/db/clock-lead.ts';
-import { createLog } from '../../src/base/log.ts';
-import { createPasswordHashing } from '../../src/users/password-hashing.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { createKey } from '../../src/rules/keys/api-keys.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
+import { confirmClock } from '../../src/foundation/db/clock-lead.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { createPasswordHashing } from '../../src/rules/users/password-hashing.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { type ApiAnswer, apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';

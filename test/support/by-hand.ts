@@ -1,7 +1,7 @@
 /** Statements that an operator, or somebody who breaks something, runs past berth. */
 import Sqlite from 'better-sqlite3';
-import type { Config } from '../../src/base/config.ts';
-import { isPostgresUrl } from '../../src/base/database-place.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { isPostgresUrl } from '../../src/foundation/base/database-place.ts';
 import { psql } from './postgres.ts';
 
 /** Runs statements that give no rows. */

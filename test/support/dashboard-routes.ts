@@ -1,5 +1,5 @@
 /** Every route of the dashboard, as it is registered, those of the company's login too. */
-import { createDashboard, type DashboardOptions } from '../../src/dashboard/start.tsx';
+import { createDashboard, type DashboardOptions } from '../../src/doors/dashboard/start.tsx';
 
 export interface DashboardRoute {
   readonly method: string;

@@ -5,11 +5,11 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { text } from 'node:stream/consumers';
-import { systemClock } from '../../src/base/clock.ts';
-import type { Config } from '../../src/base/config.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import type { Role } from '../../src/db/schema.ts';
-import { openUserSession } from '../../src/users/sessions.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
+import type { Role } from '../../src/foundation/db/schema.ts';
+import { openUserSession } from '../../src/rules/users/sessions.ts';
 
 export interface PageAnswer {
   readonly status: number;

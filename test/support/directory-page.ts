@@ -1,6 +1,6 @@
 /** A directory's page, as its tests read it, and what the API, a login and the audit say of what was done there. */
 import assert from 'node:assert/strict';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import type { TestBerth } from './berth.ts';
 import type { PageAnswer, Visitor } from './dashboard.ts';
 import { dataOf } from './field-sets.ts';

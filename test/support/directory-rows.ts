@@ -1,9 +1,9 @@
 /** Directories as rows alone, in any number: for lists, which look at nothing else. */
 import { randomUUID } from 'node:crypto';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../../src/db/schema.ts';
-import { DEFAULTS } from '../../src/directories/defaults.ts';
-import { slugOf } from '../../src/directories/identity.ts';
+import type { Tables } from '../../src/foundation/db/schema.ts';
+import { DEFAULTS } from '../../src/rules/directories/defaults.ts';
+import { slugOf } from '../../src/rules/directories/identity.ts';
 
 export interface DirectoryRow {
   readonly id: string;

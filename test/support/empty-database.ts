@@ -4,8 +4,8 @@
  */
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Config } from '../../src/base/config.ts';
-import { openDatabase } from '../../src/db/open.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { onPostgres } from './postgres.ts';
 
 const MADE = 'TEST_EMPTY_DATABASE';

@@ -1,7 +1,7 @@
 /** Applies retention to a `recordingPlace`. */
-import { type Clock, DAY, systemClock } from '../../src/base/clock.ts';
-import { createLog } from '../../src/base/log.ts';
-import { applyRetention, type RetentionOptions } from '../../src/uploads/retention.ts';
+import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { applyRetention, type RetentionOptions } from '../../src/arrivals/uploads/retention.ts';
 import type { recordingPlace } from './recording-place.ts';
 
 interface Options {

@@ -1,5 +1,5 @@
 /** The configuration of a berth that runs as a process of its own, as it is read and as the environment for it: its ports are fixed. */
-import type { Config } from '../../src/base/config.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
 import { freePort } from './free-port.ts';
 import type { Scratch } from './scratch.ts';
 import type { Sshd } from './sshd.ts';

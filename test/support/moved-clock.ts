@@ -1,5 +1,5 @@
 /** The machine's clock as if somebody had set it: always ahead of it by `offset`, in µs. */
-import { type Clock, type Micros, systemClock } from '../../src/base/clock.ts';
+import { type Clock, type Micros, systemClock } from '../../src/foundation/base/clock.ts';
 
 export interface MovedClock extends Clock {
   offset: Micros;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { type AppOptions, described, routesOf } from '../../src/http/app.ts';
-import { openapi } from '../../src/http/openapi/document.ts';
+import { type AppOptions, described, routesOf } from '../../src/doors/http/app.ts';
+import { openapi } from '../../src/doors/http/openapi/document.ts';
 
 /** Routes use what they are made with only when they are asked. */
 const unused: unknown = new Proxy(() => undefined, { get: () => unused, apply: () => unused });

@@ -1,6 +1,6 @@
 /** Starts a PostgreSQL for the tests of one run, and ends it (node --test-global-setup). Nothing of it outlives the run, even one that is killed. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { openDatabase } from '../../src/db/open.ts';
+import { openDatabase } from '../../src/foundation/db/open.ts';
 import { GUARDED, onPostgres, SOCKET, TEMPLATE, urlOf } from './postgres.ts';
 import { type PostgresServer, postgresServer } from './postgres-server.ts';
 import { ROOT } from './scratch.ts';

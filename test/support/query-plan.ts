@@ -1,6 +1,6 @@
 /** How SQLite goes about queries: the lines of EXPLAIN QUERY PLAN for each of those that `work` makes. */
 import { CompiledQuery, type Kysely, type RootOperationNode } from 'kysely';
-import type { Tables } from '../../src/db/schema.ts';
+import type { Tables } from '../../src/foundation/db/schema.ts';
 
 export async function plansOf(
   reads: Kysely<Tables>,

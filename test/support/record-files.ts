@@ -1,7 +1,7 @@
 /** Rows of files that were never there, for what only reads them. */
 import { randomUUID } from 'node:crypto';
-import type { Database } from '../../src/db/open.ts';
-import type { FileState } from '../../src/db/schema.ts';
+import type { Database } from '../../src/foundation/db/open.ts';
+import type { FileState } from '../../src/foundation/db/schema.ts';
 
 /** Returns the paths by their new ids. Some are of one moment. */
 export async function recordFiles(

@@ -1,6 +1,6 @@
 /** A host that notes what it is asked to do, for tests of the API: those of `test/sshd` show that the real one does it. */
 import { isDeepStrictEqual } from 'node:util';
-import type { DirectoryHost, HostedDirectory } from '../../src/directories/host.ts';
+import type { DirectoryHost, HostedDirectory } from '../../src/rules/directories/host.ts';
 
 export interface RecordingHost extends DirectoryHost {
   /** `apply <username> <mode> <key or -> <max>` and `shut out <username>` and `remove <username>`, in order. */

@@ -1,17 +1,17 @@
 /** The recorder on a database and a folder, without sshd: lines of the log are given by the test. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { lstatBeneath } from '../../src/base/beneath.ts';
-import { type Clock, systemClock } from '../../src/base/clock.ts';
-import type { Database } from '../../src/db/open.ts';
-import { createLog } from '../../src/base/log.ts';
-import { FileSyncer } from '../../src/uploads/disk/file-syncer.ts';
-import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/uploads/file-path.ts';
-import type { Jail } from '../../src/uploads/jails.ts';
-import { sightingOf } from '../../src/uploads/log/line-owners.ts';
-import { readEvent } from '../../src/uploads/log/log-line.ts';
-import { Doubts } from '../../src/uploads/record/doubts.ts';
-import { Loop } from '../../src/uploads/story/loop.ts';
-import { Recorder } from '../../src/uploads/story/recorder.ts';
+import { lstatBeneath } from '../../src/foundation/base/beneath.ts';
+import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
+import type { Database } from '../../src/foundation/db/open.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
+import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/arrivals/uploads/file-path.ts';
+import type { Jail } from '../../src/arrivals/uploads/jails.ts';
+import { sightingOf } from '../../src/arrivals/uploads/log/line-owners.ts';
+import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
+import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
+import { Loop } from '../../src/arrivals/uploads/story/loop.ts';
+import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
 
 export interface RecordingOptions {
   readonly database: Database;

@@ -1,6 +1,6 @@
 /** What a full disk does to a database: a write fails, and its transaction with it. */
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../src/db/schema.ts';
+import type { Tables } from '../../src/foundation/db/schema.ts';
 import { onPostgres } from './postgres.ts';
 
 let made = 0;

@@ -4,7 +4,7 @@
  */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Config, readConfig } from '../../src/base/config.ts';
+import { type Config, readConfig } from '../../src/foundation/base/config.ts';
 import { freshDatabase, onPostgres } from './postgres.ts';
 
 /** Where all folders of tests are. */

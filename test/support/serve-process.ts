@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../../src/base/config.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
 import { apiClient, type ApiClient } from './api-client.ts';
 import { nodeEnvironment } from './node-environment.ts';
 import { until } from './poll.ts';

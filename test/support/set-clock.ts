@@ -1,5 +1,5 @@
 /** A clock that stands at a minute's beginning and moves when the test says so; each reading is 1 µs later. */
-import type { Clock, Micros } from '../../src/base/clock.ts';
+import type { Clock, Micros } from '../../src/foundation/base/clock.ts';
 
 export interface SetClock extends Clock {
   advance(by: Micros): void;

@@ -6,11 +6,11 @@ import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { encrypt } from 'unixcrypt';
-import type { HostedDirectory } from '../../src/directories/host.ts';
-import { createLog } from '../../src/base/log.ts';
-import { createDirectoryHost, type LocalHost } from '../../src/sftp/host.ts';
-import type { LogSockets } from '../../src/sftp/log-socket.ts';
-import type { Paths } from '../../src/sftp/paths.ts';
+import type { HostedDirectory } from '../../src/rules/directories/host.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { createDirectoryHost, type LocalHost } from '../../src/machine/sftp/host.ts';
+import type { LogSockets } from '../../src/machine/sftp/log-socket.ts';
+import type { Paths } from '../../src/machine/sftp/paths.ts';
 
 /** Nobody listens to the transfer log. */
 const noSockets: LogSockets = { socketsFor: () => [] };

@@ -3,17 +3,17 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { createBackground } from '../../src/base/background.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { createClockLead } from '../../src/db/clock-lead.ts';
-import type { Config } from '../../src/base/config.ts';
-import { DatabaseUnavailable } from '../../src/db/away.ts';
-import type { Database } from '../../src/db/open.ts';
-import { isUsername } from '../../src/directories/host.ts';
-import { createLog } from '../../src/base/log.ts';
-import { linkLog } from '../../src/sftp/log-socket.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
-import { startUploads, type Uploads } from '../../src/uploads/start.ts';
+import { createBackground } from '../../src/foundation/base/background.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { DatabaseUnavailable } from '../../src/foundation/db/away.ts';
+import type { Database } from '../../src/foundation/db/open.ts';
+import { isUsername } from '../../src/rules/directories/host.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { linkLog } from '../../src/machine/sftp/log-socket.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
+import { startUploads, type Uploads } from '../../src/arrivals/uploads/start.ts';
 import { LogKeeper } from '../../src/service/while-away.ts';
 
 /** Its presence says that the database is away. */

@@ -18,11 +18,11 @@ import {
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../../src/base/config.ts';
-import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
-import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
-import { createLog } from '../../src/base/log.ts';
-import { prepareSshd } from '../../src/sftp/sshd.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { ensureHostKeys } from '../../src/machine/sftp/host-keys.ts';
+import { type Paths, pathsOf } from '../../src/machine/sftp/paths.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { prepareSshd } from '../../src/machine/sftp/sshd.ts';
 import { freePort } from './free-port.ts';
 import { namedPipe } from './named-pipe.ts';
 import type { Scratch } from './scratch.ts';

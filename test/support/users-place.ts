@@ -1,10 +1,10 @@
 /** The rules of users on a database of their own, with a clock that the test sets and hashes that cost next to nothing. */
-import { createAccount } from '../../src/accounts/accounts.ts';
-import { type Database, openDatabase } from '../../src/db/open.ts';
-import { clientNetwork, clientSite } from '../../src/web/client-address.ts';
-import { createPasswordHashing, type PasswordHashing } from '../../src/users/password-hashing.ts';
-import { createPasswords, type Passwords } from '../../src/users/passwords.ts';
-import { createSignIn, type SignIn, type SignInOptions } from '../../src/users/sign-in.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
+import { clientNetwork, clientSite } from '../../src/doors/web/client-address.ts';
+import { createPasswordHashing, type PasswordHashing } from '../../src/rules/users/password-hashing.ts';
+import { createPasswords, type Passwords } from '../../src/rules/users/passwords.ts';
+import { createSignIn, type SignIn, type SignInOptions } from '../../src/rules/users/sign-in.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
 import type { Scratch } from './scratch.ts';
 import { type SetClock, setClock } from './set-clock.ts';

@@ -1,12 +1,12 @@
 /** Users of the dashboard, made by its rules. */
 import { randomUUID } from 'node:crypto';
 import { TOTP } from 'otpauth';
-import { systemClock } from '../../src/base/clock.ts';
-import type { Config } from '../../src/base/config.ts';
-import { type Database, openDatabase } from '../../src/db/open.ts';
-import type { Role } from '../../src/db/schema.ts';
-import type { Actor } from '../../src/history/audit.ts';
-import { createUser } from '../../src/users/users.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
+import type { Role } from '../../src/foundation/db/schema.ts';
+import type { Actor } from '../../src/rules/history/audit.ts';
+import { createUser } from '../../src/rules/users/users.ts';
 import { type Visitor, visitorOf } from './dashboard.ts';
 
 export const PASSWORD = 'correct horse battery staple';

@@ -11,7 +11,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import ssh2 from 'ssh2';
-import { removeCredentials } from '../../src/sftp/credentials.ts';
+import { removeCredentials } from '../../src/machine/sftp/credentials.ts';
 import { percentile } from '../support/percentile.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, hostOf, keyPair } from '../support/sftp-user.ts';

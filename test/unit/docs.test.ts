@@ -5,7 +5,7 @@ import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { sign, signatureHeader } from '../../src/webhooks/signature.ts';
+import { sign, signatureHeader } from '../../src/deliveries/webhooks/signature.ts';
 
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url));
 const read = (path: string): string => readFileSync(join(PROJECT, path), 'utf8');
@@ -42,7 +42,7 @@ test('the Python snippet accepts a right signature and no other', () => {
 });
 
 test('every variable of the configuration is in the table, and no other', () => {
-  const source = read('src/base/config.ts');
+  const source = read('src/foundation/base/config.ts');
   const known = new Set([...source.matchAll(/^ {2}(BERTH_\w+):/gm)].map((match) => match[1]));
   const listed = new Set(
     [...read('docs/operations.md').matchAll(/^\| (`BERTH_.*?) \|/gm)].flatMap(

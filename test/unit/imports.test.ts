@@ -7,161 +7,169 @@ import { fileURLToPath } from 'node:url';
 
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 
+/** The districts of `src/`, from the ground up: each imports only itself and those before it. */
+const DISTRICTS = ['foundation', 'rules', 'machine', 'deliveries', 'arrivals', 'operating', 'doors', 'service', 'cli'];
+
 /** The ground: may be imported by everyone and imports no feature. `db` builds on `base`. */
-const GROUND = ['base', 'db'];
+const GROUND = ['foundation/base', 'foundation/db'];
 
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
-  accounts: [],
-  keys: ['accounts', 'history/audit.ts', 'history/stored-responses.ts'],
-  checks: [
-    'files',
-    'accounts/actor.ts',
-    'directories/target.ts',
-    'history/audit.ts',
-    'history/transfers.ts',
-    'uploads',
-    'webhooks/outbox.ts',
+  'rules/accounts': [],
+  'rules/keys': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/stored-responses.ts'],
+  'arrivals/checks': [
+    'arrivals/files',
+    'rules/accounts/actor.ts',
+    'rules/directories/target.ts',
+    'rules/history/audit.ts',
+    'rules/history/transfers.ts',
+    'arrivals/uploads',
+    'deliveries/webhooks/outbox.ts',
   ],
-  doctor: [
-    'accounts',
-    'checks/checker.ts',
-    'checks/exchange.ts',
-    'directories/host.ts',
-    'directories/public-key.ts',
-    'nodes/list.ts',
-    'sftp',
-    'keys/api-keys.ts',
+  'operating/doctor': [
+    'rules/accounts',
+    'arrivals/checks/checker.ts',
+    'arrivals/checks/exchange.ts',
+    'rules/directories/host.ts',
+    'rules/directories/public-key.ts',
+    'operating/nodes/list.ts',
+    'machine/sftp',
+    'rules/keys/api-keys.ts',
   ],
-  backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
-  directories: ['accounts', 'history/audit.ts', 'history/stored-responses.ts', 'keys/last-used.ts'],
-  files: [
-    'accounts/actor.ts',
-    'directories/storage-full.ts',
-    'directories/target.ts',
-    'history/audit.ts',
-    'uploads',
-    'webhooks/outbox.ts',
+  'operating/backup': ['rules/directories/create.ts', 'rules/history/events.ts', 'machine/sftp/paths.ts'],
+  'rules/directories': [
+    'rules/accounts',
+    'rules/history/audit.ts',
+    'rules/history/stored-responses.ts',
+    'rules/keys/last-used.ts',
   ],
-  history: ['accounts/actor.ts', 'accounts/scope.ts'],
-  links: [
-    'accounts',
-    'directories',
-    'history/audit.ts',
-    'history/stored-responses.ts',
-    'uploads/file-path.ts',
-    'uploads/record/history.ts',
+  'arrivals/files': [
+    'rules/accounts/actor.ts',
+    'rules/directories/storage-full.ts',
+    'rules/directories/target.ts',
+    'rules/history/audit.ts',
+    'arrivals/uploads',
+    'deliveries/webhooks/outbox.ts',
   ],
-  metrics: ['nodes/list.ts'],
-  nodes: [
-    'files/directory-files.ts',
-    'directories/homes.ts',
-    'directories/host.ts',
-    'directories/unapplied.ts',
-    'history/audit.ts',
-    'sftp/files.ts',
-    'sftp/paths.ts',
-    'uploads/draining.ts',
+  'rules/history': ['rules/accounts/actor.ts', 'rules/accounts/scope.ts'],
+  'arrivals/links': [
+    'rules/accounts',
+    'rules/directories',
+    'rules/history/audit.ts',
+    'rules/history/stored-responses.ts',
+    'arrivals/uploads/file-path.ts',
+    'arrivals/uploads/record/history.ts',
   ],
-  reports: [
-    'directories/access.ts',
-    'files/partial.ts',
-    'history/audit-in-words.ts',
-    'history/audit-sentences.ts',
-    'uploads/file-path.ts',
-    'webhooks/further-events.ts',
-    'webhooks/outbox.ts',
+  'operating/metrics': ['operating/nodes/list.ts'],
+  'operating/nodes': [
+    'arrivals/files/directory-files.ts',
+    'rules/directories/homes.ts',
+    'rules/directories/host.ts',
+    'rules/directories/unapplied.ts',
+    'rules/history/audit.ts',
+    'machine/sftp/files.ts',
+    'machine/sftp/paths.ts',
+    'arrivals/uploads/draining.ts',
   ],
-  sftp: ['directories/end-session.ts', 'directories/host.ts'],
-  users: ['accounts', 'history/audit.ts', 'history/batches.ts', 'keys/authenticate.ts'],
-  webhooks: [
-    'accounts/actor.ts',
-    'directories/target.ts',
-    'history/audit.ts',
-    'history/events.ts',
-    'history/stored-responses.ts',
+  'operating/reports': [
+    'rules/directories/access.ts',
+    'arrivals/files/partial.ts',
+    'rules/history/audit-in-words.ts',
+    'rules/history/audit-sentences.ts',
+    'arrivals/uploads/file-path.ts',
+    'deliveries/webhooks/further-events.ts',
+    'deliveries/webhooks/outbox.ts',
   ],
-  uploads: [
-    'accounts/actor.ts',
-    'directories/host.ts',
-    'directories/target.ts',
-    'history/audit.ts',
-    'history/stored-responses.ts',
-    'history/transfers.ts',
-    'webhooks/delivery-list.ts',
-    'webhooks/further-events.ts',
-    'webhooks/outbox.ts',
-    'webhooks/receiver-of.ts',
+  'machine/sftp': ['rules/directories/end-session.ts', 'rules/directories/host.ts'],
+  'rules/users': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/batches.ts', 'rules/keys/authenticate.ts'],
+  'deliveries/webhooks': [
+    'rules/accounts/actor.ts',
+    'rules/directories/target.ts',
+    'rules/history/audit.ts',
+    'rules/history/events.ts',
+    'rules/history/stored-responses.ts',
   ],
-  web: [
-    'keys/authenticate.ts',
-    'directories/fields.ts',
-    'directories/view.ts',
-    'files',
-    'uploads/file-path.ts',
-    'uploads/upload-list.ts',
+  'arrivals/uploads': [
+    'rules/accounts/actor.ts',
+    'rules/directories/host.ts',
+    'rules/directories/target.ts',
+    'rules/history/audit.ts',
+    'rules/history/stored-responses.ts',
+    'rules/history/transfers.ts',
+    'deliveries/webhooks/delivery-list.ts',
+    'deliveries/webhooks/further-events.ts',
+    'deliveries/webhooks/outbox.ts',
+    'deliveries/webhooks/receiver-of.ts',
   ],
-  http: [
-    'files',
-    'web',
-    'accounts',
-    'checks/held.ts',
-    'directories',
-    'history/audit.ts',
-    'history/events.ts',
-    'history/stored-responses.ts',
-    'links',
-    'nodes/move/departure.ts',
-    'uploads/announce.ts',
-    'uploads/file-path.ts',
-    'uploads/upload-list.ts',
-    'webhooks',
-    'keys',
+  'doors/web': [
+    'rules/keys/authenticate.ts',
+    'rules/directories/fields.ts',
+    'rules/directories/view.ts',
+    'arrivals/files',
+    'arrivals/uploads/file-path.ts',
+    'arrivals/uploads/upload-list.ts',
   ],
-  dashboard: [
-    'files',
-    'web',
-    'accounts',
-    'checks/held.ts',
-    'directories',
-    'history',
-    'links/limit.ts',
-    'links/links.ts',
-    'reports/activity.ts',
-    'reports/login-log.ts',
-    'reports/login-rules.ts',
-    'reports/sshd-log.ts',
-    'sftp/public-host-keys.ts',
-    'uploads/announce.ts',
-    'uploads/file-changes.ts',
-    'uploads/file-path.ts',
-    'uploads/upload-list.ts',
-    'users',
-    'webhooks',
-    'keys',
+  'doors/http': [
+    'arrivals/files',
+    'doors/web',
+    'rules/accounts',
+    'arrivals/checks/held.ts',
+    'rules/directories',
+    'rules/history/audit.ts',
+    'rules/history/events.ts',
+    'rules/history/stored-responses.ts',
+    'arrivals/links',
+    'operating/nodes/move/departure.ts',
+    'arrivals/uploads/announce.ts',
+    'arrivals/uploads/file-path.ts',
+    'arrivals/uploads/upload-list.ts',
+    'deliveries/webhooks',
+    'rules/keys',
   ],
-  listen: ['webhooks/signature.ts'],
+  'doors/dashboard': [
+    'arrivals/files',
+    'doors/web',
+    'rules/accounts',
+    'arrivals/checks/held.ts',
+    'rules/directories',
+    'rules/history',
+    'arrivals/links/limit.ts',
+    'arrivals/links/links.ts',
+    'operating/reports/activity.ts',
+    'operating/reports/login-log.ts',
+    'operating/reports/login-rules.ts',
+    'operating/reports/sshd-log.ts',
+    'machine/sftp/public-host-keys.ts',
+    'arrivals/uploads/announce.ts',
+    'arrivals/uploads/file-changes.ts',
+    'arrivals/uploads/file-path.ts',
+    'arrivals/uploads/upload-list.ts',
+    'rules/users',
+    'deliveries/webhooks',
+    'rules/keys',
+  ],
+  'doors/listen': ['deliveries/webhooks/signature.ts'],
   cli: [
-    'files/partial.ts',
-    'accounts',
-    'backup',
-    'checks/held.ts',
-    'directories/json-text.ts',
-    'doctor',
-    'history/audit-in-words.ts',
-    'history/erase.ts',
-    'listen',
-    'nodes',
+    'arrivals/files/partial.ts',
+    'rules/accounts',
+    'operating/backup',
+    'arrivals/checks/held.ts',
+    'rules/directories/json-text.ts',
+    'operating/doctor',
+    'rules/history/audit-in-words.ts',
+    'rules/history/erase.ts',
+    'doors/listen',
+    'operating/nodes',
     'service/prepare.ts',
-    'reports',
+    'operating/reports',
     'service/serve.ts',
     'service/sshd-settings.ts',
-    'sftp',
-    'uploads/file-path.ts',
-    'users',
-    'webhooks/address-rule.ts',
-    'webhooks/replay.ts',
-    'keys/api-keys.ts',
+    'machine/sftp',
+    'arrivals/uploads/file-path.ts',
+    'rules/users',
+    'deliveries/webhooks/address-rule.ts',
+    'deliveries/webhooks/replay.ts',
+    'rules/keys/api-keys.ts',
   ],
 };
 
@@ -170,20 +178,20 @@ const ROOTS = ['main.ts', 'service'];
 
 /** Packages that one place alone may know. */
 const PACKAGES: Record<string, readonly string[]> = {
-  'better-sqlite3': ['db'],
-  chokidar: ['uploads/disk/jail-watcher.ts'],
-  got: ['webhooks'],
-  hono: ['http', 'dashboard', 'web'],
-  'openid-client': ['users/openid-provider.ts'],
-  otpauth: ['users'],
-  uqr: ['dashboard'],
-  '@valibot/to-json-schema': ['http/openapi/json-schema.ts'],
-  '@hono/node-server': ['http', 'web'],
-  sshpk: ['directories/public-key.ts'],
+  'better-sqlite3': ['foundation/db'],
+  chokidar: ['arrivals/uploads/disk/jail-watcher.ts'],
+  got: ['deliveries/webhooks'],
+  hono: ['doors/http', 'doors/dashboard', 'doors/web'],
+  'openid-client': ['rules/users/openid-provider.ts'],
+  otpauth: ['rules/users'],
+  uqr: ['doors/dashboard'],
+  '@valibot/to-json-schema': ['doors/http/openapi/json-schema.ts'],
+  '@hono/node-server': ['doors/http', 'doors/web'],
+  sshpk: ['rules/directories/public-key.ts'],
   commander: ['cli'],
-  pino: ['base/log.ts'],
-  pg: ['db'],
-  'pg-copy-streams': ['db'],
+  pino: ['foundation/base/log.ts'],
+  pg: ['foundation/db'],
+  'pg-copy-streams': ['foundation/db'],
 };
 
 interface Import {
@@ -206,7 +214,9 @@ function importsOf(file: string): Import[] {
 
 /** The features that a feature imports, beside itself. */
 const featuresOf = (feature: string): string[] => [
-  ...new Set((ALLOWED[feature] ?? []).map((place) => place.split('/')[0] ?? '').filter((name) => name in ALLOWED)),
+  ...new Set(
+    (ALLOWED[feature] ?? []).map((place) => place.split('/').slice(0, 2).join('/')).filter((name) => name in ALLOWED),
+  ),
 ];
 
 test('no two features import each other, neither directly nor through others', () => {
@@ -221,6 +231,20 @@ test('no two features import each other, neither directly nor through others', (
 
 const within = (file: string, places: readonly string[]): boolean =>
   places.some((place) => file === place || file.startsWith(`${place}/`));
+
+test('imports between districts only go down', () => {
+  const level = (file: string): number => DISTRICTS.indexOf(file.split('/')[0] ?? '');
+  const inside = files.filter((file) => file !== 'main.ts');
+  assert.deepEqual(
+    inside.filter((file) => level(file) === -1),
+    [],
+  );
+  const up = inside
+    .flatMap(importsOf)
+    .filter(({ to }) => files.includes(to))
+    .filter(({ from, to }) => level(to) > level(from));
+  assert.deepEqual(up, []);
+});
 
 test('every arrow between folders is one that the map allows', () => {
   const wrong = files
@@ -237,9 +261,9 @@ test('every arrow between folders is one that the map allows', () => {
 
 test('base imports nothing but itself', () => {
   const wrong = files
-    .filter((file) => within(file, ['base']))
+    .filter((file) => within(file, ['foundation/base']))
     .flatMap(importsOf)
-    .filter(({ to }) => files.includes(to) && !within(to, ['base']));
+    .filter(({ to }) => files.includes(to) && !within(to, ['foundation/base']));
   assert.deepEqual(wrong, []);
 });
 

@@ -7,11 +7,11 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Config } from '../../src/base/config.ts';
-import { createLog } from '../../src/base/log.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { startService } from '../../src/service/service.ts';
-import { prepareSshd } from '../../src/sftp/sshd.ts';
-import { processesFrom, servesSftp } from '../../src/uploads/processes.ts';
+import { prepareSshd } from '../../src/machine/sftp/sshd.ts';
+import { processesFrom, servesSftp } from '../../src/arrivals/uploads/processes.ts';
 import { webhookOf } from '../support/berth.ts';
 import { byHand } from '../support/by-hand.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
-import type { Config } from '../../src/base/config.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
 import type { Upload } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import type { Scratch } from '../support/scratch.ts';

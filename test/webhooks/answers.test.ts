@@ -8,11 +8,11 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
-import { createLog } from '../../src/base/log.ts';
-import { loadTlsPair } from '../../src/http/certificate.ts';
-import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
-import { type Answer, createSender } from '../../src/webhooks/send.ts';
-import { trustedWith } from '../../src/webhooks/trusted.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { loadTlsPair } from '../../src/doors/http/certificate.ts';
+import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
+import { type Answer, createSender } from '../../src/deliveries/webhooks/send.ts';
+import { trustedWith } from '../../src/deliveries/webhooks/trusted.ts';
 import { scratch } from '../support/scratch.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';

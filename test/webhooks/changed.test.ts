@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Updateable } from 'kysely';
-import type { DirectoriesTable } from '../../src/db/schema.ts';
-import { enqueue } from '../../src/webhooks/outbox.ts';
-import { verify } from '../../src/webhooks/signature.ts';
+import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
+import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { ACCOUNT, directory, type OutboxPlace, outboxPlace, SECRET } from './outbox-place.ts';

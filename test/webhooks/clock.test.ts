@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Clock, SECOND, systemClock } from '../../src/base/clock.ts';
-import { presentTime } from '../../src/db/shared.ts';
+import { type Clock, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
+import { presentTime } from '../../src/foundation/db/shared.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { outboxPlace } from './outbox-place.ts';

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
-import { createSender } from '../../src/webhooks/send.ts';
+import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
+import { createSender } from '../../src/deliveries/webhooks/send.ts';
 
 /** Answers at once, and says its port first and the number of its connections at the end. */
 const RECEIVER = `

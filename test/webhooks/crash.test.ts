@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { claim, type Claimed, LEASE } from '../../src/webhooks/queue.ts';
-import { finish, type Finished } from '../../src/webhooks/queue.ts';
-import { ripen } from '../../src/webhooks/queue.ts';
+import { claim, type Claimed, LEASE } from '../../src/deliveries/webhooks/queue.ts';
+import { finish, type Finished } from '../../src/deliveries/webhooks/queue.ts';
+import { ripen } from '../../src/deliveries/webhooks/queue.ts';
 import { receiver } from '../support/receiver.ts';
 import { refuseWrites } from '../support/refused-writes.ts';
 import { directory, type OutboxPlace, outboxPlace } from './outbox-place.ts';

@@ -6,12 +6,12 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { OperatorError } from '../../src/base/errors.ts';
-import { createLog } from '../../src/base/log.ts';
-import { addressRule } from '../../src/webhooks/address-rule.ts';
-import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
-import { resolver, type ResolveName } from '../../src/webhooks/names.ts';
-import { type Answer, createSender } from '../../src/webhooks/send.ts';
+import { OperatorError } from '../../src/foundation/base/errors.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { addressRule } from '../../src/deliveries/webhooks/address-rule.ts';
+import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
+import { resolver, type ResolveName } from '../../src/deliveries/webhooks/names.ts';
+import { type Answer, createSender } from '../../src/deliveries/webhooks/send.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -183,8 +183,8 @@ test("this machine's own addresses are refused, public or not, unless they are a
   const code = `
     import { createServer } from 'node:http';
     import { once } from 'node:events';
-    import { guardedAgents } from './src/webhooks/destination-guard.ts';
-    import { createSender } from './src/webhooks/send.ts';
+    import { guardedAgents } from './src/deliveries/webhooks/destination-guard.ts';
+    import { createSender } from './src/deliveries/webhooks/send.ts';
     const server = createServer((_, response) => response.writeHead(204).end()).listen(8080, '::');
     await once(server, 'listening');
     const outgoing = { id: 'x', body: Buffer.from('{}'), webhook_secret: '', next_webhook_secret: null };
@@ -219,8 +219,8 @@ test('proxies of the environment are not used', async () => {
   await using target = await receiver();
   // Node reads these variables when it starts.
   const code = `
-    import { guardedAgents } from './src/webhooks/destination-guard.ts';
-    import { createSender } from './src/webhooks/send.ts';
+    import { guardedAgents } from './src/deliveries/webhooks/destination-guard.ts';
+    import { createSender } from './src/deliveries/webhooks/send.ts';
     const { send } = createSender(guardedAgents(['127.0.0.0/8']), '1');
     const outgoing = { id: 'x', url: ${JSON.stringify(target.url)}, body: Buffer.from('{}'),
       webhook_secret: '', next_webhook_secret: null };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AttemptsTable } from '../../src/db/schema.ts';
+import type { AttemptsTable } from '../../src/foundation/db/schema.ts';
 import { feltTime } from '../support/felt-time.ts';
 import { receiver } from '../support/receiver.ts';
 import { outboxPlace } from './outbox-place.ts';

@@ -1,15 +1,15 @@
 /** An outbox of its own with a dispatcher that retries fast, for the tests in this folder. Each URL is that of a directory. */
 import { createHash } from 'node:crypto';
-import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { type Database, openDatabase } from '../../src/db/open.ts';
-import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
-import { createLog } from '../../src/base/log.ts';
-import type { RetryDelays } from '../../src/webhooks/outcome.ts';
-import { Dispatcher, type DispatcherOptions } from '../../src/webhooks/dispatcher.ts';
-import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
-import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
-import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
-import { createSender } from '../../src/webhooks/send.ts';
+import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
+import type { AttemptsTable, DeliveriesTable } from '../../src/foundation/db/schema.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import type { RetryDelays } from '../../src/deliveries/webhooks/outcome.ts';
+import { Dispatcher, type DispatcherOptions } from '../../src/deliveries/webhooks/dispatcher.ts';
+import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
+import { type ResolveName, resolver } from '../../src/deliveries/webhooks/names.ts';
+import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.ts';
+import { createSender } from '../../src/deliveries/webhooks/send.ts';
 import { PLAIN } from '../support/directory-rows.ts';
 import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { until } from '../support/poll.ts';

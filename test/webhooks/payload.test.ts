@@ -1,8 +1,8 @@
 /** The bytes that are signed and sent, and their signature (specification, "Body" and "Delivery"). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { enqueue, payload } from '../../src/webhooks/outbox.ts';
-import { sign, signatureHeader, verify } from '../../src/webhooks/signature.ts';
+import { enqueue, payload } from '../../src/deliveries/webhooks/outbox.ts';
+import { sign, signatureHeader, verify } from '../../src/deliveries/webhooks/signature.ts';
 import { directory, outboxPlace } from './outbox-place.ts';
 
 const FILE = { filename: 'in/orders.csv', sizeBytes: 12, uploadedAt: 1_795_207_800_123_456 };

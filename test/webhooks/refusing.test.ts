@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
+import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.ts';
 import { percentile } from '../support/percentile.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';

@@ -1,14 +1,14 @@
 /** Sending a delivery again, and what the log and the observer hear of attempts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ValidationError } from '../../src/base/errors.ts';
-import { createLog } from '../../src/base/log.ts';
-import { logHistory } from '../../src/uploads/record/history.ts';
-import { Dispatcher } from '../../src/webhooks/dispatcher.ts';
-import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
-import type { AttemptSeen } from '../../src/webhooks/outcome.ts';
-import { replay } from '../../src/webhooks/replay.ts';
-import { createSender } from '../../src/webhooks/send.ts';
+import { ValidationError } from '../../src/foundation/base/errors.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { logHistory } from '../../src/arrivals/uploads/record/history.ts';
+import { Dispatcher } from '../../src/deliveries/webhooks/dispatcher.ts';
+import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
+import type { AttemptSeen } from '../../src/deliveries/webhooks/outcome.ts';
+import { replay } from '../../src/deliveries/webhooks/replay.ts';
+import { createSender } from '../../src/deliveries/webhooks/send.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { ACCOUNT, directory, outboxPlace } from './outbox-place.ts';

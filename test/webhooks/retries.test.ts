@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SECOND } from '../../src/base/clock.ts';
-import { verify } from '../../src/webhooks/signature.ts';
+import { SECOND } from '../../src/foundation/base/clock.ts';
+import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { outboxPlace, SECRET } from './outbox-place.ts';

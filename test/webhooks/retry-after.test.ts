@@ -1,8 +1,8 @@
 /** A receiver that is busy says when to ask again: the next attempt waits for it, up to an hour. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SECOND, systemClock } from '../../src/base/clock.ts';
-import { retryAfter } from '../../src/webhooks/retry-after.ts';
+import { SECOND, systemClock } from '../../src/foundation/base/clock.ts';
+import { retryAfter } from '../../src/deliveries/webhooks/retry-after.ts';
 import { receiver } from '../support/receiver.ts';
 import { outboxPlace } from './outbox-place.ts';
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { generateWebhookSecret } from '../../src/directories/identity.ts';
-import { standardKey, verify } from '../../src/webhooks/signature.ts';
+import { generateWebhookSecret } from '../../src/rules/directories/identity.ts';
+import { standardKey, verify } from '../../src/deliveries/webhooks/signature.ts';
 import { type Received, receiver } from '../support/receiver.ts';
 import { directory, outboxPlace } from './outbox-place.ts';
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Dispatcher } from '../../src/webhooks/dispatcher.ts';
-import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
+import type { Dispatcher } from '../../src/deliveries/webhooks/dispatcher.ts';
+import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.ts';
 import { type Received, receiver } from '../support/receiver.ts';
 import { refuseWrites } from '../support/refused-writes.ts';
 import { type OutboxPlace, outboxPlace } from './outbox-place.ts';

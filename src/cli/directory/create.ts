@@ -1,8 +1,8 @@
 /** `berth directory create` */
 import { Command } from 'commander';
-import { accountNamed, listAccounts, requireAccount } from '../../accounts/accounts.ts';
-import type { Database } from '../../db/open.ts';
-import { OperatorError } from '../../base/errors.ts';
+import { accountNamed, listAccounts, requireAccount } from '../../rules/accounts/accounts.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import { OperatorError } from '../../foundation/base/errors.ts';
 import { withDatabase } from '../database.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer } from '../options.ts';

@@ -1,7 +1,7 @@
 /** `berth directory show`, `uploads` and `delete`. */
 import { Command } from 'commander';
-import { formatMicros, type Micros } from '../../base/clock.ts';
-import { columns } from '../../base/terminal.ts';
+import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import { columns } from '../../foundation/base/terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer, since } from '../options.ts';
 import { type ShownDirectory, summaryOf } from './fields.ts';

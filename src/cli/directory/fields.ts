@@ -1,10 +1,10 @@
 /** The options of `create` and `set` that are fields of the API, and how to print a directory. */
 import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { parseJson } from '../../directories/json-text.ts';
-import { errorMessage, OperatorError } from '../../base/errors.ts';
-import { type Cell, columns, shellWord } from '../../base/terminal.ts';
-import { urlHost } from '../../base/url-host.ts';
+import { parseJson } from '../../rules/directories/json-text.ts';
+import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
+import { type Cell, columns, shellWord } from '../../foundation/base/terminal.ts';
+import { urlHost } from '../../foundation/base/url-host.ts';
 import { integer } from '../options.ts';
 
 export interface FieldOptions {

@@ -1,6 +1,6 @@
 /** `berth directory key …`: the public keys with which a directory's user may log in. */
 import { Command } from 'commander';
-import { columns } from '../../base/terminal.ts';
+import { columns } from '../../foundation/base/terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { readKey } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';

@@ -1,8 +1,8 @@
 /** `berth directory link …`: makes, lists and revokes links for people without an SFTP client. */
 import { Command, InvalidArgumentError } from 'commander';
-import { formatMicros, type Micros, SECOND } from '../../base/clock.ts';
+import { formatMicros, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Invocation } from '../invocation.ts';
-import { columns } from '../../base/terminal.ts';
+import { columns } from '../../foundation/base/terminal.ts';
 import { moment } from '../options.ts';
 import { table } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';

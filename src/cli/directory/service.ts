@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { errorCode, OperatorError } from '../../base/errors.ts';
-import { ACCOUNT, OPERATOR, operatorLogin, operatorSocket } from '../../base/operator-socket.ts';
+import { errorCode, OperatorError } from '../../foundation/base/errors.ts';
+import { ACCOUNT, OPERATOR, operatorLogin, operatorSocket } from '../../foundation/base/operator-socket.ts';
 import type { Invocation } from '../invocation.ts';
 
 export interface Answer<Data> {

@@ -1,7 +1,7 @@
 /** `berth directory set`: changes fields, the way to log in, the allowed networks, the expiry and the quota. */
 import { Command, InvalidArgumentError } from 'commander';
-import { formatMicros, parseMicros } from '../../base/clock.ts';
-import { OperatorError } from '../../base/errors.ts';
+import { formatMicros, parseMicros } from '../../foundation/base/clock.ts';
+import { OperatorError } from '../../foundation/base/errors.ts';
 import type { Invocation } from '../invocation.ts';
 import { moment } from '../options.ts';
 import { showAll } from './directory.ts';

@@ -1,8 +1,8 @@
 /** `berth directory webhook …` and `berth directory replay`. */
 import { Command } from 'commander';
-import { formatMicros, type Micros } from '../../base/clock.ts';
-import { EVENT_KINDS } from '../../db/schema.ts';
-import { OperatorError } from '../../base/errors.ts';
+import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import { EVENT_KINDS } from '../../foundation/db/schema.ts';
+import { OperatorError } from '../../foundation/base/errors.ts';
 import type { Invocation } from '../invocation.ts';
 import { since } from '../options.ts';
 import { type ShownDirectory, table } from './fields.ts';

@@ -1,10 +1,10 @@
 /** Finds the directory that a command names, and asks whether to go on. */
-import { accountNamed } from '../../accounts/accounts.ts';
+import { accountNamed } from '../../rules/accounts/accounts.ts';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { OperatorError } from '../../base/errors.ts';
-import { directoriesNamed, type NamedDirectory } from '../../reports/named.ts';
-import { columns, escaped } from '../../base/terminal.ts';
+import { OperatorError } from '../../foundation/base/errors.ts';
+import { directoriesNamed, type NamedDirectory } from '../../operating/reports/named.ts';
+import { columns, escaped } from '../../foundation/base/terminal.ts';
 import { withDatabase } from '../database.ts';
 import { Interruption, type Invocation } from '../invocation.ts';
 import { type Answer, type Ask, asking } from './service.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openDatabase } from '../../../src/db/open.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { openSignedIn, PHONE, seriousOf, sharedBrowser, tooWide } from '../../support/browser.ts';
 import { until } from '../../support/poll.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';

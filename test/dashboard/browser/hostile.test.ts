@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { writeFileSync } from 'node:fs';
-import { openDatabase } from '../../../src/db/open.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { startBerth } from '../../support/berth.ts';
 import { startBrowser } from '../../support/browser.ts';
 import { signedIn } from '../../support/dashboard.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { openDatabase } from '../../../src/db/open.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { startBerth } from '../../support/berth.ts';
 import { openSignedIn, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
 import { fillDemo } from '../../support/demo.ts';

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { PROVEN_EACH } from '../../../src/webhooks/destinations.ts';
+import { PROVEN_EACH } from '../../../src/deliveries/webhooks/destinations.ts';
 import { webhookOf } from '../../support/berth.ts';
 import { rounds } from '../../support/long.ts';
 import { until } from '../../support/poll.ts';

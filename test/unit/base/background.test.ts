@@ -1,9 +1,9 @@
 /** Loops in the background: one that fails ends nothing, is seen, and is tried again. */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import { createBackground } from '../../../src/base/background.ts';
-import { DatabaseUnavailable } from '../../../src/db/away.ts';
-import { createLog } from '../../../src/base/log.ts';
+import { createBackground } from '../../../src/foundation/base/background.ts';
+import { DatabaseUnavailable } from '../../../src/foundation/db/away.ts';
+import { createLog } from '../../../src/foundation/base/log.ts';
 
 /** Loops with a log that can be read, on a clock that the test moves. */
 function place() {

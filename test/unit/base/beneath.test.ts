@@ -11,7 +11,7 @@ import {
   openFolder,
   statusBeneath,
   unlinkBeneath,
-} from '../../../src/base/beneath.ts';
+} from '../../../src/foundation/base/beneath.ts';
 import { scratch } from '../../support/scratch.ts';
 
 test('a link as any component leads nowhere', async () => {

@@ -1,7 +1,7 @@
 /** Mistakes in the settings: each is named, and those that do not concern sshd are separate from those that do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readConfig, readForSshd } from '../../../src/base/config.ts';
+import { readConfig, readForSshd } from '../../../src/foundation/base/config.ts';
 
 test('a host is a name or an address', () => {
   for (const name of ['BERTH_SFTP_HOST', 'BERTH_API_HOST', 'BERTH_METRICS_HOST']) {

@@ -4,8 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
-import { createLog, type Log } from '../../../src/base/log.ts';
-import { readableLines } from '../../../src/base/readable-log.ts';
+import { createLog, type Log } from '../../../src/foundation/base/log.ts';
+import { readableLines } from '../../../src/foundation/base/readable-log.ts';
 
 /** The lines that something logs. */
 function linesOf(write: (log: Log) => void): string[] {
@@ -67,7 +67,7 @@ test('no text can look like another line, or move the cursor', () => {
 });
 
 test('on a terminal berth logs lines with the time, in colour, and without secrets', () => {
-  const log = fileURLToPath(new URL('../../../src/base/log.ts', import.meta.url));
+  const log = fileURLToPath(new URL('../../../src/foundation/base/log.ts', import.meta.url));
   const code = `import { createLog } from '${log}';
 createLog('info').info({ port: 8443, password: 'hidden' }, 'berth listens');`;
   const command = `${process.execPath} --input-type=module --eval "$CODE"`;

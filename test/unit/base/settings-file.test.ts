@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ignoredLines, settingsIn } from '../../../src/base/settings-file.ts';
+import { ignoredLines, settingsIn } from '../../../src/foundation/base/settings-file.ts';
 import { scratch } from '../../support/scratch.ts';
 
 test('the last line of a name counts, quotes are removed, comments are not settings', () => {

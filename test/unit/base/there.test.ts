@@ -5,7 +5,7 @@ import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { prepareFolders, pathsOf } from '../../../src/sftp/paths.ts';
+import { prepareFolders, pathsOf } from '../../../src/machine/sftp/paths.ts';
 import { scratch } from '../../support/scratch.ts';
 
 const SRC = fileURLToPath(new URL('../../../src/', import.meta.url));

@@ -1,9 +1,9 @@
 /** An IPv6 address of the server in what people paste: sftp takes a bare one for the name of a host with a path. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { originOf, readConfig } from '../../../src/base/config.ts';
+import { originOf, readConfig } from '../../../src/foundation/base/config.ts';
 import { sftpCommand } from '../../../src/cli/directory/fields.ts';
-import { clientCommands } from '../../../src/dashboard/pages/directory/client-commands.ts';
+import { clientCommands } from '../../../src/doors/dashboard/pages/directory/client-commands.ts';
 
 test('commands and origins have an IPv6 address in brackets, other hosts as they are', () => {
   for (const [host, expected, login] of [

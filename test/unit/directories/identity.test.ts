@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as holds, property, string } from 'fast-check';
-import { generateUsername, slugOf } from '../../../src/directories/identity.ts';
+import { generateUsername, slugOf } from '../../../src/rules/directories/identity.ts';
 
 test('names become slugs as one would write them', () => {
   const cases = {

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parsePublicKey } from '../../../src/directories/public-key.ts';
+import { parsePublicKey } from '../../../src/rules/directories/public-key.ts';
 import { scratch } from '../../support/scratch.ts';
 
 function opensshFingerprint(file: string): string | undefined {

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { openDatabase } from '../../../src/db/open.ts';
-import { createRowRemoval } from '../../../src/directories/row-removal.ts';
-import { createLog } from '../../../src/base/log.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
+import { createRowRemoval } from '../../../src/rules/directories/row-removal.ts';
+import { createLog } from '../../../src/foundation/base/log.ts';
 import { recordingHost } from '../../support/recording-host.ts';
 import { until } from '../../support/poll.ts';
 import { scratch } from '../../support/scratch.ts';

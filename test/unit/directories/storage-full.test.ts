@@ -1,8 +1,8 @@
 /** What counts as a full disk. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isFull } from '../../../src/base/errors.ts';
-import { refusingWhenFull } from '../../../src/directories/storage-full.ts';
+import { isFull } from '../../../src/foundation/base/errors.ts';
+import { refusingWhenFull } from '../../../src/rules/directories/storage-full.ts';
 
 test('a write over a quota of the kernel is refused as on a full disk, though libuv has no name for its error', async () => {
   // As Node 24 throws it on an ext4 with usrquota.

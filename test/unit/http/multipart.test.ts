@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import { BerthError } from '../../../src/base/errors.ts';
-import { fileInForm, isForm } from '../../../src/http/multipart.ts';
+import { BerthError } from '../../../src/foundation/base/errors.ts';
+import { fileInForm, isForm } from '../../../src/doors/http/multipart.ts';
 
 const TYPE = 'multipart/form-data; boundary=----b';
 const END = '\r\n------b--\r\n';

@@ -1,7 +1,7 @@
 /** API keys: their form, and that a typing error is seen without asking anybody. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { generateKey, isWellFormedKey } from '../../../src/keys/key-format.ts';
+import { generateKey, isWellFormedKey } from '../../../src/rules/keys/key-format.ts';
 
 test('keys are the prefix, 32 base62 characters and 6 of checksum', () => {
   for (const environment of ['live', 'test'] as const) {

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { createAccount } from '../../../src/accounts/accounts.ts';
-import { createKey, USED_API_KEYS } from '../../../src/keys/api-keys.ts';
-import { createBackground } from '../../../src/base/background.ts';
-import { openDatabase } from '../../../src/db/open.ts';
-import { createLastUsed } from '../../../src/keys/last-used.ts';
-import { createLog } from '../../../src/base/log.ts';
+import { createAccount } from '../../../src/rules/accounts/accounts.ts';
+import { createKey, USED_API_KEYS } from '../../../src/rules/keys/api-keys.ts';
+import { createBackground } from '../../../src/foundation/base/background.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
+import { createLastUsed } from '../../../src/rules/keys/last-used.ts';
+import { createLog } from '../../../src/foundation/base/log.ts';
 import { refuseWrites } from '../../support/refused-writes.ts';
 import { scratch } from '../../support/scratch.ts';
 import { setClock } from '../../support/set-clock.ts';

@@ -7,8 +7,8 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
-import { networkOf } from '../../../src/directories/networks.ts';
-import { limitFile } from '../../../src/sftp/limit-file.ts';
+import { networkOf } from '../../../src/rules/directories/networks.ts';
+import { limitFile } from '../../../src/machine/sftp/limit-file.ts';
 import { scratch } from '../../support/scratch.ts';
 
 const ADMIT = readFileSync(fileURLToPath(new URL('../../../openssh/admit', import.meta.url)), 'utf8');

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import type { Command } from 'commander';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/foundation/base/clock.ts';
 import { invoke } from '../../../src/cli/invocation.ts';
 import { commandLine } from '../../../src/cli/program.ts';
 

@@ -5,8 +5,8 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { readConfig } from '../../../src/base/config.ts';
-import { KEYS_ID } from '../../../src/sftp/paths.ts';
+import { readConfig } from '../../../src/foundation/base/config.ts';
+import { KEYS_ID } from '../../../src/machine/sftp/paths.ts';
 import { scratch } from '../../support/scratch.ts';
 
 const read = (name: string): string => readFileSync(new URL(`../../../${name}`, import.meta.url), 'utf8');
@@ -16,7 +16,7 @@ test('packaging/berth.env names every setting, with its default', () => {
     ([, name = '', value = '']) => [name, value.replaceAll('"', '')] as const,
   );
   assert.deepEqual(readConfig(Object.fromEntries(settings)), readConfig({}));
-  const known = new Set(read('src/base/config.ts').match(/\bBERTH_[A-Z_]+(?=: v\.)/g));
+  const known = new Set(read('src/foundation/base/config.ts').match(/\bBERTH_[A-Z_]+(?=: v\.)/g));
   assert.deepEqual(settings.map(([name]) => name).toSorted(), [...known].toSorted());
 });
 

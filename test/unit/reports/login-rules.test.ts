@@ -1,7 +1,7 @@
 /** Each refusal that sshd's log explains has a remedy. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loginChecks, remedyFor } from '../../../src/reports/login-rules.ts';
+import { loginChecks, remedyFor } from '../../../src/operating/reports/login-rules.ts';
 
 const OPEN = { suspended: 0, expires_at: null, allowed_networks: '[]', auth_mode: 'password' } as const;
 

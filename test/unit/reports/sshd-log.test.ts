@@ -1,7 +1,7 @@
 /** Logins as sshd's log shows them. The lines are those of OpenSSH 9.2 at LogLevel INFO, with the processes that wrote them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { attemptsFrom, attemptsIn, attemptsOfUnknown, type LogLine } from '../../../src/reports/sshd-log.ts';
+import { attemptsFrom, attemptsIn, attemptsOfUnknown, type LogLine } from '../../../src/operating/reports/sshd-log.ts';
 
 const USER = 'acme-x7k2m9qa';
 const KEY = 'SHA256:Af5HHd387tkeoJ6l9jjpJ8cvxps2XG18DaxYWHvbFoY';

@@ -34,10 +34,10 @@ test('the compiled program has the same commands, a thread that starts, and stac
 /** Opens the transfer log in its thread, and fails in a function of the sources. */
 const PROGRAM = `
   const [jailDir] = process.argv.slice(2);
-  const { openTransferLog } = await import('./program/uploads/log/transfer-log.js');
-  const { createLog } = await import('./program/base/log.js');
+  const { openTransferLog } = await import('./program/arrivals/uploads/log/transfer-log.js');
+  const { createLog } = await import('./program/foundation/base/log.js');
   const log = createLog('silent');
   const folders = { corner: jailDir + '/.berth', journal: jailDir + '/journal', jailDir };
   await (await openTransferLog({ ...folders, inherited: [], log })).close();
-  const { readConfig } = await import('./program/base/config.js');
+  const { readConfig } = await import('./program/foundation/base/config.js');
   try { readConfig({ BERTH_API_PORT: 'x' }); } catch (error) { console.log('refused\\n' + error.stack.split('\\n').slice(1, 3)); }`;

@@ -7,7 +7,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, wr
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { lockInstance } from '../../../src/db/instance-lock.ts';
+import { lockInstance } from '../../../src/foundation/db/instance-lock.ts';
 import { until } from '../../support/poll.ts';
 import { scratch } from '../../support/scratch.ts';
 

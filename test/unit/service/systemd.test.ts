@@ -16,7 +16,7 @@ import { startServe } from '../../support/serve-process.ts';
 const SYSTEMD = `use Socket; socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; bind($s, pack_sockaddr_un($ARGV[0])) or die;
   $| = 1; print "bound\\n"; my $word; while (defined recv($s, $word, 99, 0)) { print "$word\\n"; last if $word =~ /STOPPING/ }`;
 const NOTIFYING = fileURLToPath(new URL('../../../packaging/systemd/notifying', import.meta.url));
-const SERVICE = `import { createLog } from ${JSON.stringify(new URL('../../../src/base/log.ts', import.meta.url).href)};
+const SERVICE = `import { createLog } from ${JSON.stringify(new URL('../../../src/foundation/base/log.ts', import.meta.url).href)};
   import { createSystemd } from ${JSON.stringify(new URL('../../../src/service/systemd.ts', import.meta.url).href)};
   const systemd = createSystemd(process.env, createLog('error'));
   systemd.ready();
@@ -59,7 +59,7 @@ test('without systemd nothing happens', async () => {
 });
 
 /** Writes a line of each level. */
-const LINES = `import { openLog } from ${JSON.stringify(new URL('../../../src/base/log.ts', import.meta.url).href)};
+const LINES = `import { openLog } from ${JSON.stringify(new URL('../../../src/foundation/base/log.ts', import.meta.url).href)};
   const log = openLog({ logLevel: 'trace', logFormat: process.argv[1] }, process.env);
   for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level]({ n: 1 }, level);
   log.error({ err: new Error('gone') }, 'failed');`;

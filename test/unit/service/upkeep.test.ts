@@ -1,17 +1,17 @@
 /** The look at every directory after a start: repeated until it succeeds, cut short by a stop. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createBackground } from '../../../src/base/background.ts';
-import { systemClock } from '../../../src/base/clock.ts';
-import { createClockLead } from '../../../src/db/clock-lead.ts';
-import { openDatabase } from '../../../src/db/open.ts';
-import { createRowRemoval } from '../../../src/directories/row-removal.ts';
-import { onlyHome } from '../../../src/directories/homes.ts';
-import { createLog } from '../../../src/base/log.ts';
-import type { LocalHost } from '../../../src/sftp/host.ts';
-import { pathsOf, prepareFolders } from '../../../src/sftp/paths.ts';
+import { createBackground } from '../../../src/foundation/base/background.ts';
+import { systemClock } from '../../../src/foundation/base/clock.ts';
+import { createClockLead } from '../../../src/foundation/db/clock-lead.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
+import { createRowRemoval } from '../../../src/rules/directories/row-removal.ts';
+import { onlyHome } from '../../../src/rules/directories/homes.ts';
+import { createLog } from '../../../src/foundation/base/log.ts';
+import type { LocalHost } from '../../../src/machine/sftp/host.ts';
+import { pathsOf, prepareFolders } from '../../../src/machine/sftp/paths.ts';
 import { startUpkeep } from '../../../src/service/upkeep.ts';
-import type { Uploads } from '../../../src/uploads/start.ts';
+import type { Uploads } from '../../../src/arrivals/uploads/start.ts';
 import { recordingHost } from '../../support/recording-host.ts';
 import { type Scratch, scratch } from '../../support/scratch.ts';
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { linkSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { errorCode } from '../../../src/base/errors.ts';
-import { pathsOf } from '../../../src/sftp/paths.ts';
+import { errorCode } from '../../../src/foundation/base/errors.ts';
+import { pathsOf } from '../../../src/machine/sftp/paths.ts';
 import { scratch } from '../../support/scratch.ts';
 import { directory, hostOf, openSockets } from '../../support/sftp-user.ts';
 

@@ -5,7 +5,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { offeredKeys } from '../../../src/sftp/offered-keys.ts';
+import { offeredKeys } from '../../../src/machine/sftp/offered-keys.ts';
 import { scratch } from '../../support/scratch.ts';
 
 const FINGERPRINT = `SHA256:${'A'.repeat(43)}`;

@@ -4,11 +4,11 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync, writ
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readConfig } from '../../../src/base/config.ts';
-import { OperatorError } from '../../../src/base/errors.ts';
-import { createLog } from '../../../src/base/log.ts';
-import { preflight } from '../../../src/sftp/preflight.ts';
-import { prepareSshd } from '../../../src/sftp/sshd.ts';
+import { readConfig } from '../../../src/foundation/base/config.ts';
+import { OperatorError } from '../../../src/foundation/base/errors.ts';
+import { createLog } from '../../../src/foundation/base/log.ts';
+import { preflight } from '../../../src/machine/sftp/preflight.ts';
+import { prepareSshd } from '../../../src/machine/sftp/sshd.ts';
 import { smallDisk } from '../../faults/small-disk.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { scratch } from '../../support/scratch.ts';

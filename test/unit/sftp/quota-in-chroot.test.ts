@@ -21,7 +21,7 @@ mount -t proc proc "$ROOT/proc"
 exec chroot "$ROOT" "$NODE" --input-type=module --eval "$SCRIPT"`;
 
 const SCRIPT = `
-import { kernelQuotas } from '${PROJECT}/src/sftp/quota.ts';
+import { kernelQuotas } from '${PROJECT}/src/machine/sftp/quota.ts';
 const quotas = kernelQuotas(process.env.JAILS);
 quotas.apply(7, 1024);
 console.log(quotas.isApplied(7, 1024), quotas.obstacle());`;

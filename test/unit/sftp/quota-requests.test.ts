@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { FIRST_UID } from '../../../src/directories/create.ts';
-import { kernelQuotas } from '../../../src/sftp/quota.ts';
+import { FIRST_UID } from '../../../src/rules/directories/create.ts';
+import { kernelQuotas } from '../../../src/machine/sftp/quota.ts';
 import { assertWithin } from '../../support/long.ts';
 import { scratch } from '../../support/scratch.ts';
 
 const QUOTA = fileURLToPath(new URL('../../../scripts/lib/quota', import.meta.url));
-const SOURCE = new URL('../../../src/sftp/quota.ts', import.meta.url).href;
+const SOURCE = new URL('../../../src/machine/sftp/quota.ts', import.meta.url).href;
 
 function ask(input: string, jails: string): string {
   return spawnSync('sh', [QUOTA], { env: { BERTH_JAIL_DIR: jails }, input, encoding: 'utf8' }).stdout;

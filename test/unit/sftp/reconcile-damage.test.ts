@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLog } from '../../../src/base/log.ts';
-import { pathsOf } from '../../../src/sftp/paths.ts';
-import { reconcile } from '../../../src/sftp/reconcile.ts';
+import { createLog } from '../../../src/foundation/base/log.ts';
+import { pathsOf } from '../../../src/machine/sftp/paths.ts';
+import { reconcile } from '../../../src/machine/sftp/reconcile.ts';
 import { scratch } from '../../support/scratch.ts';
 import { directory, hostOf } from '../../support/sftp-user.ts';
 

@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { KEYS_ID, pathsOf } from '../../../src/sftp/paths.ts';
+import { KEYS_ID, pathsOf } from '../../../src/machine/sftp/paths.ts';
 import { scratch } from '../../support/scratch.ts';
 import { directory, hostOf, openSockets } from '../../support/sftp-user.ts';
 

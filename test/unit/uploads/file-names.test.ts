@@ -1,8 +1,8 @@
 /** Names from clients as paths below files/, and which of them are temporary. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readConfig } from '../../../src/base/config.ts';
-import { displayName, filePath, temporaryNames } from '../../../src/uploads/file-path.ts';
+import { readConfig } from '../../../src/foundation/base/config.ts';
+import { displayName, filePath, temporaryNames } from '../../../src/arrivals/uploads/file-path.ts';
 
 test('relative, absolute and untidy names mean the same file', () => {
   for (const name of ['a/b', './a/b', '/files/a/b', '/files//a/./b', 'x/../a/b', '../files/a/b', '/../files/a/b/']) {

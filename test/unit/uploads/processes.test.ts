@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fewPathsHeldBy, isAlive, startTimeOf } from '../../../src/uploads/processes.ts';
+import { fewPathsHeldBy, isAlive, startTimeOf } from '../../../src/arrivals/uploads/processes.ts';
 import { scratch } from '../../support/scratch.ts';
 
 /** A child writes a file. It is killed for each line of input, and its parent does not ask how it ended. */

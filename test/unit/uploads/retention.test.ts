@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { closeSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { filesHeldBy } from '../../../src/uploads/processes.ts';
+import { filesHeldBy } from '../../../src/arrivals/uploads/processes.ts';
 import { expireLater } from '../../support/expire-now.ts';
 import { recordingPlace, WRITE } from '../../support/recording-place.ts';
 

@@ -1,8 +1,8 @@
 /** Files under temporary names whose session ended unseen are found, however many others wait for theirs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openDatabase } from '../../../src/db/open.ts';
-import { WaitingFiles } from '../../../src/uploads/waiting-files.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
+import { WaitingFiles } from '../../../src/arrivals/uploads/waiting-files.ts';
 import { fill } from '../../bench/filled.ts';
 import { firstAccount } from '../../bench/served.ts';
 import { recordingPlace, WRITE } from '../../support/recording-place.ts';

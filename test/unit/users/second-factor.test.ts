@@ -1,14 +1,14 @@
 /** Codes of the second factor by a clock that stands still: RFC 6238, each once, clocks apart, waits after wrong ones. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccount } from '../../../src/accounts/accounts.ts';
-import { openDatabase } from '../../../src/db/open.ts';
-import { createPasswordHashing } from '../../../src/users/password-hashing.ts';
-import { createPasswords } from '../../../src/users/passwords.ts';
-import { keyUri, newSecret, setUpSecondFactor, signInWithCode } from '../../../src/users/second-factor.ts';
-import { openUserSession, sessionOf } from '../../../src/users/sessions.ts';
-import { createTries } from '../../../src/users/tries.ts';
-import { createUser } from '../../../src/users/users.ts';
+import { createAccount } from '../../../src/rules/accounts/accounts.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
+import { createPasswordHashing } from '../../../src/rules/users/password-hashing.ts';
+import { createPasswords } from '../../../src/rules/users/passwords.ts';
+import { keyUri, newSecret, setUpSecondFactor, signInWithCode } from '../../../src/rules/users/second-factor.ts';
+import { openUserSession, sessionOf } from '../../../src/rules/users/sessions.ts';
+import { createTries } from '../../../src/rules/users/tries.ts';
+import { createUser } from '../../../src/rules/users/users.ts';
 import { copyEmptyDatabase } from '../../support/empty-database.ts';
 import { scratch } from '../../support/scratch.ts';
 import { setClock } from '../../support/set-clock.ts';

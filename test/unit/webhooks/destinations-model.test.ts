@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Destinations, type Verdict } from '../../../src/webhooks/destinations.ts';
+import { Destinations, type Verdict } from '../../../src/deliveries/webhooks/destinations.ts';
 
 /** How long an attempt takes, in ms, and how it is judged. */
 const KINDS = {

@@ -1,7 +1,7 @@
 /** Turns of destinations, and how many attempts each may have under way. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Destinations, type Verdict } from '../../../src/webhooks/destinations.ts';
+import { Destinations, type Verdict } from '../../../src/deliveries/webhooks/destinations.ts';
 
 /** Begins all there are turns for; returns how many attempts each destination got. */
 function begin(destinations: Destinations): Map<string, number> {

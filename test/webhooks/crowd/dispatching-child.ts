@@ -3,7 +3,7 @@
  * the URLs of dead receivers and how many webhooks are queued for each. Answers each message, a number, with the
  * latencies of that many webhooks in turn, in ms from the commit to the request at the healthy receiver.
  */
-import { enqueue } from '../../../src/webhooks/outbox.ts';
+import { enqueue } from '../../../src/deliveries/webhooks/outbox.ts';
 import { until } from '../../support/poll.ts';
 import { receiver } from '../../support/receiver.ts';
 import { outboxPlace } from '../outbox-place.ts';

@@ -4,10 +4,10 @@ import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { createLog } from '../../../../src/base/log.ts';
-import { PausingWatch } from '../../../../src/uploads/disk/jail-watcher.ts';
-import { Watcher } from '../../../../src/uploads/disk/watcher.ts';
-import type { Jail } from '../../../../src/uploads/jails.ts';
+import { createLog } from '../../../../src/foundation/base/log.ts';
+import { PausingWatch } from '../../../../src/arrivals/uploads/disk/jail-watcher.ts';
+import { Watcher } from '../../../../src/arrivals/uploads/disk/watcher.ts';
+import type { Jail } from '../../../../src/arrivals/uploads/jails.ts';
 import { until } from '../../../support/poll.ts';
 import { type Scratch, scratch } from '../../../support/scratch.ts';
 

@@ -5,10 +5,15 @@ import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readFileSyn
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { JournalFiles } from '../../../../src/uploads/log/journal-files.ts';
-import { readBase } from '../../../../src/uploads/log/journal-pieces.ts';
-import { baseLine, type JournalRecord, type Known, readRecord } from '../../../../src/uploads/log/journal-record.ts';
-import { LineOwners } from '../../../../src/uploads/log/line-owners.ts';
+import { JournalFiles } from '../../../../src/arrivals/uploads/log/journal-files.ts';
+import { readBase } from '../../../../src/arrivals/uploads/log/journal-pieces.ts';
+import {
+  baseLine,
+  type JournalRecord,
+  type Known,
+  readRecord,
+} from '../../../../src/arrivals/uploads/log/journal-record.ts';
+import { LineOwners } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { scratch } from '../../../support/scratch.ts';
 
 const record = (at: number, text = 'x'): JournalRecord => ({ at, pid: 7, text, address: '192.0.2.7' });

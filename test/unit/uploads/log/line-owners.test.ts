@@ -1,8 +1,8 @@
 /** Which of sshd's lines the journal gets, and of which paths they note the status. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { pathsToLookAt } from '../../../../src/uploads/log/line-owners.ts';
-import { readEvent } from '../../../../src/uploads/log/log-line.ts';
+import { pathsToLookAt } from '../../../../src/arrivals/uploads/log/line-owners.ts';
+import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 
 /** For each line of a session its paths, or undefined when the journal leaves it out. */
 function kept(...lines: string[]): (readonly string[] | undefined)[] {

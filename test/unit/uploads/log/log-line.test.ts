@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readEvent, readFrame, unvis } from '../../../../src/uploads/log/log-line.ts';
+import { readEvent, readFrame, unvis } from '../../../../src/arrivals/uploads/log/log-line.ts';
 
 const name = (text: string): string => text;
 

@@ -1,9 +1,9 @@
 /** What the history keeps of a session's reads. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SECOND } from '../../../../src/base/clock.ts';
-import { Reads } from '../../../../src/uploads/log/reads.ts';
-import type { SessionNote } from '../../../../src/uploads/record/history.ts';
+import { SECOND } from '../../../../src/foundation/base/clock.ts';
+import { Reads } from '../../../../src/arrivals/uploads/log/reads.ts';
+import type { SessionNote } from '../../../../src/arrivals/uploads/record/history.ts';
 
 const START = 1_800_000_000 * SECOND;
 

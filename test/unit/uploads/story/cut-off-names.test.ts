@@ -1,9 +1,9 @@
 /** Closes under names that the log has cut off: which file was closed, the kernel says. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HeldPath } from '../../../../src/uploads/processes.ts';
-import type { Operation } from '../../../../src/uploads/story/operations.ts';
-import { Story } from '../../../../src/uploads/story/story.ts';
+import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
+import type { Operation } from '../../../../src/arrivals/uploads/story/operations.ts';
+import { Story } from '../../../../src/arrivals/uploads/story/story.ts';
 
 /** 2026, in µs. */
 const BEGINNING = 1_790_000_000_000_000;

@@ -1,7 +1,7 @@
 /** The disk does not take what a client has written. It says so once: a second sync of the file succeeds, and proves nothing. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FileSyncer } from '../../../../src/uploads/disk/file-syncer.ts';
+import { FileSyncer } from '../../../../src/arrivals/uploads/disk/file-syncer.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 /** The first sync of a file fails, as fdatasync(2) does when the kernel could not write its pages. */

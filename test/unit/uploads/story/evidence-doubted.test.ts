@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { DatabaseUnavailable } from '../../../../src/db/away.ts';
+import { DatabaseUnavailable } from '../../../../src/foundation/db/away.ts';
 import { recordingPlace, type RecordingPlaceOptions } from '../../../support/recording-place.ts';
 
 /** The first `commits` commits are done, but report failure. */

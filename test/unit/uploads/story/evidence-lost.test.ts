@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, renameSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { systemClock } from '../../../../src/base/clock.ts';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import { until } from '../../../support/poll.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';

@@ -2,8 +2,8 @@
 import { renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { systemClock } from '../../../../src/base/clock.ts';
-import { fileStat } from '../../../../src/uploads/record/file-stat.ts';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
+import { fileStat } from '../../../../src/arrivals/uploads/record/file-stat.ts';
 import { recordingPlace } from '../../../support/recording-place.ts';
 
 const LINES = ['open "a" flags WRITE,CREATE,TRUNCATE mode 0644', 'close "a" bytes read 0 written 5'];

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { systemClock } from '../../../../src/base/clock.ts';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { expireNow } from '../../../support/expire-now.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 

@@ -4,7 +4,7 @@ import { closeSync, ftruncateSync, mkdirSync, openSync, rmdirSync, writeSync } f
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { test } from 'node:test';
-import { partialFiles, reasonOf } from '../../../../src/files/partial.ts';
+import { partialFiles, reasonOf } from '../../../../src/arrivals/files/partial.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 type Place = Awaited<ReturnType<typeof recordingPlace>>;

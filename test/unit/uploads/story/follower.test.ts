@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { createLog } from '../../../../src/base/log.ts';
-import { systemClock } from '../../../../src/base/clock.ts';
-import { jailFiles } from '../../../../src/uploads/file-path.ts';
-import { startTimeOf } from '../../../../src/uploads/processes.ts';
-import { Doubts } from '../../../../src/uploads/record/doubts.ts';
-import { createFollower } from '../../../../src/uploads/story/follower.ts';
+import { createLog } from '../../../../src/foundation/base/log.ts';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
+import { jailFiles } from '../../../../src/arrivals/uploads/file-path.ts';
+import { startTimeOf } from '../../../../src/arrivals/uploads/processes.ts';
+import { Doubts } from '../../../../src/arrivals/uploads/record/doubts.ts';
+import { createFollower } from '../../../../src/arrivals/uploads/story/follower.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const CLOSE = 'close "a" bytes read 0 written 5';

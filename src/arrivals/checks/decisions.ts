@@ -1,0 +1,175 @@
+/**
+ * Announces a checked file, or moves it to the quarantine. Both read the file's row again inside the transaction: a file that
+ * was overwritten, renamed or removed meanwhile is not the one that was checked.
+ *
+ * Promise: one transaction writes the row, the history and the webhook. A crash leaves the file in check, announced, or
+ * rejected. If it was on its way out of its directory, the next start puts it back or into the quarantine
+ * (`files/transit.ts`).
+ */
+import { mkdirSync, renameSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Transaction } from 'kysely';
+import { verifyActor } from '../../rules/accounts/actor.ts';
+import { lstatBeneath } from '../../foundation/base/beneath.ts';
+import type { Clock } from '../../foundation/base/clock.ts';
+import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import { liveDirectory, type Target } from '../../rules/directories/target.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
+import { insertAudit } from '../../rules/history/audit.ts';
+import { insertTransfers } from '../../rules/history/transfers.ts';
+import { announceUpload } from '../uploads/arrival.ts';
+import { checkingOf } from '../files/file-rows.ts';
+import { changed, currentTag, inUse } from '../files/content.ts';
+import { displayName, pathOf } from '../uploads/file-path.ts';
+import { type FileRow, Files } from '../uploads/record/files.ts';
+import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
+import { takingOut } from '../files/removal.ts';
+import type { FileAccess } from '../files/start.ts';
+import type { Transact } from '../../foundation/db/transact.ts';
+import { enqueue } from '../../deliveries/webhooks/outbox.ts';
+
+export interface DecisionOptions {
+  readonly clock: Clock;
+  /** This machine's name. */
+  readonly node: string;
+  readonly transact: Transact;
+  readonly access: FileAccess;
+  /** The path of an upload's file in the quarantine. */
+  placeOf(directoryId: string, uploadId: string): string;
+}
+
+/** All throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
+export interface Decisions {
+  /**
+   * Announces a file, unless it was complete before and was only checked again.
+   * @param tag the `Content.tag` that was checked; undefined when the file was not checked.
+   */
+  pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
+  /** Moves a file to the quarantine. @param reason the checker's. */
+  reject(directory: DirectoriesTable, file: FileRow, tag: string, reason: string): Promise<void>;
+  /** Remembers why a file could not be checked, and leaves it in check. */
+  failed(directory: DirectoriesTable, file: FileRow, reason: string): Promise<void>;
+}
+
+/** How many characters of a checker's reason are kept. */
+const REASON_LENGTH = 500;
+
+export function decisions(options: DecisionOptions): Decisions {
+  const { clock, node, transact, access, placeOf } = options;
+
+  /** The row and its directory. Throws unless the file is still the one that was checked. */
+  async function asChecked(
+    tx: Transaction<Tables>,
+    { id, account_id }: DirectoriesTable,
+    fileId: string,
+    tag?: string,
+  ) {
+    const directory = await directoryHere(tx, { id, accountId: account_id }, node);
+    const row = await checkingOf(tx, id, fileId);
+    const root = access.filesRoot(directory.sftp_username);
+    const stats = lstatBeneath(root, row.path);
+    const stat = stats?.isFile() ? fileStat(stats) : undefined;
+    if (!stat || !isSame(row, stat)) throw changed();
+    if (tag !== undefined && currentTag(root, row.path) !== tag) throw changed();
+    if (access.isHeldNow(id, stat.inode)) throw inUse();
+    return { directory, row, stat };
+  }
+
+  async function pass(of: DirectoriesTable, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
+    // A session may have just opened the file again.
+    await access.caughtUp(of);
+    const history = await transact(async (tx) => {
+      await verifyActor(tx, actor);
+      const { directory, row, stat } = await asChecked(tx, of, fileId, tag);
+      const at = clock.now();
+      const files = new Files(tx, directory.id);
+      const path = pathOf(row.path);
+      if (row.returns_to !== null) {
+        // Announced or placed long ago, and only checked again.
+        await files.update(row, { ...stat, state: row.returns_to, returns_to: null, check_failure: null });
+        return { value: undefined, destinations: [] };
+      }
+      const upload = { path, at, bytes: row.size_bytes, ...(await senderOf(tx, row)) };
+      const { history: entry, uploads } = announceUpload({ directory, files }, upload, row.id);
+      await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at, check_failure: null });
+      await files.flush();
+      await insertTransfers(tx, [entry.row]);
+      await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
+      const file = { from: displayName(path), to: displayName(path) };
+      if (actor) await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
+      return { value: entry, destinations: await enqueue(tx, ...uploads) };
+    });
+    if (history) access.recorded([history]);
+  }
+
+  async function reject(of: DirectoriesTable, file: FileRow, tag: string, said: string): Promise<void> {
+    const reason = said.slice(0, REASON_LENGTH);
+    let history: HistoryRow | undefined;
+    if (currentTag(access.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
+    const taken = await takingOut(access, of, file, async () => {
+      history = await transact(async (tx) => {
+        const directory = await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
+        const row = await checkingOf(tx, of.id, file.id);
+        if (!row.path.equals(file.path) || !isSame(row, file)) throw changed();
+        const at = clock.now();
+        const { id, directory_id, path, size_bytes, inode, mtime } = row;
+        const kept = { id, directory_id, node, path, size_bytes, inode, mtime, reason };
+        await tx
+          .insertInto('quarantine')
+          .values({ ...kept, rejected_at: at, released_at: null })
+          .execute();
+        const files = new Files(tx, of.id);
+        const sender = await senderOf(tx, row);
+        await files.remove(row);
+        await files.flush();
+        const about = { event: 'rejected', path: pathOf(path), at, bytes: size_bytes, reason, ...sender } as const;
+        const entry = historyRow(directory, about);
+        return { value: entry, destinations: await recordHistory(tx, [entry]) };
+      });
+    });
+    const place = placeOf(of.id, file.id);
+    mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
+    renameSync(taken, place);
+    if (history) access.recorded([history]);
+  }
+
+  async function failed(of: DirectoriesTable, file: FileRow, said: string): Promise<void> {
+    const check_failure = said.slice(0, REASON_LENGTH);
+    // Each try would write it again.
+    if (file.check_failure === check_failure) return;
+    await transact(async (tx) => {
+      await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
+      await new Files(tx, of.id).update(await checkingOf(tx, of.id, file.id), { check_failure });
+      return { value: undefined, destinations: [] };
+    });
+  }
+
+  return { pass, reject, failed };
+}
+
+/** @throws {BerthError} `directory_not_found`; `home_elsewhere` when another node has its files. */
+async function directoryHere(
+  tx: Transaction<Tables>,
+  target: Pick<Target, 'id' | 'accountId'>,
+  node: string,
+): Promise<DirectoriesTable> {
+  const directory = await liveDirectory(tx, target);
+  if (directory.node === node) return directory;
+  throw new BerthError('home_elsewhere', `The files of this directory are on ${directory.node}: do this there`);
+}
+
+/** Finds in the history who sent a file: a session, or a link's user. Empty for a file that was found on the disk. */
+async function senderOf(tx: Transaction<Tables>, { directory_id, uploaded_at }: FileRow) {
+  const found = await tx
+    .selectFrom('transfers')
+    .select(['session_pid', 'address', 'began_at', 'via'])
+    .where('directory_id', '=', directory_id)
+    .where('at', '=', uploaded_at)
+    .where('event', '=', 'received')
+    .executeTakeFirst();
+  if (found?.via === 'link') return { byLink: { address: found.address ?? '' } };
+  if (!found || found.session_pid === null) return {};
+  const by = { pid: found.session_pid, address: found.address ?? '' };
+  return { by, openedAt: found.began_at ?? undefined };
+}

@@ -1,0 +1,68 @@
+/** Held files, which are not announced: those in check and those in the quarantine. */
+import type { Kysely } from 'kysely';
+import type { Micros } from '../../foundation/base/clock.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
+import type { Target } from '../../rules/directories/target.ts';
+import { CHECKING } from '../files/file-rows.ts';
+import type { PartialFilter } from '../files/partial.ts';
+
+export interface HeldFile {
+  readonly id: string;
+  readonly directory_id: string;
+  readonly account_id: string;
+  readonly username: string;
+  readonly path: Buffer;
+  readonly size_bytes: number;
+  readonly state: 'checking' | 'rejected';
+  /** When it arrived, or was rejected. */
+  readonly since: Micros;
+  /** The checker's reason for rejecting the file; for one in check, why it could not be checked, if that was tried. */
+  readonly reason: string | null;
+}
+
+/** Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`. */
+export interface HeldFiles {
+  /** Puts the file back at its path and announces it, whatever the checker says. Also throws `file_conflict`. */
+  release(target: Target, fileId: string): Promise<void>;
+  /** Deletes the file for good. */
+  remove(target: Target, fileId: string): Promise<void>;
+}
+
+/** Lists live directories' rejected files, newest first, then those in check, oldest first; at most `limit` of each. */
+export async function heldFiles(reads: Kysely<Tables>, filter: PartialFilter): Promise<HeldFile[]> {
+  const { directories, account, files, limit } = filter;
+  let rejected = reads
+    .selectFrom('quarantine as q')
+    .innerJoin('directories as d', 'd.id', 'q.directory_id')
+    .select(['q.id', 'q.directory_id', 'd.account_id', 'd.sftp_username as username', 'q.path', 'q.size_bytes'])
+    .select(['q.rejected_at as since', 'q.reason'])
+    .where('q.released_at', 'is', null)
+    .where('d.deleted_at', 'is', null);
+  let checking = reads
+    .selectFrom('files as f')
+    .innerJoin('directories as d', 'd.id', 'f.directory_id')
+    .select(['f.id', 'f.directory_id', 'd.account_id', 'd.sftp_username as username', 'f.path', 'f.size_bytes'])
+    .select(['f.uploaded_at as since', 'f.check_failure as reason'])
+    .where('f.state', '=', CHECKING)
+    .where('d.deleted_at', 'is', null);
+  if (directories) {
+    rejected = rejected.where('q.directory_id', 'in', directories);
+    checking = checking.where('f.directory_id', 'in', directories);
+  }
+  if (account !== undefined) {
+    rejected = rejected.where('d.account_id', '=', account);
+    checking = checking.where('d.account_id', '=', account);
+  }
+  if (files) {
+    rejected = rejected.where('q.id', 'in', files);
+    checking = checking.where('f.id', 'in', files);
+  }
+  const [first, then] = await Promise.all([
+    rejected.orderBy('q.rejected_at', 'desc').limit(limit).execute(),
+    checking.orderBy('f.uploaded_at').limit(limit).execute(),
+  ]);
+  return [
+    ...first.map((row) => ({ ...row, state: 'rejected' as const })),
+    ...then.map((row) => ({ ...row, state: 'checking' as const })),
+  ];
+}

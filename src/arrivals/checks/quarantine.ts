@@ -1,0 +1,258 @@
+/**
+ * Rejected files, out of their customers' reach: each is kept under its upload's id in a folder for its directory, on the
+ * jails' disk. An operator releases or deletes them; after `BERTH_HISTORY_DAYS` they are removed.
+ *
+ * Promise: the row is the truth. A release is committed first: the file is in check again, and marked as released. Putting
+ * the file back and announcing it can then be repeated, and a crash has it repeated. A deletion removes the file before its
+ * row.
+ */
+import { linkSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
+import { readdir, rm, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Kysely, Transaction } from 'kysely';
+import { verifyActor } from '../../rules/accounts/actor.ts';
+import { placeIn } from '../../foundation/base/beneath.ts';
+import { type Clock, DAY } from '../../foundation/base/clock.ts';
+import type { ClockLead } from '../../foundation/db/clock-lead.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { DirectoriesTable, QuarantineTable, Tables } from '../../foundation/db/schema.ts';
+import { liveDirectory, type Target } from '../../rules/directories/target.ts';
+import { BerthError, errorCode } from '../../foundation/base/errors.ts';
+import { insertAudit } from '../../rules/history/audit.ts';
+import { isThere } from '../../foundation/base/there.ts';
+import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
+import { Files } from '../uploads/record/files.ts';
+import type { FileAccess } from '../files/start.ts';
+import { lastOf } from '../files/transit.ts';
+import type { Transact } from '../../foundation/db/transact.ts';
+import type { Decisions } from './decisions.ts';
+
+/** Rows that are removed in one statement. */
+const BATCH = 100;
+
+export interface QuarantineOptions {
+  readonly database: Pick<Database, 'reads'>;
+  readonly clock: Clock;
+  readonly node: string;
+  readonly transact: Transact;
+  readonly access: FileAccess;
+  readonly decisions: Decisions;
+  /** Called when a released file of that directory still has to be announced. */
+  released(directoryId: string): void;
+  placeOf(directoryId: string, uploadId: string): string;
+}
+
+export interface Quarantine {
+  /**
+   * Puts the file back and announces it, whatever the checker says.
+   * @throws {BerthError} `directory_not_found`, `upload_not_found`, `home_elsewhere`, `file_conflict`, `file_in_use`.
+   */
+  release(target: Target, file: QuarantineTable): Promise<void>;
+  /** Puts back a file whose release was cut off. @throws {BerthError} like `release`. */
+  putBack(directory: DirectoriesTable, file: QuarantineTable): void;
+  /** Deletes the file for good. @throws {BerthError} like `release`. */
+  remove(target: Target, file: QuarantineTable): Promise<void>;
+}
+
+export function createQuarantine(options: QuarantineOptions): Quarantine {
+  const { database, clock, node, transact, access, decisions, placeOf } = options;
+
+  async function inTransaction(
+    { actor, ...target }: Target,
+    file: QuarantineTable,
+    change: (tx: Transaction<Tables>, directory: DirectoriesTable, at: number) => Promise<void>,
+    action: 'release-file' | 'remove-file',
+  ): Promise<void> {
+    await transact(async (tx) => {
+      await verifyActor(tx, actor);
+      const directory = await liveDirectory(tx, target);
+      const row = await quarantinedOf(tx, directory.id, file.id);
+      if (row?.node !== node) throw row ? elsewhere(row) : notFound();
+      // A move leaves rejected files behind.
+      if (directory.node !== node && action === 'release-file') throw moved(directory);
+      const at = clock.now();
+      await change(tx, directory, at);
+      const name = displayName(file.path);
+      const details = { file: { from: name, to: action === 'remove-file' ? null : name } };
+      if (actor) await insertAudit(tx, actor, { action, at, directory, details });
+      return { value: undefined, destinations: [] };
+    });
+  }
+
+  function putBack(directory: DirectoriesTable, { id, path, inode }: QuarantineTable): void {
+    const place = placeOf(directory.id, id);
+    const owner = { root: access.filesRoot(directory.sftp_username), uid: directory.uid };
+    using parent = access.transit.openOrMake(owner, parentOf(pathOf(path)));
+    const target = placeIn(parent, lastOf(pathOf(path)));
+    try {
+      linkSync(place, target);
+    } catch (error) {
+      const there = lstatSync(target, { throwIfNoEntry: false });
+      // The same file: a crash came before it was removed from the quarantine.
+      if (there?.ino !== inode) {
+        if (errorCode(error) === 'EEXIST') throw conflict(path);
+        throw errorCode(error) === 'ENOENT' ? lost(error) : error;
+      }
+    }
+    if (isThere(place)) unlinkSync(place);
+  }
+
+  async function withdraw({ id, directory_id: directory }: QuarantineTable): Promise<void> {
+    await transact(async (tx) => {
+      const files = new Files(tx, directory);
+      const row = await tx.selectFrom('files').selectAll().where('id', '=', id).executeTakeFirst();
+      if (row) await files.remove(row);
+      await files.flush();
+      await tx.updateTable('quarantine').set({ released_at: null }).where('id', '=', id).execute();
+      return { value: undefined, destinations: [] };
+    });
+  }
+
+  return {
+    async release(target, file) {
+      const { id, path, size_bytes, inode, mtime } = file;
+      const directory = await liveDirectory(database.reads, target);
+      const release = async (tx: Transaction<Tables>, _: DirectoriesTable, at: number): Promise<void> => {
+        const files = new Files(tx, directory.id);
+        const other = await files.at(pathOf(path));
+        if (other && other.id !== id) throw conflict(path);
+        const values = {
+          size_bytes,
+          inode,
+          mtime,
+          ctime: null,
+          uploaded_at: at,
+          source: 'disk',
+          session_pid: null,
+        } as const;
+        await files.put({ id, path, state: 'checking', ...values }, other);
+        await files.flush();
+        await tx.updateTable('quarantine').set({ released_at: at }).where('id', '=', id).execute();
+      };
+      await inTransaction(target, file, release, 'release-file');
+      try {
+        putBack(directory, file);
+      } catch (error) {
+        await withdraw(file);
+        throw error;
+      }
+      // The obstacle may pass: the rounds announce the file later.
+      await decisions.pass(directory, id, undefined).catch((error) => {
+        if (!(error instanceof BerthError)) throw error;
+        options.released(directory.id);
+      });
+    },
+    putBack,
+    remove: (target, file) =>
+      inTransaction(
+        target,
+        file,
+        async (tx) => {
+          await unlink(placeOf(target.id, file.id)).catch((error) => {
+            if (errorCode(error) !== 'ENOENT') throw error;
+          });
+          await tx.deleteFrom('quarantine').where('id', '=', file.id).execute();
+        },
+        'remove-file',
+      ),
+  };
+}
+
+/** The row of a rejected file. */
+export function quarantinedOf(db: Kysely<Tables>, directoryId: string, id: string) {
+  return db
+    .selectFrom('quarantine')
+    .selectAll()
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .executeTakeFirst();
+}
+
+/** Moves a file to the quarantine if its rejection was committed before a crash. Returns false if none was. */
+export async function keepRejected(
+  reads: Kysely<Tables>,
+  id: string,
+  file: string,
+  placeOf: QuarantineOptions['placeOf'],
+): Promise<boolean> {
+  const row = await reads.selectFrom('quarantine').select('directory_id').where('id', '=', id).executeTakeFirst();
+  if (!row) return false;
+  const place = placeOf(row.directory_id, id);
+  mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
+  renameSync(file, place);
+  return true;
+}
+
+export interface UpkeepOptions {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+  readonly node: string;
+  readonly clockLead: ClockLead;
+  readonly historyDays: number;
+  /** The folder of the quarantine. */
+  readonly folder: string;
+}
+
+/**
+ * Removes rejected files that are too old, and the folders of directories that are gone. Withdraws a release whose file is not
+ * in the directory's rows, so that the operator sees it in the quarantine again.
+ */
+export async function tidyQuarantine(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
+  const { database, node, clockLead, historyDays, folder } = options;
+  if (!isThere(folder)) return;
+  const { db, reads } = database;
+  await db
+    .updateTable('quarantine')
+    .set({ released_at: null })
+    .where('node', '=', node)
+    .where('released_at', 'is not', null)
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('files').select('files.id').whereRef('files.id', '=', 'quarantine.id'))),
+    )
+    .execute();
+  const before = (await clockLead()).now - historyDays * DAY;
+  for (let count = BATCH; count === BATCH && !signal.aborted;) {
+    const old = await reads
+      .selectFrom('quarantine')
+      .select(['id', 'directory_id'])
+      .where('node', '=', node)
+      .where('rejected_at', '<', before)
+      .where('released_at', 'is', null)
+      .orderBy('rejected_at')
+      .limit(BATCH)
+      .execute();
+    for (const { id, directory_id } of old) await rm(join(folder, directory_id, id), { force: true });
+    const ids = old.map(({ id }) => id);
+    if (ids.length > 0) await db.deleteFrom('quarantine').where('id', 'in', ids).execute();
+    count = old.length;
+  }
+  for (const id of await readdir(folder)) {
+    const known = await reads.selectFrom('directories').select('id').where('id', '=', id).executeTakeFirst();
+    if (!known && !signal.aborted) await rm(join(folder, id), { recursive: true, force: true });
+  }
+}
+
+function notFound(): BerthError {
+  return new BerthError(
+    'upload_not_found',
+    'There is no such file in the quarantine; it may have been released or deleted',
+  );
+}
+
+function lost(cause: unknown): BerthError {
+  return new BerthError('upload_not_found', 'The file has gone from the quarantine: delete its entry', { cause });
+}
+
+function elsewhere({ node }: QuarantineTable): BerthError {
+  return new BerthError('home_elsewhere', `This file is on ${node}: do this there`);
+}
+
+function moved({ node }: DirectoriesTable): BerthError {
+  return new BerthError('home_elsewhere', `The directory is on ${node} now: this file can only be deleted here`);
+}
+
+function conflict(path: Buffer): BerthError {
+  return new BerthError(
+    'file_conflict',
+    `Another file has the name ${displayName(path)} by now: rename or delete that one first`,
+  );
+}

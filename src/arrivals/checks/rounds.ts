@@ -1,0 +1,326 @@
+/**
+ * Passes files in check to the checker. Directories take turns, with one file of each at a time. An account has at most half of
+ * all places, and accounts that have one leave one free for an account that has none, so that slow files of a few customers
+ * do not hold up the others.
+ *
+ * Promise: a file that could not be checked is tried again, after growing waits. The rows alone have the state: after a crash
+ * the next start continues with the files that are `checking`.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
+import type { Background } from '../../foundation/base/background.ts';
+import { lstatBeneath } from '../../foundation/base/beneath.ts';
+import type { CheckSettings } from '../../foundation/base/config.ts';
+import { compiled } from '../../foundation/db/compiled.ts';
+import type { DirectoriesTable, FilesTable, Tables } from '../../foundation/db/schema.ts';
+import { BerthError, errorMessage, isUnavailable } from '../../foundation/base/errors.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import { CHECKING } from '../files/file-rows.ts';
+import { contentOf } from '../files/content.ts';
+import { displayName, pathOf } from '../uploads/file-path.ts';
+import { TIMER_GRAIN, UNSEEN } from '../uploads/record/file-stat.ts';
+import type { FileAccess } from '../files/start.ts';
+import type { Decisions } from './decisions.ts';
+import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';
+import { type Quarantine, quarantinedOf } from './quarantine.ts';
+
+/** How many files are checked at once, of all accounts and of one. */
+const AT_ONCE = 8;
+const AT_ONCE_OF_ACCOUNT = AT_ONCE / 2;
+/** How often directories get turns, and how often all directories with files in check are queued. */
+const TICK_MS = 1000;
+const SWEEP_MS = 5000;
+/** The wait before a file is tried again, doubled each time: after the file has changed, and after a failure. */
+const CHANGED_MS = 500;
+const FAILED_MS = 10_000;
+const LONGEST_MS = 3_600_000;
+/** The wait while there is no checker, doubled each time. */
+const AWAY_MS = 1000;
+const LONGEST_AWAY_MS = 30_000;
+/** Rows of a directory that are read at once. */
+const PAGE = 50;
+
+const nextDirectory = compiled<{ after: string }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select('directory_id')
+    .where('state', '=', CHECKING)
+    .where('directory_id', '>', p('after'))
+    .orderBy('directory_id')
+    .limit(1),
+);
+
+const filesAfter = compiled<{ directory: string; at: number; id: string; limit: number }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .selectAll()
+    .where('state', '=', CHECKING)
+    .where('directory_id', '=', p('directory'))
+    .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '>', tuple(p('at'), p('id'))))
+    .orderBy('uploaded_at')
+    .orderBy('id')
+    .limit(p('limit')),
+);
+
+export type CheckOutcome = 'passed' | 'rejected' | 'failed' | 'unchecked';
+
+export interface RoundsOptions {
+  readonly reads: Kysely<Tables>;
+  readonly node: string;
+  readonly background: Background;
+  readonly log: Log;
+  readonly access: FileAccess;
+  readonly decisions: Decisions;
+  readonly quarantine: Pick<Quarantine, 'putBack'>;
+  /** Undefined when nothing is checked any more: files that wait are announced. */
+  readonly checker: Checker | undefined;
+  readonly settings: Omit<CheckSettings, 'by'> | undefined;
+  /** Runs `work`, which changes the directory, unless the directory is moving to another node. */
+  through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
+  /** Called after each attempt, with how many seconds it took. */
+  observe(outcome: CheckOutcome, seconds: number): void;
+}
+
+interface Retry {
+  tries: number;
+  /** In ms, by the monotonic clock. */
+  due: number;
+}
+
+export class Rounds {
+  readonly #options: RoundsOptions;
+  /** Directories that may have something to check, in turn. */
+  readonly #queue = new Set<string>();
+  readonly #busy = new Map<string, Promise<void>>();
+  /** The account of each queued directory that has had a turn, and how many checks each account has under way. */
+  readonly #accountOf = new Map<string, string>();
+  readonly #accounts = new Map<string, number>();
+  #underWay = 0;
+  readonly #retries = new Map<string, Retry>();
+  readonly #stop = new AbortController();
+  #sweptAt = -Infinity;
+  #away = 0;
+  #pausedUntil = -Infinity;
+  #loop: ReturnType<Background['start']> | undefined;
+
+  constructor(options: RoundsOptions) {
+    this.#options = options;
+  }
+
+  /** Continues with files that an earlier process left in check. Without a checker, and without such files, does nothing. */
+  async start(): Promise<void> {
+    const { background, checker } = this.#options;
+    if (!checker) {
+      await this.#sweep();
+      if (this.#queue.size === 0) return;
+    }
+    this.#loop ??= background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
+  }
+
+  /** Files of that directory have been received. */
+  received(directoryId: string): void {
+    this.#queue.add(directoryId);
+    if (this.#loop) this.#fill();
+  }
+
+  /** A file of that directory has been released. It is announced whether or not there is a checker. */
+  released(directoryId: string): void {
+    this.#queue.add(directoryId);
+    const { background } = this.#options;
+    this.#loop ??= background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#loop?.close();
+    await Promise.all(this.#busy.values());
+  }
+
+  async #tick(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#sweptAt >= SWEEP_MS) {
+      this.#sweptAt = now;
+      await this.#sweep();
+      for (const [id, { due }] of this.#retries) if (due < now - LONGEST_MS) this.#retries.delete(id);
+    }
+    this.#fill();
+  }
+
+  /** Queues every directory that has files in check, by one step in their index for each. */
+  async #sweep(): Promise<void> {
+    let after = '';
+    while (!this.#stop.signal.aborted) {
+      const next = await nextDirectory.first(this.#options.reads, { after });
+      if (!next) return;
+      after = next.directory_id;
+      this.#queue.add(after);
+    }
+  }
+
+  #fill(): void {
+    if (performance.now() < this.#pausedUntil) return;
+    for (const id of Array.from(this.#queue)) {
+      if (this.#busy.size >= AT_ONCE || this.#stop.signal.aborted) return;
+      const account = this.#accountOf.get(id);
+      if (this.#busy.has(id) || (account !== undefined && !this.#hasPlaceFor(account))) continue;
+      this.#queue.delete(id);
+      const work = this.#turnOf(id)
+        .catch((error: unknown) => this.#troubled(error))
+        .finally(() => {
+          this.#busy.delete(id);
+          this.#fill();
+        });
+      this.#busy.set(id, work);
+    }
+  }
+
+  /** Checks one file of a directory. */
+  async #turnOf(id: string): Promise<void> {
+    const { reads, node } = this.#options;
+    const directory = await reads
+      .selectFrom('directories')
+      .selectAll()
+      .where('id', '=', id)
+      .where('node', '=', node)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    if (!directory) return;
+    const { account_id: account } = directory;
+    this.#accountOf.set(id, account);
+    if (!this.#hasPlaceFor(account)) {
+      // Its account is known now, so it is skipped until one of the account's places is free.
+      this.#queue.add(id);
+      return;
+    }
+    this.#accounts.set(account, (this.#accounts.get(account) ?? 0) + 1);
+    this.#underWay += 1;
+    try {
+      const file = await this.#dueFileOf(id);
+      if (!file) {
+        this.#accountOf.delete(id);
+        return;
+      }
+      await this.#decide(directory, file);
+      this.#queue.add(id);
+    } finally {
+      this.#underWay -= 1;
+      const left = (this.#accounts.get(account) ?? 1) - 1;
+      if (left === 0) this.#accounts.delete(account);
+      else this.#accounts.set(account, left);
+    }
+  }
+
+  /** Whether a check of the account may begin. Only its first may take the last place. */
+  #hasPlaceFor(account: string): boolean {
+    const own = this.#accounts.get(account) ?? 0;
+    return own === 0 || (own < AT_ONCE_OF_ACCOUNT && this.#underWay < AT_ONCE - 1);
+  }
+
+  /** The oldest file that is due. A file that is recorded but was never found on the disk waits for the look that finds it. */
+  async #dueFileOf(directory: string): Promise<FilesTable | undefined> {
+    for (let place = { at: -1, id: '' }; ;) {
+      const rows = await filesAfter.all(this.#options.reads, { directory, ...place, limit: PAGE });
+      const now = performance.now();
+      const found = rows.find((row) => row.mtime !== UNSEEN && (this.#retries.get(row.id)?.due ?? 0) <= now);
+      const last = rows.at(-1);
+      if (found || rows.length < PAGE || !last) return found;
+      place = { at: last.uploaded_at, id: last.id };
+    }
+  }
+
+  async #decide(directory: DirectoriesTable, file: FilesTable): Promise<void> {
+    const { log, settings, observe, decisions, through } = this.#options;
+    const began = performance.now();
+    const done = (outcome: CheckOutcome): void => observe(outcome, (performance.now() - began) / 1000);
+    try {
+      done(await this.#check(directory, file));
+      this.#retries.delete(file.id);
+      this.#away = 0;
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      const isFailure = error instanceof CheckFailed || error instanceof CheckerAway;
+      if (!isFailure) return this.#changedMeanwhile(directory, file, error);
+      done('failed');
+      const about = { directory: directory.id, file: displayName(file.path), reason: error.message };
+      if (settings?.whenUnavailable === 'pass') {
+        log.warn(about, 'a file could not be checked, and is announced all the same (BERTH_CHECK_UNAVAILABLE=pass)');
+        try {
+          await through(directory.id, () => decisions.pass(directory, file.id, undefined));
+          done('unchecked');
+        } catch (other) {
+          this.#changedMeanwhile(directory, file, other);
+        }
+        return;
+      }
+      if (error instanceof CheckerAway) this.#pause(about);
+      else {
+        log.warn(about, 'a file could not be checked; it waits and is tried again');
+        this.#retryIn(file, FAILED_MS);
+      }
+      await decisions.failed(directory, file, error.message).catch((other: unknown) => {
+        if (!(other instanceof BerthError)) throw other;
+      });
+    }
+  }
+
+  async #check(directory: DirectoriesTable, file: FilesTable): Promise<CheckOutcome> {
+    const { checker, settings, decisions, quarantine, reads, access, through } = this.#options;
+    const released = await quarantinedOf(reads, directory.id, file.id);
+    if (released || !checker || !settings) {
+      return through(directory.id, async () => {
+        if (released) quarantine.putBack(directory, released);
+        await decisions.pass(directory, file.id, undefined);
+        return released ? 'passed' : 'unchecked';
+      });
+    }
+    const { seconds, maxBytes } = settings;
+    if (file.size_bytes > maxBytes) throw new CheckFailed('the file is larger than BERTH_CHECK_MAX_MIB');
+    await this.#waitUntilStable(directory, file);
+    const { tag, size, read } = await contentOf(access, directory, file);
+    const about = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
+    const verdict = await checker.check({ ...about, content: read(0, size) }, seconds, this.#stop.signal);
+    return through(directory.id, async () => {
+      if (verdict.isPassed) await decisions.pass(directory, file.id, tag);
+      else await decisions.reject(directory, file, tag, verdict.reason);
+      return verdict.isPassed ? 'passed' : 'rejected';
+    });
+  }
+
+  /**
+   * Waits until the file's change time is older than the grain of the kernel's clock. Within that, a change after reading the
+   * file might leave the change time as it is.
+   */
+  async #waitUntilStable({ sftp_username }: DirectoriesTable, { path }: FilesTable): Promise<void> {
+    const stats = lstatBeneath(this.#options.access.filesRoot(sftp_username), path);
+    const grain = TIMER_GRAIN / 1000;
+    if (stats && Math.abs(Date.now() - stats.ctimeMs) < grain) await wait(grain);
+  }
+
+  /** The file was written, renamed or removed, and its row will show that soon. Throws other errors again. */
+  #changedMeanwhile(directory: DirectoriesTable, file: FilesTable, error: unknown): void {
+    if (!(error instanceof BerthError)) throw error;
+    if (error.code === 'upload_not_found') this.#options.access.missing(directory, pathOf(file.path));
+    this.#retryIn(file, CHANGED_MS);
+  }
+
+  #retryIn({ id }: FilesTable, first: number): void {
+    const tries = (this.#retries.get(id)?.tries ?? 0) + 1;
+    const due = performance.now() + Math.min(first * 2 ** (tries - 1), LONGEST_MS);
+    this.#retries.set(id, { tries, due });
+  }
+
+  /** Pauses once for all checks that were under way together. */
+  #pause(about: object): void {
+    const now = performance.now();
+    if (now < this.#pausedUntil) return;
+    if (this.#away === 0) this.#options.log.error(about, 'there is no checker: uploads wait and are not announced');
+    this.#pausedUntil = now + Math.min(AWAY_MS * 2 ** this.#away, LONGEST_AWAY_MS);
+    this.#away += 1;
+  }
+
+  #troubled(error: unknown): void {
+    this.#pausedUntil = performance.now() + AWAY_MS;
+    if (isUnavailable(error) || this.#stop.signal.aborted) return;
+    this.#options.log.error({ err: error, reason: errorMessage(error) }, 'files could not be checked; trying again');
+  }
+}

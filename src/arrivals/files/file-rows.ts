@@ -1,0 +1,136 @@
+/**
+ * The rows of a directory's files: complete ones (uploads, and files that the API put there), partial ones, and those that
+ * have arrived but that the checker has not passed yet.
+ */
+import { setImmediate } from 'node:timers/promises';
+import { type Kysely, sql } from 'kysely';
+import { compiled } from '../../foundation/db/compiled.ts';
+import { byPathIndex, pathAfter, pathIs } from '../../foundation/db/file-paths.ts';
+import type { FilesTable, Tables } from '../../foundation/db/schema.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
+import { bytesOf, displayName, type FilePath } from '../uploads/file-path.ts';
+
+/** Literals, so that the partial indexes of these states are used. */
+export const CHECKING = sql.lit('checking' as const);
+export const PARTIAL = sql.lit('partial' as const);
+
+const COLUMNS = [
+  'id',
+  'path',
+  'size_bytes',
+  'uploaded_at',
+  'state',
+  'inode',
+  'mtime',
+  'ctime',
+] as const satisfies readonly (keyof FilesTable)[];
+
+type Row = Pick<FilesTable, (typeof COLUMNS)[number]>;
+
+export interface CompleteFile extends Row {
+  readonly state: 'uploaded' | 'placed';
+}
+
+/** Rows that are filtered at once, in about 1 ms. */
+const BATCH = 500;
+
+const after = compiled<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select(COLUMNS)
+    .where('directory_id', '=', p('directory'))
+    .where(pathAfter(db, p('after')))
+    .orderBy(byPathIndex(db))
+    .limit(p('limit')),
+);
+
+const at = compiled<{ directory: string; path: Buffer }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select(COLUMNS)
+    .where('directory_id', '=', p('directory'))
+    .where(pathIs(db, p('path'))),
+);
+
+function isComplete(row: Row | undefined): row is CompleteFile {
+  return row?.state === 'uploaded' || row?.state === 'placed';
+}
+
+export interface FilesPage {
+  /** What the shown paths start with. */
+  readonly prefix?: string | undefined;
+  /** The list continues after this path. */
+  readonly after?: Buffer | undefined;
+  readonly limit: number;
+}
+
+/** Lists complete files, in the order of the index of paths. */
+export async function completeFiles(
+  reads: Kysely<Tables>,
+  directory: string,
+  { prefix = '', after: start = Buffer.alloc(0), limit }: FilesPage,
+): Promise<CompleteFile[]> {
+  const found: CompleteFile[] = [];
+  for (let last = start; ;) {
+    const rows = await after.all(reads, { directory, after: last, limit: BATCH });
+    found.push(...rows.filter(isComplete).filter(({ path }) => displayName(path).startsWith(prefix)));
+    last = rows.at(-1)?.path ?? last;
+    if (found.length >= limit || rows.length < BATCH) return found.slice(0, limit);
+    await setImmediate();
+  }
+}
+
+/** The complete file at that path; undefined when there is none. */
+export async function fileIfAny(
+  reads: Kysely<Tables>,
+  directory: string,
+  path: FilePath,
+): Promise<CompleteFile | undefined> {
+  const row = await at.first(reads, { directory, path: bytesOf(path) });
+  return isComplete(row) ? row : undefined;
+}
+
+/** @throws {BerthError} `file_not_found`. */
+export async function fileAt(reads: Kysely<Tables>, directory: string, path: FilePath): Promise<CompleteFile> {
+  const file = await fileIfAny(reads, directory, path);
+  if (!file) throw new BerthError('file_not_found', 'File not found');
+  return file;
+}
+
+/** The complete file with that id. @throws {BerthError} `file_not_found`. */
+export async function completeFileOf(reads: Kysely<Tables>, directory: string, id: string): Promise<CompleteFile> {
+  const row = await reads
+    .selectFrom('files')
+    .select(COLUMNS)
+    .where('id', '=', id)
+    .where('directory_id', '=', directory)
+    .executeTakeFirst();
+  if (!isComplete(row)) throw new BerthError('file_not_found', 'File not found');
+  return row;
+}
+
+/** @throws {BerthError} `upload_not_found`. */
+export async function checkingOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
+  const row = await db
+    .selectFrom('files')
+    .selectAll()
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .where('state', '=', CHECKING)
+    .executeTakeFirst();
+  if (!row) throw new BerthError('upload_not_found', 'No file of that id is being checked; it may be an upload by now');
+  return row;
+}
+
+/** Inside a transaction, the row is locked. @throws {BerthError} `upload_not_found`. */
+export async function partialOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
+  const query = db
+    .selectFrom('files')
+    .selectAll()
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .where('state', '=', PARTIAL);
+  const row = await (db.isTransaction ? query.forNoKeyUpdate() : query).executeTakeFirst();
+  if (!row) throw new BerthError('upload_not_found', 'There is no partial file of that id; it may be an upload by now');
+  return row;
+}

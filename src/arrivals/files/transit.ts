@@ -1,0 +1,170 @@
+/**
+ * berth's own folder on the jails' file system, which users cannot open. It has files on their way into a directory, which one
+ * rename puts into place once they are complete, and files on their way out, which nobody can open any more.
+ */
+import { randomUUID } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  unlinkSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import type { Kysely } from 'kysely';
+import { components, type Folder, openEntry, openFolder, placeIn } from '../../foundation/base/beneath.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
+import { errorCode } from '../../foundation/base/errors.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import { bytesOf, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
+
+const TAKEN = 'taken-';
+const COMING = 'coming-';
+
+/** The modes that sshd would give with its usual umask. */
+export const FILE_MODE = 0o644;
+const FOLDER_MODE = 0o755;
+
+/** Where a directory's files are, and who owns them. */
+export interface Owner {
+  readonly root: string;
+  readonly uid: number;
+}
+
+export interface Transit {
+  readonly folder: string;
+  /** A free name for a file on its way in. */
+  coming(): string;
+  /** The name for an upload's file on its way out. */
+  taken(uploadId: string): string;
+  /** Opens a folder of the directory. If it or a folder above it is missing, it is made, and belongs to the user. */
+  openOrMake(owner: Owner, path: FilePath): Folder;
+  /** Gives a file its name back, or removes it if another file has that name by now. */
+  putBack(owner: Owner, path: FilePath, taken: string): void;
+}
+
+export function createTransit(folder: string): Transit {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const coming = (): string => join(folder, COMING + randomUUID());
+
+  /** Makes a folder here and renames it into place, so that no crash leaves one in which its user may not write. */
+  function makeEntry(parent: Folder, name: Buffer, uid: number): void {
+    const fresh = coming();
+    mkdirSync(fresh, FOLDER_MODE);
+    try {
+      chmodSync(fresh, FOLDER_MODE);
+      chownSync(fresh, uid, uid);
+      renameSync(fresh, placeIn(parent, name));
+    } catch (error) {
+      rmdirSync(fresh);
+      // Somebody else has made this folder meanwhile.
+      if (errorCode(error) !== 'ENOTEMPTY') throw error;
+    }
+  }
+
+  function enter(parent: Folder, name: Buffer, uid: number): Folder {
+    try {
+      return openEntry(parent, name);
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw error;
+    }
+    makeEntry(parent, name, uid);
+    return openEntry(parent, name);
+  }
+
+  function openOrMake({ root, uid }: Owner, path: FilePath): Folder {
+    let last = openFolder(root);
+    for (const name of components(bytesOf(path))) {
+      using parent = last;
+      last = enter(parent, name, uid);
+    }
+    return last;
+  }
+
+  return {
+    folder,
+    coming,
+    taken: (uploadId) => join(folder, TAKEN + uploadId),
+    openOrMake,
+    putBack(owner, path, taken) {
+      using parent = openOrMake(owner, parentOf(path));
+      try {
+        linkSync(taken, placeIn(parent, lastOf(path)));
+      } catch (error) {
+        if (errorCode(error) !== 'EEXIST') throw error;
+      }
+      unlinkSync(taken);
+    },
+  };
+}
+
+/** The last component of a path, in bytes. */
+export function lastOf(path: FilePath): Buffer {
+  return bytesOf(path.slice(path.lastIndexOf('/') + 1));
+}
+
+export interface RecoveryOptions {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+  readonly node: string;
+  readonly filesRoot: FilesRoot;
+  readonly log: Log;
+  /** Moves an upload's file to the quarantine if it belongs there. Returns false if it does not. */
+  readonly quarantined?: ((uploadId: string, file: string) => Promise<boolean>) | undefined;
+}
+
+/**
+ * Cleans up after a crash. Files on their way in are removed. A file on its way out gets its name back, unless its removal
+ * was committed. A file whose rejection was committed moves to the quarantine.
+ */
+export async function recoverTransit(
+  transit: Transit,
+  { database, node, filesRoot, log, quarantined }: RecoveryOptions,
+): Promise<void> {
+  for (const name of readdirSync(transit.folder)) {
+    const left = join(transit.folder, name);
+    const id = name.startsWith(TAKEN) ? name.slice(TAKEN.length) : undefined;
+    const row = id === undefined ? undefined : await rowOf(database.reads, node, id);
+    try {
+      const { ino, nlink } = lstatSync(left);
+      // A file with a second link already has its name in the directory, so it has arrived.
+      if (id === undefined && nlink === 1) await neverCame(database, node, ino);
+      if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
+      else if (id === undefined || !(await quarantined?.(id, left))) rmSync(left, { recursive: true, force: true });
+    } catch (error) {
+      log.error({ err: error, file: left }, 'a file whose removal was cut off cannot be put back; it stays here');
+    }
+  }
+}
+
+/** Forgets a file that never arrived. A link that it used up works again. */
+async function neverCame({ db }: Pick<Database, 'db'>, node: string, inode: number): Promise<void> {
+  const here = db.selectFrom('directories').select('id').where('node', '=', node);
+  await db.transaction().execute(async (tx) => {
+    const gone = await tx
+      .deleteFrom('placements')
+      .where('inode', '=', inode)
+      .where('recorded', '=', 0)
+      .where('directory_id', 'in', here)
+      .returning('link_id')
+      .execute();
+    for (const { link_id } of gone)
+      if (link_id !== null) await tx.updateTable('links').set({ used_at: null }).where('id', '=', link_id).execute();
+  });
+}
+
+function rowOf(reads: Kysely<Tables>, node: string, uploadId: string) {
+  return reads
+    .selectFrom('files')
+    .innerJoin('directories', 'directories.id', 'files.directory_id')
+    .select(['path', 'sftp_username', 'uid'])
+    .where('files.id', '=', uploadId)
+    .where('node', '=', node)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+}

@@ -1,0 +1,255 @@
+/**
+ * Makes, lists and revokes a directory's links. Each has a row, which goes when the link is revoked: without a row, nothing
+ * works.
+ */
+import { randomUUID } from 'node:crypto';
+import type { ExpressionBuilder, Kysely, Selectable, Transaction } from 'kysely';
+import * as v from 'valibot';
+import { verifyActor } from '../../rules/accounts/actor.ts';
+import { requireDirectory } from '../../rules/accounts/scope.ts';
+import { DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
+import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import {
+  BLANK,
+  checked,
+  filled,
+  INVALID,
+  orBlank,
+  storable,
+  timestamp,
+  wholeNumber,
+} from '../../foundation/base/validation.ts';
+import type { LinksTable, Tables } from '../../foundation/db/schema.ts';
+import type { ChangeOptions } from '../../rules/directories/change.ts';
+import type { Fields } from '../../rules/directories/fields.ts';
+import { refusingWhenFull, withDiskReserve } from '../../rules/directories/storage-full.ts';
+import { lockedDirectory, notFound, type Target } from '../../rules/directories/target.ts';
+import { insertAudit } from '../../rules/history/audit.ts';
+import type { StoredResponse } from '../../rules/history/stored-responses.ts';
+import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
+import { encoded, hashToken, linkTarget, newToken } from './token.ts';
+
+/** How far ahead a link may expire. */
+const LONGEST_LIFE: Micros = 366 * DAY;
+
+/** How long a row is kept after its link has expired, since the clock may be set back meanwhile. */
+const KEPT_FOR: Micros = DAY;
+
+export const NewLink = v.pipe(
+  v.object({
+    for: v.pipe(v.picklist(['download', 'upload'], orBlank), v.description('What the link allows.')),
+    path: v.pipe(
+      v.string(orBlank),
+      ...storable,
+      filled,
+      v.description(
+        'The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which takes files of any name; `/` is the top folder.',
+      ),
+    ),
+    expires_at: v.pipe(
+      timestamp,
+      v.description(
+        'When the link stops working: within 366 days, in whole seconds, and not after the API key that makes it expires.',
+      ),
+    ),
+    max_bytes: v.optional(
+      v.pipe(
+        wholeNumber(0, 1e14),
+        v.description('How large an uploaded file may be. Required for upload links, and only allowed there.'),
+      ),
+    ),
+    once: v.optional(
+      v.pipe(
+        v.boolean(INVALID),
+        v.description('Whether the link works only once. By default it works any number of times.'),
+      ),
+    ),
+  }),
+  v.title('CreateLink'),
+);
+
+/** A link as it may be shown later: without its token. */
+export type Link = Omit<Selectable<LinksTable>, 'hash' | 'sent' | 'sending'>;
+
+export interface MadeLink {
+  /** The path of its URL, with the token. */
+  readonly target: string;
+  readonly link: Link;
+}
+
+const SHOWN = [
+  'id',
+  'directory_id',
+  'kind',
+  'path',
+  'is_folder',
+  'max_bytes',
+  'once',
+  'expires_at',
+  'inserted_at',
+  'created_by',
+  'used_at',
+  'pending',
+] as const;
+
+/** @throws {ValidationError} when no file can have that path. */
+export type ReadPath = (target: string, prefix: string) => FilePath;
+
+/** A link's path as people read it: `in/` for a folder, `/` for the top one. */
+export function linkPath({ path, is_folder }: Pick<Link, 'path' | 'is_folder'>): string {
+  return displayName(path) + (is_folder === 1 ? '/' : '');
+}
+
+/**
+ * @param answer stores the response to a request with an Idempotency-Key.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`.
+ */
+export function makeLink(
+  { database, clock }: Pick<ChangeOptions, 'database' | 'clock'>,
+  target: Target,
+  fields: Fields,
+  readPath: ReadPath,
+  answer?: StoredResponse<MadeLink>,
+): Promise<MadeLink> {
+  const { for: kind, path: text, expires_at, max_bytes: maxBytes, once = false } = checked(NewLink, fields);
+  const now = clock.now();
+  const expiresAt = expires_at - (expires_at % SECOND);
+  const isFolder = kind === 'upload' && text.endsWith('/');
+  const problems = {
+    ...(expiresAt <= now && { expires_at: ['must be in the future'] }),
+    ...(expiresAt > now + LONGEST_LIFE && { expires_at: ['must be within 366 days'] }),
+    ...(kind === 'upload' && maxBytes === undefined && { max_bytes: [BLANK] }),
+    ...(kind === 'download' && maxBytes !== undefined && { max_bytes: ['is for upload links only'] }),
+  };
+  if (Object.keys(problems).length > 0) throw new ValidationError(problems);
+  const path = isFolder ? folderIn(text, readPath) : readPath(`/${encoded(pathOf(Buffer.from(text)))}`, '/');
+  const token = newToken();
+  const link: Link = {
+    id: randomUUID(),
+    directory_id: target.id,
+    kind,
+    path: bytesOf(path),
+    is_folder: isFolder ? 1 : 0,
+    max_bytes: maxBytes ?? null,
+    once: once ? 1 : 0,
+    expires_at: expiresAt,
+    inserted_at: now,
+    created_by: target.actor?.keyId ?? null,
+    used_at: null,
+    pending: 0,
+  };
+  return refusingWhenFull(() =>
+    database.db.transaction().execute(async (tx) => {
+      requireDirectory(await verifyActor(tx, target.actor), target.id);
+      if (!(await isWithinKeysLife(tx, target.actor, expiresAt)))
+        throw new ValidationError({ expires_at: ['must not be after the API key expires'] });
+      const directory = await lockedDirectory(tx, target);
+      await tx
+        .deleteFrom('links')
+        .where('directory_id', '=', directory.id)
+        .where('expires_at', '<', now - KEPT_FOR)
+        .execute();
+      await tx
+        .insertInto('links')
+        .values({ ...link, hash: hashToken(token) })
+        .execute();
+      const name = linkPath(link);
+      const file = kind === 'upload' ? { from: null, to: name } : { from: name, to: null };
+      const details = { file, once: { from: once, to: once } };
+      if (target.actor) await insertAudit(tx, target.actor, { action: 'create-link', at: now, directory, details });
+      const made = { target: linkTarget(token, isFolder ? '' : baseName(path)), link };
+      await answer?.keep(tx, made);
+      return made;
+    }),
+  );
+}
+
+/** Whether the key behind the request, if it is a key, is in force until then. */
+async function isWithinKeysLife(tx: Transaction<Tables>, actor: Target['actor'], until: Micros): Promise<boolean> {
+  const { credential } = actor ?? {};
+  if (credential?.kind !== 'api-key') return true;
+  const own = tx.selectFrom('api_keys').select('expires_at').where('id', '=', credential.id);
+  const { expires_at: end } = await own.executeTakeFirstOrThrow();
+  return end === null || until <= end;
+}
+
+function folderIn(text: string, readPath: ReadPath): FilePath {
+  const folder = text.replace(/^\//, '').replace(/\/$/, '');
+  return folder === '' ? '' : readPath(`/${encoded(pathOf(Buffer.from(folder)))}`, '/');
+}
+
+/** Whether the key that made a link, if a key did, was not revoked. */
+export function isOfKeyInForce({ exists, not, selectFrom }: ExpressionBuilder<Tables, 'links'>) {
+  const revoked = selectFrom('api_keys').select('id').where('revoked_at', 'is not', null);
+  return not(exists(revoked.whereRef('api_keys.id', '=', 'links.created_by')));
+}
+
+export interface LinkPage {
+  readonly now: Micros;
+  readonly limit: number | undefined;
+  readonly after?: { readonly inserted_at: Micros; readonly id: string } | undefined;
+}
+
+/** The links of a directory that still work, newest first. */
+export function linksOf(reads: Kysely<Tables>, directoryId: string, { now, limit, after }: LinkPage): Promise<Link[]> {
+  let links = reads
+    .selectFrom('links')
+    .select(SHOWN)
+    .where('directory_id', '=', directoryId)
+    .where(isOfKeyInForce)
+    .where('expires_at', '>', now)
+    .where(({ eb, or }) => or([eb('used_at', 'is', null), eb('pending', '=', 1)]))
+    .orderBy('inserted_at', 'desc')
+    .orderBy('id', 'desc');
+  if (limit !== undefined) links = links.limit(limit);
+  if (after)
+    links = links.where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('inserted_at', 'id'), '<', tuple(after.inserted_at, after.id)),
+    );
+  return links.execute();
+}
+
+/** The link with that id, if the directory has it. */
+export function linkById(reads: Kysely<Tables>, directoryId: string, id: string): Promise<Link | undefined> {
+  return reads
+    .selectFrom('links')
+    .select(SHOWN)
+    .where('directory_id', '=', directoryId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+}
+
+/** Revokes one link of the directory. @throws {BerthError} `link_not_found`, and like `revokeLinks`. */
+export async function revokeLink(options: ChangeOptions, target: Target, id: string): Promise<void> {
+  const revoked = await revoke(options, target, id);
+  if (revoked === 0) throw new BerthError('link_not_found', 'Link not found');
+}
+
+/** Revokes every link of the directory. @throws {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`. */
+export async function revokeLinks(options: ChangeOptions, target: Target): Promise<void> {
+  await revoke(options, target);
+}
+
+/** @returns how many links were revoked. */
+function revoke(options: ChangeOptions, target: Target, id?: string): Promise<number> {
+  const { database, clock } = options;
+  const work = (): Promise<number> =>
+    database.db.transaction().execute(async (tx) => {
+      requireDirectory(await verifyActor(tx, target.actor), target.id);
+      const directory = await lockedDirectory(tx, target);
+      let links = tx.deleteFrom('links').where('directory_id', '=', directory.id);
+      if (id !== undefined) links = links.where('id', '=', id);
+      const gone = await links.returning(['path', 'is_folder']).execute();
+      const [first] = gone;
+      if (!first) return 0;
+      const file = id === undefined ? {} : { file: { from: linkPath(first), to: null } };
+      const details = { ...file, links: { from: gone.length, to: 0 } };
+      if (target.actor)
+        await insertAudit(tx, target.actor, { action: 'revoke-link', at: clock.now(), directory, details });
+      return gone.length;
+    });
+  return refusingWhenFull(async () => {
+    const done = await withDiskReserve(options, target, work, async () => undefined);
+    return done ?? notFound();
+  });
+}

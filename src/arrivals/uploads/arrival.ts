@@ -1,0 +1,58 @@
+/**
+ * The one place where a file becomes an upload, whether it came by SFTP or HTTPS. Where berth has a checker
+ * (`BERTH_CHECK`), the file is `checking` first, and `checks/` announces it once it has passed.
+ *
+ * Promise: the row, its history, its webhook and its event are written in one transaction, which is the caller's.
+ */
+import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { UploadEvent } from '../../deliveries/webhooks/outbox.ts';
+import { displayName } from './file-path.ts';
+import type { FileRow, Files } from './record/files.ts';
+import { type HistoryRow, historyRow } from './record/history.ts';
+import type { Announcement } from './story/operations.ts';
+
+/** A directory inside the transaction that announces its uploads. */
+export interface Place {
+  readonly directory: UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
+  readonly files: Files;
+  /** Whether uploads are checked before they are announced. */
+  readonly isChecked: boolean;
+}
+
+/**
+ * Rows for the history and, through `enqueue`, for the feed and the outbox. The transaction writes the rows of many
+ * uploads together.
+ */
+export interface Arrived {
+  readonly history: HistoryRow;
+  readonly uploads: readonly UploadEvent[];
+}
+
+/** The state of a file that has just arrived. */
+export type ArrivalState = 'uploaded' | 'checking';
+
+export function arrivalState({ isChecked }: Pick<Place, 'isChecked'>): ArrivalState {
+  return isChecked ? 'checking' : 'uploaded';
+}
+
+/**
+ * Announces an upload, or only notes that it was received if it has to be checked first.
+ * @param row the upload's row, in the state `arrivalState`. Undefined when the file was gone before it got one, so that
+ * nobody can check it any more.
+ */
+export function arrive(place: Place, upload: Announcement, row: FileRow | undefined): Arrived {
+  if (!place.isChecked) return announceUpload(place, upload, row?.id ?? null);
+  return { history: historyRow(place.directory, { ...upload, event: 'received' }), uploads: [] };
+}
+
+/** Makes an upload's history, webhook and event, and updates the time of the directory's last upload. */
+export function announceUpload(
+  { directory, files }: Omit<Place, 'isChecked'>,
+  upload: Announcement,
+  uploadId: string | null,
+): Arrived {
+  files.announced(upload);
+  const filename = displayName(upload.path);
+  const event = { directory, uploadId, filename, sizeBytes: upload.bytes, uploadedAt: upload.at };
+  return { history: historyRow(directory, { ...upload, event: 'uploaded' }), uploads: [event] };
+}

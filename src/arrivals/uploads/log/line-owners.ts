@@ -1,0 +1,152 @@
+/**
+ * Finds the user whose session wrote a line, and the status of the files that the line names. Runs in the log's thread,
+ * so it asks the kernel and never the database.
+ */
+import type { Stats } from 'node:fs';
+import { join } from 'node:path';
+import { LRUCache } from 'lru-cache';
+import { lstatBeneath } from '../../../foundation/base/beneath.ts';
+import { isUsername } from '../../../rules/directories/host.ts';
+import { isThere } from '../../../foundation/base/there.ts';
+import { beginsLike, bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
+import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes.ts';
+import type { Owned } from './journal-files.ts';
+import type { JournalRecord, Sighting } from './journal-record.ts';
+import { type LogEvent, readEvent } from './log-line.ts';
+
+/** How many sessions are remembered. The owner of a live process can also be found in /proc. */
+const REMEMBERED = 20_000;
+
+/** The most components that a path may have to be looked at. Each costs some 5 µs, for which all other lines wait. */
+const DEEPEST = 64;
+
+/** A line as sshd wrote it. */
+export interface Line {
+  readonly at: number;
+  readonly pid: number;
+  readonly text: string;
+}
+
+interface Owner {
+  readonly user: string;
+  readonly address: string;
+  /** The paths of the last line, if the next one may be its answer: it was an open, a rename, a removal, or about a folder. */
+  asked: readonly FilePath[] | undefined;
+}
+
+export interface LineOwnersOptions {
+  readonly jailDir: string;
+  /** The processes that an earlier berth has left in the journal, by pid. */
+  readonly earlier: { get(pid: number): Owned | undefined };
+}
+
+export class LineOwners {
+  readonly #options: LineOwnersOptions;
+  readonly #byPid = new LRUCache<number, Owner>({ max: REMEMBERED });
+
+  constructor(options: LineOwnersOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The record of a line and its user; undefined when the line says nothing about an upload, or the user cannot be
+   * found. It must be called with every line, in order.
+   */
+  recordOf({ at, pid, text }: Line): { readonly user: string; readonly record: JournalRecord } | undefined {
+    const event = readEvent(text);
+    const isFirst = event.kind === 'session-opened';
+    const owner = isFirst ? this.#remember(pid, event.username, event.address) : this.#ownerOf(pid);
+    if (!owner) return undefined;
+    const { user, address } = owner;
+    const record = { at, pid, text, address };
+    if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
+    const paths = pathsToLookAt(event, owner);
+    if (!paths) return undefined;
+    if (event.kind === 'unclear') return { user, record: { ...record, held: heldOf(pid, user, event) } };
+    return { user, record: paths.length === 0 ? record : { ...record, seen: this.#look(user, paths) } };
+  }
+
+  #look(user: string, paths: readonly FilePath[]): (Sighting | null)[] | undefined {
+    if (paths.some(isTooDeep)) return undefined;
+    const root = jailFiles(this.#options.jailDir)(user);
+    return paths.map((path) => sightingOf(lstatBeneath(root, bytesOf(path))));
+  }
+
+  #ownerOf(pid: number): Owner | undefined {
+    const known = this.#byPid.get(pid);
+    if (known) return known;
+    const user = jailOf(pid);
+    if (user !== undefined && user !== '') return this.#remember(pid, user, '');
+    // The process has ended. An earlier berth process may have read its first line.
+    const earlier = this.#options.earlier.get(pid);
+    return earlier && this.#remember(pid, earlier.user, earlier.address);
+  }
+
+  #remember(pid: number, user: string, address: string): Owner | undefined {
+    // The user's name becomes a file name, so it has to be valid.
+    if (!isUsername(user) || !isThere(join(this.#options.jailDir, user))) return undefined;
+    const owner: Owner = { user, address, asked: [] };
+    this.#byPid.set(pid, owner);
+    return owner;
+  }
+}
+
+/**
+ * The paths that a line's record should have sightings of, or undefined when the journal does not need the line.
+ * Clients ask for the status of files all the time: such a line matters only if it shows that the request before it was
+ * not refused. Keeps in `owner` what the process's next line may answer.
+ */
+export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): readonly FilePath[] | undefined {
+  const { asked } = owner;
+  owner.asked = undefined;
+  switch (event.kind) {
+    case 'open':
+      owner.asked = pathsOf(event.name);
+      return event.flags.has('WRITE') || event.flags.has('APPEND') ? owner.asked : [];
+    case 'rename':
+      return (owner.asked = pathsOf(event.from, event.to));
+    case 'remove':
+    case 'make-folder':
+    case 'remove-folder':
+      return (owner.asked = pathsOf(event.name));
+    case 'close':
+      return event.written > 0 ? pathsOf(event.name) : [];
+    case 'status':
+      // A failure may be that of a write.
+      return event.text === 'Failure' ? (asked ?? []) : asked && [];
+    case 'other':
+      return asked && [];
+    case 'set':
+      return event.isSize ? pathsOf(event.name) : [];
+    case 'session-opened':
+    case 'session-closed':
+    case 'complaint':
+    case 'write-refused':
+    case 'unclear':
+      return [];
+  }
+}
+
+/** What the journal keeps of a file's status. */
+export function sightingOf(
+  stats: Pick<Stats, 'ino' | 'size' | 'mtimeMs' | 'birthtimeMs' | 'isDirectory'> | undefined,
+): Sighting | null {
+  if (!stats) return null;
+  const { ino, size, mtimeMs, birthtimeMs } = stats;
+  return { ino, size, mtimeMs, ...(stats.isDirectory() && { birthtimeMs }) };
+}
+
+/** The files that a process writes, of those that a line with an uncertain name may mean. */
+function heldOf(pid: number, user: string, { about, start }: LogEvent & { kind: 'unclear' }): HeldPath[] | undefined {
+  if (about !== 'open' && about !== 'close') return undefined;
+  return fewPathsHeldBy(pid, user)?.filter(({ path }) => beginsLike(path, start));
+}
+
+function pathsOf(...names: readonly string[]): readonly FilePath[] {
+  const paths = names.map(filePath);
+  return paths.every((path) => path !== undefined) ? paths : [];
+}
+
+function isTooDeep(path: FilePath): boolean {
+  return path.split('/').length > DEEPEST;
+}

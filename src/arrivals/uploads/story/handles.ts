@@ -1,0 +1,354 @@
+/**
+ * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer
+ * has gone becomes a put.
+ *
+ * An open is believed at once, and forgotten if a refusal follows. If that refusal may have answered a write instead, the
+ * handle is doubted: its close proves that it existed, and before a put of its file is applied, the kernel is asked.
+ */
+import type { Micros } from '../../../foundation/base/clock.ts';
+import { beginsLike, type FilePath, filePath } from '../file-path.ts';
+import type { HeldPath } from '../processes.ts';
+import type { Sighting } from '../log/journal-record.ts';
+import type { LogEvent } from '../log/log-line.ts';
+import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import type { SessionNote } from '../record/history.ts';
+import type { Ending, Operation, Put } from './operations.ts';
+import type { Asked, File, Handle, Session } from './sessions.ts';
+import type { TrackedFiles } from './tracked-files.ts';
+
+/** How many bytes of a name sshd shows when it complains about a write (`"%.100s"` in sftp-server.c). */
+const NAME_SHOWN = 100;
+
+export interface HandlesOptions {
+  readonly directoryId: string;
+  /** The file at the path that the current line names. */
+  sight(path: FilePath): Sighting | undefined;
+  isTemporary(path: FilePath): boolean;
+  /** A monotonic clock, in ms. */
+  monotonic(): number;
+  sessionOf(pid: number): Session | undefined;
+  happened(operation: Operation): void;
+  lstat(path: FilePath): { readonly ino: number; readonly ctimeMs: number } | undefined;
+  /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
+  heldBy(pid: number): readonly HeldPath[] | undefined;
+  /** The log has cut off the name in a close; `start` is the beginning of the name. */
+  cutOff(start: string, end: Ending, session: Session): void;
+  /** Requests a comparison with the disk. */
+  compare(): void;
+  /** An upload ended after its file had lost its name. */
+  homeless(end: Ending): void;
+  look(path: FilePath, inMs: number): void;
+  note(note: SessionNote): void;
+  /** Files closed before this time may not have reached the disk, because the machine crashed afterwards. */
+  readonly provenFrom: Micros;
+}
+
+type Event<K extends LogEvent['kind']> = LogEvent & { kind: K };
+
+export class Handles {
+  readonly #options: HandlesOptions;
+  readonly #files: TrackedFiles;
+  /** Handles opened so far. */
+  #opened = 0;
+
+  constructor(options: HandlesOptions, files: TrackedFiles) {
+    this.#options = options;
+    this.#files = files;
+  }
+
+  /** Tracks a handle. Returns undefined when the name is not a valid path. */
+  open(session: Session, { name, flags }: Event<'open'>, at: Micros): Handle | undefined {
+    const path = filePath(name);
+    if (path === undefined) return undefined;
+    const creates = flags.has('CREATE');
+    const isExclusive = flags.has('EXCL');
+    const truncates = flags.has('TRUNCATE') || isExclusive;
+    const opening = { name, path, openedAt: at, creates, truncates, isExclusive };
+    if (!flags.has('WRITE') && !flags.has('APPEND')) return this.track(session, { ...opening, inode: undefined });
+    const inode = this.#inodeAt(path, truncates ? at : 0);
+    const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
+    if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
+    const handle = this.track(session, { ...opening, inode }, this.#files.ensure(path));
+    if (adopted && !session.openBefore().includes(adopted)) this.withdraw(adopted);
+    return handle;
+  }
+
+  /** The order of the handle that was opened last. */
+  get newest(): number {
+    return this.#opened;
+  }
+
+  /** Adds a handle to its session and to the file that it writes. */
+  track(
+    session: Session,
+    opening: Pick<
+      Handle,
+      'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates' | 'isExclusive' | 'isShownLater'
+    >,
+    file?: File,
+  ): Handle {
+    this.#opened += 1;
+    const handle: Handle = {
+      ...opening,
+      file,
+      order: this.#opened,
+      session,
+      isRefused: false,
+      isResized: false,
+    };
+    session.add(handle);
+    file?.writers.add(handle);
+    return handle;
+  }
+
+  /**
+   * The inode of the file that was opened. Undefined if the file at the path is older than `emptiedAt`: emptying a file
+   * sets its mtime, so another file has the path by now.
+   */
+  #inodeAt(path: FilePath, emptiedAt: Micros): number | undefined {
+    const seen = this.#options.sight(path);
+    return seen && seen.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? seen.ino : undefined;
+  }
+
+  /** A handle was closed. */
+  close(session: Session, event: Event<'close'>, at: Micros): void {
+    const path = filePath(event.name);
+    if (path === undefined) return;
+    const { by } = session;
+    const handle = session.take(event.name, path, event.forced) ?? this.#undoubt(session, event.name);
+    // The close of a handle that only reads is a download even if the file was empty.
+    if (event.read > 0 || (handle && !handle.file)) {
+      const rows = session.reads.add({
+        event: event.forced ? 'download-dropped' : 'downloaded',
+        directoryId: this.#options.directoryId,
+        at,
+        by,
+        path: handle?.file?.path ?? path,
+        bytes: event.read,
+        openedAt: handle?.openedAt,
+      });
+      rows.forEach(this.#options.note);
+    }
+    if (!handle && event.written === 0) return;
+    const writer = handle ?? this.openUnheard(session, { path, inode: this.#inodeAt(path, 0) });
+    if (!writer.file) return;
+    session.forget(writer);
+    // sshd does not count the bytes of a write that the disk cuts short.
+    const isDoubted = writer.order <= session.doubtedUpTo;
+    const isChanged = event.written > 0 || writer.creates || writer.truncates || writer.isResized || isDoubted;
+    if (isChanged) this.ended(writer, this.#endOf(writer, event, at));
+    else this.gone(writer, at);
+  }
+
+  /** Tracks a handle whose open was not heard. */
+  openUnheard(session: Session, { path, inode }: { path: FilePath; inode: number | undefined }): Handle {
+    const opening = {
+      name: undefined,
+      path,
+      openedAt: undefined,
+      inode,
+      creates: false,
+      truncates: false,
+      isExclusive: false,
+    };
+    return this.track(session, opening, this.#files.ensure(path));
+  }
+
+  #endOf(handle: Handle, { forced, written }: Event<'close'>, at: Micros): Ending {
+    const { session, openedAt, truncates, inode, order } = handle;
+    return {
+      isComplete: !forced && !handle.isRefused,
+      isRefused: !forced && handle.isRefused,
+      at,
+      by: session.by,
+      openedAt,
+      bytes: truncates ? written : undefined,
+      written,
+      isUnwritten: written === 0 && !truncates && !handle.isResized,
+      isReserved: written === 0 && truncates && handle.isResized,
+      isDoubted: order <= session.doubtedUpTo && !handle.isResized,
+      isUnproven: at < this.#options.provenFrom,
+      inode,
+      order,
+    };
+  }
+
+  /** A handle ended. */
+  ended(handle: Handle, end: Ending): void {
+    const { file } = handle;
+    if (!file) return;
+    file.newestEnd = file.newestEnd ? together(file.newestEnd, end) : end;
+    this.withdraw(handle);
+  }
+
+  /** A handle ended at that time at the latest, and changed nothing that is known. */
+  gone(handle: Handle, at: Micros): void {
+    const { file } = handle;
+    if (file?.newestEnd) file.newestEnd = { ...file.newestEnd, at };
+    this.withdraw(handle);
+  }
+
+  /** Takes a handle off its file, as if it had never been opened. The last one to go makes a put of what has ended. */
+  withdraw(handle: Handle): void {
+    const { file } = handle;
+    if (!file) return;
+    file.writers.delete(handle);
+    if (file.hasOpenWriters) return;
+    const { newestEnd: end } = file;
+    file.newestEnd = undefined;
+    // Nothing was added to the previous upload, which has yet to be recorded.
+    const hasAddedNothing = end?.isUnwritten === true && file.puts.at(-1)?.end.isComplete === true;
+    if (!end || hasAddedNothing) return this.#files.forget(file);
+    const { path } = file;
+    if (path === undefined) {
+      this.#files.forget(file);
+      return this.#options.homeless(end);
+    }
+    const doubted = [...file.doubted];
+    const isDoubted = (): boolean => doubted.some((each) => file.doubted.has(each));
+    const put: Put = { kind: 'put', path, file, end, isDoubted, isResized: false };
+    file.inode = end.inode ?? file.inode;
+    file.puts.push(put);
+    if (end.isReserved || this.#options.isTemporary(path)) {
+      const { session } = handle;
+      const closer = end.by.pid === session.by.pid ? session : this.#options.sessionOf(end.by.pid);
+      if (closer) closer.hasTemporary = true;
+    }
+    this.#options.happened(put);
+  }
+
+  /**
+   * sshd refused a request.
+   * @param asked the session's request before that.
+   * @param after what is at its path since.
+   */
+  refused(session: Session, asked: Asked | undefined, status: string, after: Sighting | null | undefined): void {
+    // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
+    if (status === 'Failure' && !isRefusalOf(asked, after)) session.doubtedUpTo = this.#opened;
+    if (asked?.kind === 'open-cut-off') session.cutOff.delete(asked.open);
+    if (asked?.kind !== 'open') return;
+    const opened = asked.handle;
+    const { file, isExclusive } = opened;
+    const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened));
+    const there = file && !isAnswer ? this.#options.sight(opened.path) : undefined;
+    if (isAnswer || !file) session.forget(opened);
+    else session.doubt(opened);
+    if (file && there) {
+      opened.inode ??= there.ino;
+      file.doubted.add(opened);
+      file.doubtedAt = this.#options.monotonic();
+    }
+    this.withdraw(opened);
+  }
+
+  /** The opens of those handles were refused: they were not held, and every line until then has been read. */
+  disbelieve(handles: readonly Handle[]): void {
+    for (const handle of handles) {
+      const { file } = handle;
+      if (file?.doubted.delete(handle)) this.#files.forget(file);
+    }
+  }
+
+  /** The kernel says that the file's doubted handles exist, so the file is still being written. */
+  believe(file: File, { end }: Put): void {
+    for (const handle of file.doubted) {
+      handle.session.takeDoubted(handle.name ?? '');
+      handle.session.add(handle);
+      file.writers.add(handle);
+    }
+    file.doubted.clear();
+    file.newestEnd = file.newestEnd ? together(end, file.newestEnd) : end;
+  }
+
+  /** Tracks a handle whose open was most likely refused, for a session that goes on after a restart. */
+  trackDoubted(handle: Handle): void {
+    handle.session.doubt(handle);
+    handle.file?.doubted.add(handle);
+    handle.file?.writers.delete(handle);
+  }
+
+  #undoubt(session: Session, name: string): Handle | undefined {
+    const doubted = session.takeDoubted(name);
+    if (!doubted) return undefined;
+    const isTracked = doubted.file?.doubted.delete(doubted) === true;
+    const handle = isTracked ? doubted : { ...doubted, file: this.#files.ensure(doubted.path) };
+    handle.file?.writers.add(handle);
+    return handle;
+  }
+
+  /** A client set a file's times or size. */
+  set(session: Session, { name, isSize }: Event<'set'>, at: Micros): void {
+    const path = filePath(name);
+    // The name may be that of an open handle, whose file has been renamed since.
+    const files = new Set(session.opened(name).flatMap(({ file }) => (file ? [file] : [])));
+    const there = path === undefined ? undefined : this.#files.at(path);
+    if (there) files.add(there);
+    if (path !== undefined && ![...files].some((file) => file.path === path)) files.add(this.#files.ensure(path));
+    for (const file of files) {
+      file.setAt = this.#options.monotonic();
+      const last = file.puts.at(-1);
+      if (last && isSize) last.isResized = true;
+      const inode = isSize && !file.hasOpenWriters && path !== undefined ? this.#options.sight(path)?.ino : undefined;
+      if (inode !== undefined) file.resized = { by: session.by, at, inode };
+      if (isSize) for (const writer of file.writers) writer.isResized = true;
+      if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
+    }
+  }
+}
+
+/** Whether its session has the handle's file open already. */
+function hasOther(handle: Handle): boolean {
+  const others = [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
+  return others.some(({ session }) => session === handle.session);
+}
+
+/** How two handles of a file ended, the last of them with `last`. */
+function together(before: Ending, last: Ending): Ending {
+  const [older, newer] = before.order > last.order ? [last, before] : [before, last];
+  const { at, by } = last;
+  const common = { ...newer, at, by, isUnwritten: before.isUnwritten && last.isUnwritten };
+  if (newer.bytes !== undefined || older.bytes === undefined) return common;
+  // The older handle emptied the file, and the newer one added to that.
+  return { ...common, bytes: older.bytes + newer.written, written: older.written + newer.written };
+}
+
+/** Whether the disk shows that the session's last request was refused, so the refusal answers no other. */
+function isRefusalOf(asked: Asked | undefined, after: Sighting | null | undefined): boolean {
+  switch (asked?.kind) {
+    case 'change':
+      return asked.wasRefused;
+    case 'make-folder': {
+      const { at, before } = asked;
+      // Only a folder can have been made by the request, shortly before its line was read.
+      const wasThere = before && (before.birthtimeMs ?? 0) * 1000 < at - BUSY_LAG;
+      return after === null || wasThere === true;
+    }
+    case 'remove-folder':
+      return after !== undefined && after !== null;
+    case 'open':
+    case 'open-cut-off':
+    case undefined:
+      return false;
+  }
+}
+
+/** How a handle ends when its process dies. */
+export function droppedAt(
+  { by }: Session,
+  { openedAt, inode, order }: Pick<Handle, 'openedAt' | 'inode' | 'order'>,
+  at: Micros,
+): Ending {
+  const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
+  return { isComplete: false, isRefused: false, isReserved: false, at, by, openedAt, inode, order, ...unknown };
+}
+
+/**
+ * The server refused a write.
+ * @param start the first `NAME_SHOWN` bytes of the name that the handle was opened with.
+ */
+export function refuseWrites(session: Session, start: string): void {
+  const exact = session.opened(start);
+  const isMeant = ({ name, path }: Handle): boolean =>
+    name === undefined ? beginsLike(path, start) : name.slice(0, NAME_SHOWN) === start;
+  for (const handle of exact.length > 0 ? exact : session.all().filter(isMeant)) handle.isRefused = true;
+}

@@ -1,0 +1,165 @@
+/**
+ * Remembers uploads and rows whose file has not been found: uploads whose file had no name when they ended, closes
+ * whose name the log cut off, and rows that were removed because their file was missing. A look matches an unexplained
+ * file against them.
+ */
+import { LRUCache } from 'lru-cache';
+import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
+import { beginsLike, type FilePath } from '../file-path.ts';
+import type { FileRow } from '../record/files.ts';
+import {
+  BUSY_LAG,
+  type FileIdentity,
+  type FileStat,
+  isSame,
+  LOG_LAG,
+  TIMER_GRAIN,
+  UNSEEN,
+  UNSEEN_INODE,
+} from '../record/file-stat.ts';
+import type { Ending } from './operations.ts';
+
+/** How many entries are remembered, and for how long, in ms. A comparison with the disk comes sooner than that. */
+const REMEMBERED = { max: 10_000, ttl: 60_000 };
+
+/** How much older than its upload a file may be, if the upload was announced before the file was seen. */
+const LATEST: Micros = 60 * SECOND;
+
+/** How many endings are remembered for one directory. */
+const ENDINGS = 1000;
+
+interface LostEnding {
+  readonly end: Ending;
+  /** Undefined for an upload whose file had lost its name. */
+  readonly cutOff: CutOff | undefined;
+}
+
+/** What is known of an upload whose name the log has cut off. */
+interface CutOff {
+  /** The beginning of the logged name, or the whole name followed by a `"` and part of the log's wording. */
+  readonly start: string;
+  /** Without a change of times, a file that the session has written has a new mtime. */
+  readonly session: { readonly hasSetCutOff: boolean };
+}
+
+export class Lost {
+  /** The endings of each directory, newest first. */
+  readonly #endings = new LRUCache<string, readonly LostEnding[]>(REMEMBERED);
+  readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
+
+  addEnding(directoryId: string, end: Ending, cutOff?: CutOff): void {
+    const others = this.#endings.get(directoryId) ?? [];
+    this.#endings.set(directoryId, [{ end, cutOff }, ...others].slice(0, ENDINGS));
+  }
+
+  /**
+   * The upload that may have left this file, provided that the file has not changed since. Skips uploads in `matched`,
+   * except dropped ones with a cut-off name: the log cannot say which of several files they left.
+   * @param row the file's row.
+   */
+  endingOf(
+    directoryId: string,
+    path: FilePath,
+    stat: FileStat & { readonly changedAt: Micros; readonly bornAt: Micros },
+    row: FileRow | undefined,
+    matched: readonly Ending[],
+  ): Ending | undefined {
+    const isDatedAsBefore = row !== undefined && isSame(row, stat);
+    const endings = (this.#endings.get(directoryId) ?? [])
+      .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
+      .filter(({ cutOff }) => !isDatedAsBefore || !cutOff || cutOff.session.hasSetCutOff)
+      // A file that was created after the open is another file, which may have reused the inode.
+      .filter(({ end }) => stat.bornAt <= (end.openedAt ?? stat.bornAt) + LOG_LAG);
+    const found =
+      endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
+      endings.find(({ end }) => isLike(end, stat)) ??
+      cutOffAt(endings, path, stat.changedAt);
+    return found?.end;
+  }
+
+  /** Whether no upload of the directory waits for its file. */
+  isEmpty(directoryId: string): boolean {
+    return (this.#endings.get(directoryId)?.length ?? 0) === 0;
+  }
+
+  /**
+   * Removes an ending whose file has been recorded. A dropped upload with a cut-off name stays, because it may have
+   * left another file.
+   */
+  removeEnding(directoryId: string, end: Ending): void {
+    const others = this.#endings
+      .get(directoryId)
+      ?.filter((other) => other.end !== end || (!end.isComplete && other.cutOff !== undefined));
+    if (others) this.#endings.set(directoryId, others);
+  }
+
+  addRow(row: FileRow): void {
+    this.#rows.set(keyOf(row.directory_id, row), row);
+  }
+
+  /** The removed row of this file, or a removed row that was written from the log before the file was seen. */
+  rowOf(directoryId: string, stat: FileStat): FileRow | undefined {
+    const row = this.#rows.get(keyOf(directoryId, stat));
+    if (row && (isSame(row, stat) || isUnseen(row, stat))) return row;
+    const unseen = this.#rows.get(keyOf(directoryId, { ...stat, inode: UNSEEN_INODE }));
+    return unseen && isUnseen(unseen, stat) ? unseen : undefined;
+  }
+
+  /** Removes a row whose file has been found. */
+  removeRow(row: FileRow): void {
+    this.#rows.delete(keyOf(row.directory_id, row));
+  }
+}
+
+function keyOf(directoryId: string, { inode, size_bytes }: FileIdentity): string {
+  return `${directoryId} ${inode} ${inode === UNSEEN_INODE ? size_bytes : ''}`;
+}
+
+/**
+ * Whether the row was written from the log before its file was seen, and `stat` may be that file. With `isAtPath`, the
+ * file is at the row's path and the inode may differ: the row may have the inode of a file that had the name before.
+ */
+export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolean {
+  const { mtime, size_bytes, inode, uploaded_at } = row;
+  if (mtime !== UNSEEN || size_bytes !== stat.size_bytes || stat.mtime > uploaded_at + TIMER_GRAIN) return false;
+  return inode === stat.inode || ((isAtPath || inode === UNSEEN_INODE) && stat.mtime > uploaded_at - LATEST);
+}
+
+/**
+ * The upload with a cut-off name that may have left this file. All files of a folder may share that beginning, so the
+ * upload that ended closest to the file's last change comes first. A dropped upload comes before complete ones, so that
+ * a partial file never passes for a whole one, unless the file has changed since, when a later upload wrote it.
+ */
+function cutOffAt(endings: readonly LostEnding[], path: FilePath, changedAt: Micros) {
+  const possible = endings
+    .filter(({ cutOff }) => cutOff !== undefined && beginsLike(path, cutOff.start))
+    .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - LOG_LAG)
+    .toSorted((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));
+  const isOver = (at: Micros): boolean =>
+    changedAt > at + LOG_LAG && possible.some(({ end }) => end.isComplete && (end.openedAt ?? at) > at);
+  return possible.find(({ end }) => !end.isComplete && !isOver(end.at)) ?? possible[0];
+}
+
+/** Whether the file's mtime is from when the handle was open. `lag` is how late the open may have been read. */
+export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Micros): boolean {
+  return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
+}
+
+/**
+ * Whether the file is small enough. A handle that began with an empty file leaves at most the bytes that it wrote, so a
+ * larger file got the inode later.
+ */
+function mayBe({ bytes, isDoubted }: Ending, { size_bytes }: FileStat): boolean {
+  return bytes === undefined || size_bytes <= bytes || isDoubted;
+}
+
+/**
+ * Whether the file's size and mtime agree with what the handle wrote. The log does not count a write that was cut short,
+ * so the file may be larger then. The log may be read later than elsewhere, since the size agrees, too.
+ */
+export function isLike(end: Ending, stat: FileStat): boolean {
+  // If the open was not heard, the file was most likely empty at that time.
+  const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
+  const isOfSize = bytes === stat.size_bytes || (end.isDoubted && bytes !== undefined && stat.size_bytes > bytes);
+  return isOfSize && isOfThatTime(end, stat, BUSY_LAG);
+}

@@ -1,0 +1,99 @@
+/**
+ * A rename or a removal that sshd has logged and may still refuse. The session's next line decides: a refusal is the
+ * answer to this change, and any other line proves that it was done. While the session is silent, the disk may show the
+ * outcome sooner.
+ *
+ * A refusal that may answer a request that is not logged (`Session.isAnswer`) proves nothing if the disk shows that the
+ * change was done.
+ */
+import type { Micros } from '../../../foundation/base/clock.ts';
+import type { FilePath } from '../file-path.ts';
+import type { Sighting } from '../log/journal-record.ts';
+import type { LogEvent } from '../log/log-line.ts';
+import type { Session } from './sessions.ts';
+import type { TrackedFiles } from './tracked-files.ts';
+
+/** When to check the disk, in ms after the line was read. After the last check the log is believed. */
+const LOOKS_MS = [0, 2, 10, 50, 200, 700];
+
+export interface ChangeOptions {
+  readonly from: FilePath;
+  /** Undefined for a removal. */
+  readonly to: FilePath | undefined;
+  readonly session: Session;
+  readonly at: Micros;
+  /** The files at `from` and `to` when the line was read. */
+  readonly seen: readonly (Sighting | null)[] | undefined;
+}
+
+/** The session's next line. */
+export interface Answer {
+  readonly event: LogEvent;
+  /** The files at the paths of the change when that line was read. */
+  readonly seen?: readonly (Sighting | null)[] | undefined;
+}
+
+export type Verdict =
+  | 'open'
+  | 'refused'
+  /** Most likely refused: the refusal may have answered a request that is not logged. */
+  | 'doubtful'
+  /** Proved by the session's next request. */
+  | 'certain'
+  /** The disk shows it, or the log says so and nothing has refused it. */
+  | 'likely';
+
+export class PendingChange {
+  readonly change: ChangeOptions;
+  /** The session's next line, once it is in the queue. */
+  answer: Answer | undefined;
+  readonly #since: number;
+  #looks = 0;
+
+  /** @param now by the monotonic clock, in ms. */
+  constructor(change: ChangeOptions, now: number) {
+    this.change = change;
+    this.#since = now;
+  }
+
+  /** When to check the disk next, by the monotonic clock in ms. */
+  get nextLook(): number {
+    return this.#since + (LOOKS_MS[this.#looks] ?? 0);
+  }
+
+  verdict(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined, now: number): Verdict {
+    const { answer } = this;
+    if (answer) {
+      if (answer.event.kind !== 'status') return 'certain';
+      if (this.change.session.isAnswer(answer.event.text)) return 'refused';
+      return this.#isShown(files, lstat, answer.seen) ? 'likely' : 'doubtful';
+    }
+    if (now < this.nextLook) return 'open';
+    this.#looks += 1;
+    if (this.#isShown(files, lstat)) return 'likely';
+    return this.#looks < LOOKS_MS.length ? 'open' : 'likely';
+  }
+
+  /**
+   * Whether the disk shows that the change was done.
+   * @param answered the files at `from` and `to` when the answer was read. By default those that are there now.
+   */
+  #isShown(
+    files: TrackedFiles,
+    lstat: (path: FilePath) => Sighting | undefined,
+    answered: readonly (Sighting | null)[] = [],
+  ): boolean {
+    const { from, to, seen } = this.change;
+    const [left = lstat(from), arrived = to === undefined ? undefined : lstat(to)] = answered;
+    if (left) return false;
+    if (to === undefined) return true;
+    if (!arrived) return false;
+    const inode = files.at(from)?.inode;
+    if (inode !== undefined) return arrived.ino === inode;
+    // Compare a file below the folder, because another folder may have the name by now.
+    const child = files.knownBelow(from);
+    if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;
+    // A file at `to` that was not seen at `from` may be the reason for a refusal.
+    return !seen || arrived.ino === seen[0]?.ino;
+  }
+}

@@ -1,0 +1,502 @@
+/**
+ * Records uploads: reads the stories of all directories in turn, applies their operations, and writes rows, totals,
+ * history and webhooks, with several directories in one transaction.
+ *
+ * Promise: the operations of a directory are applied in order, or, if that is not possible, the directory is compared
+ * with the disk. The recorder waits while the database is full or busy. An upload's file is on the disk before its row
+ * is written.
+ */
+import { setTimeout } from 'node:timers/promises';
+import type { Micros } from '../../../foundation/base/clock.ts';
+import { errorMessage, isUnavailable } from '../../../foundation/base/errors.ts';
+import type { FilePath } from '../file-path.ts';
+import type { Jail } from '../jails.ts';
+import { logHistory, type SessionNote } from '../record/history.ts';
+import { DataLost } from '../disk/file-syncer.ts';
+import { Agenda, type Look, type Task } from './agenda.ts';
+import type { Outcome } from './apply.ts';
+import type { WorldOfDirectory } from './directory.ts';
+import { type LookOutcome, REST_MS } from './look.ts';
+import { Lost } from './lost.ts';
+import type { Ending, Operation } from './operations.ts';
+import type { SessionOf } from './sessions.ts';
+import { type Line, Story } from './story.ts';
+import type { RecorderOptions } from './world.ts';
+import { type Applied, isPassing, separated, type Taken, write } from './write.ts';
+
+/**
+ * How many lines and operations of one directory are handled before the next directory's turn, and how many operations
+ * and looks go into one transaction.
+ */
+const LINES = 64;
+const TURN = 16;
+const BATCH = 64;
+
+/**
+ * How long notes wait for another write that they can join, in ms, and how many may wait. A flood loses the notes
+ * beyond that.
+ */
+const NOTES_MS = 1000;
+const NOTES = 10_000;
+
+/**
+ * How long to wait before a retry when the database is full or busy or the disk fails, in ms, and how many times a task
+ * or a look may wait.
+ */
+const RETRY_MS = 1000;
+const MOST_TRIES = 100;
+
+/** When to ask the kernel again whether a descriptor is open, in ms after the last time. */
+const DESCRIPTOR_WAITS_MS = [0, 2, 10, 50, 200, 700];
+
+/** A directory with work to do or state to keep. */
+interface Work {
+  readonly jail: Jail;
+  readonly story: Story;
+  readonly agenda: Agenda;
+  /** Callers that wait until a line has been read. */
+  waiters: { readonly line: number; readonly resolve: () => void }[];
+}
+
+export class Recorder {
+  readonly #options: RecorderOptions;
+  readonly #works = new Map<string, Work>();
+  /** Directories that have work now, in the order of their turns. */
+  readonly #now = new Set<Work>();
+  /** When directories have work again, by the monotonic clock in ms. */
+  readonly #later = new Map<Work, number>();
+  readonly #lost = new Lost();
+  #notes: SessionNote[] = [];
+  /** When notes are written even if nothing else is, by the monotonic clock in ms. */
+  #notesDue = Infinity;
+  /**
+   * Events up to this time may be recorded already: the answer to their commit was lost, or an earlier process followed
+   * their lines.
+   */
+  #inDoubtUntil: Micros = -Infinity;
+  /** How many transactions are running, and tasks and looks are waiting for the log, the disk or the kernel. */
+  #underWay = 0;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+  }
+
+  /** The story of a directory, created if there is none. */
+  storyOf(jail: Jail): Story {
+    return this.#workOf(jail).story;
+  }
+
+  /** The story of a directory, if there is one. */
+  known(directoryId: string): Story | undefined {
+    return this.#works.get(directoryId)?.story;
+  }
+
+  /** The live sessions of all directories. */
+  sessions(): SessionOf[] {
+    return [...this.#works.values()].flatMap(({ jail, story }) =>
+      story.sessions().map(({ by, openedAt, born }) => ({ jail, by, openedAt, born })),
+    );
+  }
+
+  /** Adds a line that sshd logged in a session of the directory. */
+  add(jail: Jail, line: Line): void {
+    const work = this.#workOf(jail);
+    work.story.add(line);
+    this.#wake(work);
+  }
+
+  /** Notes that events up to `at` may be recorded already. */
+  repeated(at: Micros): void {
+    this.#inDoubtUntil = Math.max(this.#inDoubtUntil, at);
+  }
+
+  /**
+   * Whether everything that was followed has been written, except for the state that `kept` returns.
+   * @param isUrgent ignores uploads that still wait for their file.
+   */
+  isDecided(directoryId: string, isUrgent: boolean): boolean {
+    return this.isSettled(directoryId) && (isUrgent || this.#lost.isEmpty(directoryId));
+  }
+
+  /** Resolves once every line that was added before the call has been interpreted. */
+  async read(directoryId: string): Promise<void> {
+    const work = this.#works.get(directoryId);
+    if (!work) return;
+    const line = work.story.taken;
+    if (work.story.hasRead(line)) return;
+    await new Promise<void>((resolve) => {
+      work.waiters.push({ line, resolve });
+      this.#wake(work);
+    });
+  }
+
+  /** Something may have happened at a path: plans a comparison with its row, in `inMs` ms. */
+  look(jail: Jail, path: FilePath, inMs: number): void {
+    const work = this.#workOf(jail);
+    work.agenda.look(path, this.#options.world.monotonic() + inMs, work.story.fileAt(path)?.wasSet);
+    this.#wake(work);
+  }
+
+  /** berth itself has removed a file. */
+  removed(jail: Jail, path: FilePath, at: Micros): void {
+    const work = this.#workOf(jail);
+    work.agenda.add({ kind: 'remove', path, by: undefined, at });
+    this.#wake(work);
+  }
+
+  note(note: SessionNote): void {
+    if (this.#notes.length >= NOTES) return;
+    this.#notes.push(note);
+    this.#notesDue = Math.min(this.#notesDue, this.#options.world.monotonic() + NOTES_MS);
+    this.#options.wake();
+  }
+
+  /** How many lines, operations and due looks are pending, for one directory or for all. */
+  pending(directoryId?: string): number {
+    const now = this.#options.world.monotonic();
+    const pendingOf = ({ agenda, story }: Work): number => story.waiting + agenda.operations + agenda.dueLooks(now);
+    if (directoryId === undefined) return this.#works.values().reduce((sum, work) => sum + pendingOf(work), 0);
+    const work = this.#works.get(directoryId);
+    return work ? pendingOf(work) : 0;
+  }
+
+  /** Whether everything the log says about a directory has been applied, except for open handles. */
+  isSettled(directoryId: string): boolean {
+    return this.pending(directoryId) === 0;
+  }
+
+  /** Whether everything that was heard has been recorded. Work that is planned for later does not count. */
+  get isDrained(): boolean {
+    return this.#now.size === 0 && this.#underWay === 0 && this.#notes.length === 0;
+  }
+
+  /** Makes the next turn write the waiting notes. */
+  flushNotes(): void {
+    if (this.#notes.length > 0) this.#notesDue = 0;
+    this.#options.wake();
+  }
+
+  /** When the last transaction that added to the history was committed, by the monotonic clock in ms. */
+  wroteAt = Number.NEGATIVE_INFINITY;
+
+  /**
+   * Does the work that is due. Returns when more is due, by the monotonic clock in ms, or undefined when nothing is
+   * planned.
+   */
+  async turn(): Promise<number | undefined> {
+    const now = this.#options.world.monotonic();
+    for (const [work, due] of this.#later) if (due <= now) this.#wake(work);
+    const taken: Taken<Work>[] = [];
+    let left = BATCH;
+    // With few directories, each may take more of the batch.
+    const turn = Math.max(TURN, Math.floor(BATCH / this.#now.size));
+    for (const work of Array.from(this.#now)) {
+      if (left <= 0) break;
+      this.#now.delete(work);
+      const each = this.#take(work, Math.min(turn, left), now);
+      left -= each.tasks.length + each.looks.length;
+      if (each.tasks.length + each.looks.length > 0) taken.push(each);
+    }
+    const isWriting = taken.length > 0 || this.#notesDue <= now;
+    const notes = isWriting ? this.#notes.splice(0, BATCH) : [];
+    if (this.#notes.length === 0) this.#notesDue = Infinity;
+    if (isWriting) {
+      this.#underWay += 1;
+      await this.#record(taken, notes).finally(() => (this.#underWay -= 1));
+    }
+    if (this.#now.size > 0) return now;
+    let next = this.#notesDue;
+    for (const due of this.#later.values()) if (due < next) next = due;
+    return next === Infinity ? undefined : next;
+  }
+
+  #take(work: Work, limit: number, now: number): Taken<Work> {
+    const { story, agenda, jail } = work;
+    const readOn = story.advance(LINES);
+    this.#tellWaiters(work);
+    const tasks = agenda.takeTasks(limit);
+    const looks = agenda.takeLooks(limit - tasks.length, now);
+    const isFull = tasks.length + looks.length === limit;
+    const next = Math.min(isFull ? now : Infinity, readOn ?? Infinity, agenda.nextLook() ?? Infinity);
+    if (next <= now) this.#now.add(work);
+    else if (next < Infinity) this.#later.set(work, next);
+    else if (story.isEmpty && agenda.operations + agenda.looks === 0 && work.waiters.length === 0) {
+      this.#works.delete(jail.id);
+    }
+    return { work, tasks, looks };
+  }
+
+  #tellWaiters(work: Work): void {
+    if (work.waiters.length === 0) return;
+    for (const { line, resolve } of work.waiters) if (work.story.hasRead(line)) resolve();
+    work.waiters = work.waiters.filter(({ line }) => !work.story.hasRead(line));
+  }
+
+  #workOf(jail: Jail): Work {
+    const known = this.#works.get(jail.id);
+    if (known) return known;
+    const { world, isTemporary } = this.#options;
+    const agenda = new Agenda();
+    const story: Story = new Story({
+      directoryId: jail.id,
+      lstat: (path) => world.lstat(jail, path),
+      heldBy: (pid) => world.heldBy(jail, pid),
+      isHeldBy: (pid, inode) => world.isHeldBy(pid, inode),
+      timesHeldBy: (pid, inode, since) => world.timesHeldBy(pid, inode, since),
+      isTemporary,
+      monotonic: () => world.monotonic(),
+      happened: (operation) => this.#happened(work, operation),
+      homeless: (end) => {
+        this.#lost.addEnding(jail.id, end);
+        this.#options.compare(jail.id);
+      },
+      cutOff: (start, end, session) => this.#lost.addEnding(jail.id, end, { start, session }),
+      look: (path, inMs) => this.look(jail, path, inMs),
+      moved: (from, to) => agenda.moved(from, to),
+      compare: () => this.#options.compare(jail.id),
+      note: (note) => this.note(note),
+      provenFrom: this.#options.provenFrom ?? -Infinity,
+    });
+    const work: Work = { jail, story, agenda, waiters: [] };
+    this.#works.set(jail.id, work);
+    return work;
+  }
+
+  /**
+   * Adds an operation. The file of a complete upload is synced at once, because applying the upload first would only
+   * find that it has to be.
+   */
+  #happened(work: Work, operation: Operation): void {
+    const task = work.agenda.add(operation);
+    this.#wake(work);
+    const { isTemporary } = this.#options;
+    if (operation.kind === 'put') {
+      const { file, end } = operation;
+      if (end.isComplete && file.path !== undefined && !file.hasOpenWriters) this.#syncPut(work, task, file.path, end);
+    } else if (operation.kind === 'move' && isTemporary(operation.from) && !isTemporary(operation.to)) {
+      this.#sync(work, task, operation.to);
+    }
+  }
+
+  async #record(taken: readonly Taken<Work>[], notes: readonly SessionNote[]): Promise<void> {
+    const { log, compare } = this.#options;
+    try {
+      for (const applied of await this.#write(taken, notes)) this.#conclude(applied);
+    } catch (error) {
+      if (isPassing(error)) {
+        log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
+        this.repeated(this.#options.clock.now());
+        this.#notes.unshift(...notes);
+        if (notes.length > 0) this.#notesDue = 0;
+        await this.#rest();
+        for (const { work, tasks, looks } of taken) {
+          for (const each of [...tasks, ...looks]) each.isBusy = false;
+          this.#wake(work);
+        }
+      } else if (notes.length > 0) {
+        // The notes may be the cause. Drop them rather than hold up uploads.
+        log.error({ err: error, notes: notes.length }, 'cannot write history');
+        await this.#record(taken, []);
+      } else {
+        const single = taken.length === 1 && taken[0] ? taken[0] : undefined;
+        if (single && single.tasks.length + single.looks.length === 1) {
+          log.error({ err: error, directory: single.work.jail.id }, 'cannot record a change, comparing with the disk');
+          this.#giveUp(single);
+          compare(single.work.jail.id);
+        } else for (const each of separated(taken)) await this.#record([each], []);
+      }
+    }
+  }
+
+  async #write(taken: readonly Taken<Work>[], notes: readonly SessionNote[]): Promise<readonly Applied<Work>[]> {
+    const { transact, clock, log, recorded, world, node } = this.#options;
+    const now = clock.now();
+    const { applied, history } = await transact((tx) =>
+      write(tx, taken, notes, {
+        node,
+        repeating: { inDoubtUntil: this.#inDoubtUntil },
+        worldOf: (work) => this.#worldOf(work, now),
+        requestsOf: ({ jail, story }) => ({
+          look: (path, inMs) => this.look(jail, path, inMs),
+          compare: () => this.#options.compare(jail.id),
+          committed: (action) => action(),
+          waits: (pid, path) => {
+            if (!story.leavesTemporary(pid)) this.look(jail, path, 0);
+          },
+        }),
+        found: (directoryId, { endings, rows }) => {
+          for (const end of endings) this.#lost.removeEnding(directoryId, end);
+          for (const row of rows) this.#lost.removeRow(row);
+        },
+      }),
+    );
+    if (history.length > 0) this.wroteAt = world.monotonic();
+    logHistory(log, history);
+    recorded(history);
+    return applied;
+  }
+
+  #worldOf({ jail, story }: Work, now: Micros): WorldOfDirectory {
+    const { world, isTemporary, isChecked = false, doubts } = this.#options;
+    return {
+      lstat: (path) => world.lstat(jail, path),
+      isDiskThere: () => world.isDiskThere(),
+      isTemporary,
+      isChecked,
+      trackedAt: (path) => story.fileAt(path),
+      pids: () => story.pids(),
+      lost: this.#lost,
+      isDoubted: (changedAt) => doubts.has(jail.id, changedAt, now),
+      now,
+      ms: world.monotonic(),
+    };
+  }
+
+  /** Acts on the outcomes of a transaction that has been committed. */
+  #conclude({ work, tasks, looks, outcomes, lookOutcomes, afterwards }: Applied<Work>): void {
+    tasks.forEach((task, index) => this.#concludeTask(work, task, outcomes[index] ?? 'hold'));
+    looks.forEach((look, index) => this.#concludeLook(work, look, lookOutcomes[index] ?? 'hold'));
+    for (const next of afterwards) next();
+    this.#wake(work);
+  }
+
+  #concludeTask(work: Work, task: Task, outcome: Outcome | 'hold'): void {
+    const { agenda, story, jail } = work;
+    if (outcome === 'hold') task.isBusy = false;
+    else if (outcome === 'done') {
+      agenda.done(task);
+      if (task.operation.kind === 'put') story.applied(task.operation);
+    } else if ('again' in outcome) {
+      task.after = outcome.again;
+      task.isBusy = false;
+    } else if (task.tries > MOST_TRIES) {
+      this.#giveUp({ work, tasks: [task], looks: [] });
+      this.#options.compare(jail.id);
+    } else if (outcome.wait === 'sync') this.#sync(work, task, outcome.path);
+    else if (outcome.wait === 'refusal') this.#askAboutRefusal(work, task);
+    else {
+      this.#prepare(work, task, async () => {
+        await this.#heard(jail);
+        task.seen = outcome.seen ?? null;
+      });
+    }
+  }
+
+  #concludeLook(work: Work, look: Look, outcome: LookOutcome | 'hold'): void {
+    const { agenda, jail, story } = work;
+    const now = this.#options.world.monotonic();
+    if (outcome === 'hold') look.isBusy = false;
+    else if (outcome === 'settled' || look.tries > MOST_TRIES) {
+      agenda.settled(look, now);
+      story.lookedAt(look.path);
+    } else if ('again' in outcome) {
+      look.due = now + outcome.again;
+      look.isBusy = false;
+    } else if (outcome.wait === 'sync') {
+      this.#prepare(work, look, async () => {
+        look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
+      });
+    } else {
+      const inode = look.still?.stat?.inode;
+      this.#prepare(work, look, async () => {
+        await this.#heard(jail);
+        const isHeld =
+          inode !== undefined &&
+          ((await this.#options.world.isHeldByAny(story.pids(), inode)) || story.mayHold(look.path, inode));
+        look.isUnexplained = !isHeld;
+        // An unexplained file will be recorded, so it has to be on the disk by then.
+        if (!isHeld && inode !== undefined) look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
+        if (isHeld) look.due = this.#options.world.monotonic() + REST_MS;
+      });
+    }
+  }
+
+  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
+  async #heard(jail: Jail): Promise<void> {
+    await this.#options.world.heard(jail);
+    await this.read(jail.id);
+  }
+
+  /**
+   * Syncs an uploaded file. If the file was not empty when it was opened, also waits for the log, because only then
+   * does the size show how much was appended.
+   */
+  #syncPut(work: Work, task: Task, path: FilePath, { bytes }: Ending): void {
+    this.#prepare(work, task, async () => {
+      task.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
+      if (bytes !== undefined) return;
+      const { synced } = task;
+      await this.#heard(work.jail);
+      task.seen = synced;
+    });
+  }
+
+  /**
+   * Asks the kernel whether the file of a put has more handles: opens that were most likely refused. A descriptor may be
+   * open a moment longer than its close is logged.
+   */
+  #askAboutRefusal(work: Work, task: Task): void {
+    const { operation: put } = task;
+    if (put.kind !== 'put') return;
+    const { world } = this.#options;
+    this.#prepare(work, task, async () => {
+      for (const ms of DESCRIPTOR_WAITS_MS) {
+        if (ms > 0) await world.wait(ms);
+        const unheld = work.story.unheldOf(put);
+        await this.#heard(work.jail);
+        work.story.disbelieve(unheld);
+        if (!put.isDoubted()) return;
+      }
+      work.story.believe(put);
+      work.agenda.done(task);
+    });
+  }
+
+  #sync(work: Work, task: Task, path: FilePath): void {
+    this.#prepare(work, task, async () => {
+      task.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
+    });
+  }
+
+  /** Runs what a task or a look waits for. After a failure, waits before the task or look is tried again. */
+  #prepare(work: Work, each: Task | Look, how: () => Promise<void>): void {
+    each.isBusy = true;
+    each.tries += 1;
+    this.#underWay += 1;
+    const attempt = async (): Promise<void> => {
+      try {
+        await how();
+      } catch (error) {
+        if (error instanceof DataLost) each.isLost = true;
+        if (!isUnavailable(error)) {
+          this.#options.log.error({ err: error, directory: work.jail.id }, 'cannot look at a file, trying again');
+        }
+        await this.#rest();
+      }
+      this.#underWay -= 1;
+      each.isBusy = false;
+      this.#wake(work);
+    };
+    void attempt();
+  }
+
+  #giveUp({ work, tasks, looks }: Taken<Work>): void {
+    for (const task of tasks) {
+      work.agenda.done(task);
+      if (task.operation.kind === 'put') work.story.applied(task.operation);
+    }
+    for (const look of looks) work.agenda.settled(look, 0);
+    this.#wake(work);
+  }
+
+  #rest(): Promise<unknown> {
+    return setTimeout(RETRY_MS, undefined, { ref: false });
+  }
+
+  #wake(work: Work): void {
+    this.#later.delete(work);
+    if (this.#works.get(work.jail.id) === undefined) this.#works.set(work.jail.id, work);
+    this.#now.add(work);
+    this.#options.wake();
+  }
+}

@@ -1,0 +1,316 @@
+/** The SFTP sessions of one directory, their handles, and the files that these handles write. */
+import type { Micros } from '../../../foundation/base/clock.ts';
+import { beginsLike, type FilePath } from '../file-path.ts';
+import type { Jail } from '../jails.ts';
+import type { Sighting } from '../log/journal-record.ts';
+import { Reads } from '../log/reads.ts';
+import type { BySession, Ending, Put, Resize, TrackedFile } from './operations.ts';
+
+/** How long after a session was adopted the log may still report opens that the kernel has already shown, in ms. */
+const ADOPTION_MS = 5000;
+
+/** How long after a client set a file's times or size a look may come across the change, in ms. */
+const SET_SHOWS_MS = 3000;
+
+/** How many doubted handles of a session are remembered. */
+const DOUBTED = 100;
+
+/** A handle that a session has opened. */
+export interface Handle {
+  readonly session: Session;
+  /** The name in the open request. sshd logs it again at the close. Undefined when the open was not heard. */
+  readonly name: string | undefined;
+  /** The path of the file when it was opened. */
+  readonly path: FilePath;
+  /** The file that the handle writes; undefined for a handle that only reads. */
+  readonly file: File | undefined;
+  /** Whether the open may have created the file. */
+  readonly creates: boolean;
+  /** Whether the file was empty once it was open. */
+  readonly truncates: boolean;
+  /** Whether the open succeeds only if it makes the file. */
+  readonly isExclusive: boolean;
+  /** Undefined when the open was not heard. */
+  readonly openedAt: Micros | undefined;
+  /** Later handles have higher numbers. */
+  readonly order: number;
+  inode: number | undefined;
+  /**
+   * The server refused a write through the handle (a full disk, for example), so the file lacks something that the
+   * client sent.
+   */
+  isRefused: boolean;
+  /** A client has set the file's size since the open, so the bytes written do not explain it. */
+  isResized: boolean;
+  /** The kernel showed the handle after the line of the open had been read, so lines in between may be of a time before. */
+  readonly isShownLater?: boolean;
+}
+
+/** How a session began. */
+export interface SessionStart {
+  readonly by: BySession;
+  /** Undefined when the session's beginning was not heard. */
+  readonly openedAt: Micros | undefined;
+  /** When the session's process began, in clock ticks since the boot. Undefined when it is not known. */
+  readonly born: string | undefined;
+}
+
+export interface SessionOf extends SessionStart {
+  readonly jail: Jail;
+}
+
+/** A handle that a session had open when the journal was compacted. */
+type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isExclusive' | 'isResized'> & {
+  /** Missing in state that an older version saved, as are the next two. */
+  readonly isResized?: boolean;
+  /** Whether the open, or a write through the handle, was refused. */
+  readonly isDoubted?: boolean;
+  readonly isExclusive?: boolean;
+  /** Whether the handle writes, and the current path of its file: null when the file has lost its name. */
+  readonly writes: boolean;
+  readonly now: FilePath | null;
+};
+
+/** A session as it was when the journal was compacted. */
+export interface KeptSession extends SessionStart {
+  readonly isDoubted: boolean;
+  /** Missing in state that an older version saved. */
+  readonly lastAt?: Micros | undefined;
+  readonly handles: readonly KeptHandle[];
+}
+
+export class Session {
+  readonly by: BySession;
+  readonly openedAt: Micros | undefined;
+  readonly born: string | undefined;
+  /** What a refusal would answer: the session's last line. Undefined after a line that changes nothing. */
+  asked: Asked | undefined;
+  /** When the session's last line was read. */
+  lastAt: Micros | undefined;
+  /** A rename or a removal was done or refused, and nobody can say which: names may be wrong. */
+  isDoubtful = false;
+  /** Names that a rename line lacks, because the log has cut it off: a file may have another name than is known. */
+  hasLostName = false;
+  /** Opens whose name the log has cut off, and of which the kernel does not show a file (yet). */
+  readonly cutOff = new Set<CutOffOpen>();
+  /**
+   * Handles that the kernel showed before their open was read: as many closes as opens that name them have been read, but
+   * they are not known to be closed.
+   */
+  readonly ahead = new Set<Handle>();
+  /** Closes that the kernel has not shown yet: the descriptor may be open a moment longer than its close is logged. */
+  parked: ParkedClose[] = [];
+  /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
+  readonly closedCutOff: FilePath[] = [];
+  /** The session has set times or a size, and the log has cut off of which file. */
+  hasSetCutOff = false;
+  /** The session has left an upload under a temporary name. */
+  hasTemporary = false;
+  /** A write through any handle up to this order may have been refused without being logged. */
+  doubtedUpTo = 0;
+  readonly reads = new Reads();
+  /** Handles whose open was most likely refused, by name. */
+  readonly #doubted = new Map<string, Handle>();
+  /** The handles by the name that sshd logs, oldest first. Those whose open was not heard are under ''. */
+  readonly #handles = new Map<string, Handle[]>();
+  readonly #since = performance.now();
+
+  constructor({ by, openedAt, born }: SessionStart) {
+    this.by = by;
+    this.openedAt = openedAt;
+    this.lastAt = openedAt;
+    this.born = born;
+  }
+
+  /**
+   * Whether a refusal answers the session's last logged request for certain. At our sshd's log level only requests about
+   * an open handle are not logged, such as a write, and their refusal reads `Failure` (sftp-server.c). A session that
+   * began before this berth listened may log less.
+   */
+  isAnswer(status: string): boolean {
+    return status !== 'Failure' && this.openedAt !== undefined;
+  }
+
+  /** The state that a later process needs to continue with the session's next line. */
+  kept(): KeptSession {
+    const keep = ({ file, session: _session, order: _order, ...handle }: Handle): KeptHandle => {
+      return { ...handle, writes: file !== undefined, now: file ? (file.path ?? null) : handle.path };
+    };
+    const doubted = this.doubted().map((handle) => ({ ...keep(handle), isDoubted: true }));
+    const handles = [...this.all().map(keep), ...doubted];
+    const { by, openedAt, born, lastAt } = this;
+    return { by, openedAt, born, lastAt, isDoubted: this.doubtedUpTo > 0, handles };
+  }
+
+  add(handle: Handle): void {
+    const key = handle.name ?? '';
+    const same = this.#handles.get(key);
+    if (same) same.push(handle);
+    else this.#handles.set(key, [handle]);
+  }
+
+  /** The handles that were opened with that name. */
+  opened(name: string): readonly Handle[] {
+    return this.#handles.get(name) ?? [];
+  }
+
+  /** The handles whose open was not heard. */
+  openBefore(): readonly Handle[] {
+    return this.opened('');
+  }
+
+  /** Whether the log may still report opens that the kernel has already shown. */
+  isNew(now: number): boolean {
+    return now - this.#since <= ADOPTION_MS;
+  }
+
+  /**
+   * Removes and returns the handle that a close names. A forced close takes the oldest, since sshd closes the oldest
+   * first when a session ends.
+   */
+  take(name: string, path: FilePath, isForced: boolean): Handle | undefined {
+    const same = this.opened(name);
+    // Prefer the handle whose file still has that name: the files of the others were replaced.
+    const named = isForced ? undefined : same.find(({ file }) => file?.path === path);
+    const found = named ?? same[0] ?? this.openBefore().find((handle) => handle.file?.path === path);
+    if (found) this.forget(found);
+    return found;
+  }
+
+  /**
+   * The open of a handle was most likely refused: the refusal may have answered a write through it instead. A close of
+   * that name proves that it was not.
+   */
+  doubt(handle: Handle): void {
+    this.forget(handle);
+    const name = handle.name ?? '';
+    const [oldest] = this.#doubted.values();
+    const isFull = this.#doubted.size >= DOUBTED && !this.#doubted.has(name);
+    const replaced = this.takeDoubted((isFull ? oldest?.name : name) ?? '');
+    replaced?.file?.doubted.delete(replaced);
+    this.#doubted.set(name, handle);
+  }
+
+  takeDoubted(name: string): Handle | undefined {
+    const handle = this.#doubted.get(name);
+    this.#doubted.delete(name);
+    return handle;
+  }
+
+  doubted(): Handle[] {
+    return [...this.#doubted.values()];
+  }
+
+  forget(handle: Handle): void {
+    this.ahead.delete(handle);
+    const key = handle.name ?? '';
+    const left = this.opened(key).filter((other) => other !== handle);
+    if (left.length > 0) this.#handles.set(key, left);
+    else this.#handles.delete(key);
+  }
+
+  /** Whether the session may have opened the file under a name that the log has cut off. */
+  mayHaveOpened(path: FilePath): boolean {
+    return this.cutOff.values().some(({ start }) => beginsLike(path, start));
+  }
+
+  all(): Handle[] {
+    return [...this.#handles.values()].flat();
+  }
+}
+
+/** An open whose name the log has cut off after `start`. */
+export interface CutOffOpen {
+  readonly start: string;
+  readonly at: Micros;
+}
+
+/** A close whose name the log has cut off after `start`. */
+export interface ParkedClose {
+  readonly start: string;
+  readonly at: Micros;
+}
+
+/** A request that sshd may refuse. */
+export type Asked =
+  | { readonly kind: 'open'; readonly handle: Handle }
+  | { readonly kind: 'open-cut-off'; readonly open: CutOffOpen }
+  /** A rename or a removal. */
+  | { readonly kind: 'change'; readonly wasRefused: boolean }
+  | {
+      readonly kind: 'make-folder' | 'remove-folder';
+      readonly at: Micros;
+      /** What was there when the line was read. */
+      readonly before: Sighting | null | undefined;
+    };
+
+/** Answers questions about open files. */
+export interface Kernel {
+  /** Whether the process has the file open for writing, or died and cannot be asked. */
+  isHeldBy(pid: number, inode: number): boolean;
+  /**
+   * How often the process has the file open for writing: 0 once it has died. Undefined when it was asked shortly before
+   * `since` (by the monotonic clock in ms), and cannot be asked again yet.
+   */
+  timesHeldBy(pid: number, inode: number, since: number): number | undefined;
+  /** A monotonic clock, in ms. */
+  monotonic(): number;
+}
+
+export class File implements TrackedFile {
+  path: FilePath | undefined;
+  readonly writers = new Set<Handle>();
+  /** How the newest of the handles that have ended did, while others still write: with the time of the last end. */
+  newestEnd: Ending | undefined;
+  readonly puts: Put[] = [];
+  readonly owed = new Set<Ending>();
+  inode: number | undefined;
+  /** When a client last set the file's times or size, by the monotonic clock in ms. */
+  setAt = Number.NEGATIVE_INFINITY;
+  /** Handles whose open was most likely refused. They do not count as writers. */
+  readonly doubted = new Set<Handle>();
+  /** When the last of these was added, by the monotonic clock in ms. */
+  doubtedAt = Number.NEGATIVE_INFINITY;
+  resized: Resize | undefined;
+  readonly #kernel: Kernel;
+
+  constructor(path: FilePath | undefined, kernel: Kernel) {
+    this.path = path;
+    this.#kernel = kernel;
+  }
+
+  get wasSet(): boolean {
+    return this.#kernel.monotonic() - this.setAt < SET_SHOWS_MS;
+  }
+
+  get hasOpenWriters(): boolean {
+    return this.writers.size > 0;
+  }
+
+  get isDoubted(): boolean {
+    return this.doubted.size > 0;
+  }
+
+  /** The doubted handles that their processes do not hold: those have no more descriptors than other handles. */
+  unheld(): Handle[] {
+    return [...this.doubted].filter(({ session, inode }) => {
+      const others = [...this.writers].filter((other) => other.session === session).length;
+      const { pid } = session.by;
+      const times = inode === undefined ? 0 : this.#kernel.timesHeldBy(pid, inode, this.doubtedAt);
+      return times !== undefined && times <= others;
+    });
+  }
+
+  isHeld(inode: number): boolean {
+    return [...this.writers].some(({ session }) => this.#kernel.isHeldBy(session.by.pid, inode));
+  }
+
+  /** Whether the log says more about the file than that its times or size were set. */
+  get isKnown(): boolean {
+    return this.puts.length > 0 || this.writers.size > 0;
+  }
+
+  get isNeeded(): boolean {
+    return this.isKnown || this.wasSet || this.isDoubted;
+  }
+}

@@ -1,0 +1,467 @@
+/**
+ * Turns the lines that sshd logs about one directory into operations, in order.
+ *
+ * sshd logs each request before it tries it, and afterwards only refusals. An open is believed at once, because
+ * forgetting a handle that never existed costs nothing. A rename or a removal waits until its outcome is known, and
+ * every later line of the directory waits behind it. So no operation is ever undone.
+ */
+import type { Micros } from '../../../foundation/base/clock.ts';
+import { type FilePath, filePath } from '../file-path.ts';
+import type { Sighting } from '../log/journal-record.ts';
+import type { HeldPath } from '../processes.ts';
+import { type LogEvent, readEvent } from '../log/log-line.ts';
+import type { SessionNote } from '../record/history.ts';
+import { CutOffNames } from './cut-off-names.ts';
+import { droppedAt, Handles, refuseWrites } from './handles.ts';
+import { type ChangeOptions, PendingChange } from './pending-change.ts';
+import { File, type Handle, type Kernel, type KeptSession, Session, type SessionStart } from './sessions.ts';
+import { isBelow, TrackedFiles } from './tracked-files.ts';
+import type { Ending, Operation, Put } from './operations.ts';
+
+export interface StoryOptions {
+  readonly directoryId: string;
+  lstat(path: FilePath): (Sighting & { readonly ctimeMs: number }) | undefined;
+  /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
+  heldBy(pid: number): readonly HeldPath[] | undefined;
+  readonly isHeldBy: Kernel['isHeldBy'];
+  readonly timesHeldBy: Kernel['timesHeldBy'];
+  isTemporary(path: FilePath): boolean;
+  /** A monotonic clock, in ms. */
+  monotonic(): number;
+  /** Receives the operations, in order. */
+  happened(operation: Operation): void;
+  /** An upload ended after its file had lost its name. */
+  homeless(end: Ending): void;
+  /** The log has cut off the name in a close; `start` is the beginning of the name. */
+  cutOff(start: string, end: Ending, session: Session): void;
+  /** Requests a look at a path whose state is uncertain, in `inMs` ms. */
+  look(path: FilePath, inMs: number): void;
+  /** A file or folder was renamed: looks planned at or below `from` are needed at the new path too. */
+  moved(from: FilePath, to: FilePath): void;
+  /** Requests a comparison with the disk, because the log does not show what happened. */
+  compare(): void;
+  note(note: SessionNote): void;
+  /** Files closed before this time may not have reached the disk, because the machine crashed afterwards. */
+  readonly provenFrom: Micros;
+}
+
+/** A line that sshd logged in a session. */
+export interface Line {
+  readonly at: Micros;
+  readonly pid: number;
+  readonly text: string;
+  /** The files at the paths that the line names, as they were when it was read. Null where there was no file. */
+  readonly seen?: readonly (Sighting | null)[] | undefined;
+  /** The files that the process had open for writing when it was read, of those that a name that was cut off may mean. */
+  readonly held?: readonly HeldPath[] | undefined;
+  /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
+  readonly isFresh: boolean;
+}
+
+interface ReadLine extends Omit<Line, 'text'> {
+  readonly event: LogEvent;
+}
+
+/**
+ * @param now the files that the session has open for writing now.
+ * @param at the time of the comparison.
+ * @param isGapless whether every open has been heard or is still to be read.
+ */
+export type HandleComparison = (now: readonly HeldPath[], at: Micros, isGapless: boolean) => void;
+
+type Event<K extends LogEvent['kind']> = LogEvent & { kind: K };
+
+export class Story {
+  readonly #options: StoryOptions;
+  readonly #sessions = new Map<number, Session>();
+  readonly #files: TrackedFiles;
+  readonly #handles: Handles;
+  readonly #cutOff: CutOffNames;
+  readonly #queue: ReadLine[] = [];
+  /** The line that is being interpreted. */
+  #line: ReadLine | undefined;
+  #pending: PendingChange | undefined;
+  /** Lines added so far, and lines interpreted so far. */
+  #taken = 0;
+  #read = 0;
+
+  constructor(options: StoryOptions) {
+    this.#options = options;
+    this.#files = new TrackedFiles(options);
+    const asked = {
+      ...options,
+      sight: (path: FilePath) => this.#sight(path),
+      sessionOf: (pid: number) => this.#sessions.get(pid),
+    };
+    this.#handles = new Handles(asked, this.#files);
+    this.#cutOff = new CutOffNames(asked, this.#files, this.#handles);
+  }
+
+  /**
+   * Starts a session.
+   * @param at when that was heard.
+   * @param writing the files that the kernel says it has open for writing, if its beginning was not heard.
+   */
+  begin(start: SessionStart, at: Micros, writing: readonly HeldPath[] = []): void {
+    const { by, openedAt } = start;
+    this.end(by.pid, at, openedAt === undefined ? 'unheard' : 'died');
+    const session = new Session(start);
+    this.#sessions.set(by.pid, session);
+    for (const file of writing) this.#handles.openUnheard(session, file);
+    if (openedAt !== undefined) {
+      this.#options.note({ event: 'session-opened', directoryId: this.#options.directoryId, at: openedAt, by });
+    }
+  }
+
+  /** The state of the sessions, for a later process to restore. */
+  kept(): KeptSession[] {
+    return [...this.#sessions.values()].map((session) => session.kept());
+  }
+
+  /** Restores sessions that an earlier process saved with `kept`. */
+  restore(kept: readonly KeptSession[]): void {
+    for (const { handles, isDoubted, lastAt, ...start } of kept) {
+      const session = new Session(start);
+      session.lastAt = lastAt ?? start.openedAt;
+      // `kept` saves neither.
+      session.hasTemporary = true;
+      session.hasSetCutOff = true;
+      this.#sessions.set(start.by.pid, session);
+      for (const { writes, now, isRefused, isResized, isDoubted: isHandleDoubted, ...opening } of handles) {
+        const path = now ?? opening.path;
+        const file = writes
+          ? now === null
+            ? new File(undefined, this.#options)
+            : this.#files.ensure(path)
+          : undefined;
+        const handle = this.#handles.track(session, { isExclusive: false, ...opening, path }, file);
+        handle.isRefused = isRefused;
+        handle.isResized = isResized === true;
+        if (isHandleDoubted === true) this.#handles.trackDoubted(handle);
+      }
+      if (isDoubted) session.doubtedUpTo = this.#handles.newest;
+    }
+  }
+
+  /**
+   * Begins to compare a live session's handles with the files that the kernel says it has open for writing (`before`).
+   * Returns a function that completes the comparison. Call it when every line that sshd logged before this call has
+   * been read: a close that is missing then was lost. A session goes on meanwhile, and its latest lines are unread.
+   */
+  compareHandles(pid: number, before: readonly HeldPath[]): HandleComparison {
+    const session = this.#sessions.get(pid);
+    const tracked = new Map(session?.all().map((handle) => [handle, handle.file?.path]));
+    return (now, at, isGapless) => {
+      if (!session || this.#sessions.get(pid) !== session) return;
+      for (const handle of session.all()) {
+        const path = handle.file?.path;
+        if (path === undefined || !tracked.has(handle)) continue;
+        const isIt = (file: HeldPath): boolean =>
+          file.path === path || file.path === tracked.get(handle) || file.inode === handle.inode;
+        if (before.some(isIt) || now.some(isIt)) continue;
+        session.forget(handle);
+        this.#handles.gone(handle, at);
+        this.#options.look(path, 0);
+      }
+      if (isGapless) return;
+      for (const file of now.filter(({ inode }) => before.some((each) => each.inode === inode))) {
+        if (!session.all().some((handle) => handle.file?.path === file.path)) this.#handles.openUnheard(session, file);
+      }
+    };
+  }
+
+  /** Puts a line at the end of the queue. */
+  add({ text, ...line }: Line): void {
+    const event = readEvent(text);
+    this.#taken += 1;
+    this.#queue.push({ ...line, event });
+    const waiting = this.#pending;
+    if (waiting && waiting.change.session.by.pid === line.pid) waiting.answer ??= { event, seen: line.seen };
+  }
+
+  /**
+   * Interprets up to `limit` lines. Returns when to continue, by the monotonic clock in ms, or undefined when no line
+   * is left.
+   */
+  advance(limit: number): number | undefined {
+    const lines = this.#readOn(limit);
+    const asked = this.#cutOff.askAgain();
+    return lines === undefined || asked === undefined ? (lines ?? asked) : Math.min(lines, asked);
+  }
+
+  #readOn(limit: number): number | undefined {
+    let read = 0;
+    while (read < limit) {
+      if (this.#pending && !this.#resolve(this.#pending)) return this.#pending.nextLook;
+      const line = this.#queue[read];
+      if (!line) break;
+      read += 1;
+      this.#read += 1;
+      this.#line = line;
+      this.#interpret(line);
+      this.#line = undefined;
+      // The session's next line may be in the queue already.
+      const waiting = this.#pending;
+      if (waiting) {
+        this.#queue.splice(0, read);
+        limit -= read;
+        read = 0;
+        waiting.answer = this.#queue.find(({ pid }) => pid === waiting.change.session.by.pid);
+      }
+    }
+    this.#queue.splice(0, read);
+    if (this.#pending) return this.#pending.nextLook;
+    return this.#queue.length > 0 ? this.#options.monotonic() : undefined;
+  }
+
+  /** The number of the line that was added last. `hasRead` says whether it has been interpreted. */
+  get taken(): number {
+    return this.#taken;
+  }
+
+  hasRead(line: number): boolean {
+    return this.#read >= line && !this.#pending;
+  }
+
+  /** How many lines wait, including a rename or removal whose outcome is unknown. */
+  get waiting(): number {
+    return this.#queue.length + this.#cutOff.waiting + (this.#pending ? 1 : 0);
+  }
+
+  /** The live sessions. */
+  sessions(): readonly SessionStart[] {
+    return [...this.#sessions.values()];
+  }
+
+  /**
+   * Ends a session. `how`: sshd logged the end (`said`), the process died without logging it (`died`), or its last
+   * requests were not heard (`unheard`).
+   */
+  end(pid: number, at: Micros, how: 'said' | 'died' | 'unheard'): void {
+    const session = this.#sessions.get(pid);
+    if (!session) return;
+    this.#sessions.delete(pid);
+    const { by } = session;
+    const { directoryId, note, happened, look } = this.#options;
+    this.#cutOff.end(session, how === 'said');
+    for (const handle of session.all()) {
+      if (!handle.file) {
+        note({ event: 'download-dropped', directoryId, at, by, path: handle.path, openedAt: handle.openedAt });
+        continue;
+      }
+      // sshd logs the close of every handle before the end of the session. If a handle is left, its close was not
+      // heard.
+      const isDropped = how === 'died' && !session.ahead.has(handle);
+      const { path } = handle.file;
+      if (isDropped) this.#handles.ended(handle, droppedAt(session, handle, at));
+      else this.#handles.gone(handle, at);
+      if (!isDropped && path !== undefined) look(path, 0);
+    }
+    for (const handle of session.doubted()) {
+      // If a process that was killed had it open after all, its file is cut off.
+      if (how === 'died' && handle.inode !== undefined) this.#options.homeless(droppedAt(session, handle, at));
+      this.#handles.disbelieve([handle]);
+    }
+    session.reads.end().forEach(note);
+    // A later process may notice the same death. It must get the same time, so that the session's files are announced
+    // only once.
+    const endedAt = how === 'said' ? at : (session.lastAt ?? at);
+    if (how === 'died') this.#cutOff.drop(session, at);
+    if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt, hasLostName: session.hasLostName });
+    if (session.isDoubtful) this.#options.compare();
+    note({ event: 'session-closed', directoryId, at, by, openedAt: session.openedAt });
+  }
+
+  fileAt(path: FilePath): File | undefined {
+    return this.#files.at(path);
+  }
+
+  pids(): number[] {
+    return [...this.#sessions.keys()];
+  }
+
+  has(pid: number): boolean {
+    return this.#sessions.has(pid);
+  }
+
+  /** Whether that session is live. `openedAt` is compared too, because another session may have the pid by now. */
+  isLive({ by, openedAt }: SessionStart): boolean {
+    const session = this.#sessions.get(by.pid);
+    return session !== undefined && session.openedAt === openedAt;
+  }
+
+  /** Notes that the session has left an upload under a temporary name. Returns false when the session is over. */
+  leavesTemporary(pid: number): boolean {
+    const session = this.#sessions.get(pid);
+    if (session) session.hasTemporary = true;
+    return session !== undefined;
+  }
+
+  /**
+   * Whether a session that opened a name like that, which the log has cut off, holds the file, or has died: its end is
+   * not known yet.
+   */
+  mayHold(path: FilePath, inode: number): boolean {
+    return this.#sessions
+      .values()
+      .some((session) => session.mayHaveOpened(path) && this.#options.isHeldBy(session.by.pid, inode));
+  }
+
+  /** The doubted handles of a put's file that no process holds. */
+  unheldOf({ file }: Put): readonly Handle[] {
+    return file instanceof File ? file.unheld() : [];
+  }
+
+  /** The opens of those handles were refused: they were not held, and every line until then has been read. */
+  disbelieve(handles: readonly Handle[]): void {
+    this.#handles.disbelieve(handles);
+  }
+
+  /** The doubted handles of a put's file exist: the file is still being written, so it is no put yet. */
+  believe(put: Put): void {
+    if (put.file instanceof File) this.#handles.believe(put.file, put);
+    this.applied(put);
+  }
+
+  /** A look at that path is complete: forgets the file if it is no longer needed. */
+  lookedAt(path: FilePath): void {
+    const file = this.#files.at(path);
+    if (file) this.#files.forget(file);
+  }
+
+  /** A put has been applied. */
+  applied(put: Put): void {
+    const { file } = put;
+    if (!(file instanceof File)) return;
+    file.puts.splice(file.puts.indexOf(put), 1);
+    this.#files.forget(file);
+  }
+
+  /** Whether the story can be dropped: no session, file or line is left. */
+  get isEmpty(): boolean {
+    return this.#sessions.size === 0 && this.#files.size === 0 && this.#queue.length === 0 && !this.#pending;
+  }
+
+  #interpret({ at, pid, event }: ReadLine): void {
+    if (event.kind === 'session-closed') return this.end(pid, at, 'said');
+    // A session that was taken for dead goes on.
+    if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined }, at);
+    const session = this.#sessions.get(pid);
+    if (!session) return;
+    session.lastAt = at;
+    const { asked } = session;
+    session.asked = undefined;
+    switch (event.kind) {
+      case 'open': {
+        const handle = this.#handles.open(session, event, at);
+        session.asked = handle && { kind: 'open', handle };
+        break;
+      }
+      case 'make-folder':
+      case 'remove-folder':
+        session.asked = { kind: event.kind, at, before: this.#line?.seen?.[0] };
+        break;
+      case 'close':
+        this.#handles.close(session, event, at);
+        break;
+      case 'rename': {
+        const [from, to] = [filePath(event.from), filePath(event.to)];
+        // A rename of a path to itself does nothing, and the kernel refuses one to a path below itself.
+        if (from !== undefined && to !== undefined && to !== from && !isBelow(to, from)) {
+          this.#await(session, from, to, at);
+        }
+        break;
+      }
+      case 'remove': {
+        const path = filePath(event.name);
+        if (path !== undefined) this.#await(session, path, undefined, at);
+        break;
+      }
+      case 'set':
+        this.#handles.set(session, event, at);
+        break;
+      case 'unclear':
+        this.#unclear(session, event, at);
+        break;
+      case 'status':
+        this.#handles.refused(session, asked, event.text, this.#line?.seen?.[0]);
+        break;
+      case 'write-refused':
+        refuseWrites(session, event.name);
+        break;
+      case 'complaint':
+      case 'session-opened':
+      case 'other':
+        break;
+    }
+  }
+
+  /**
+   * The file at the path that the current line names. While the line is fresh, this is the file that is there now,
+   * since that shows more; otherwise the file that was there when the line was read.
+   */
+  #sight(path: FilePath): Sighting | undefined {
+    const { isFresh = true, seen } = this.#line ?? {};
+    const [then] = seen ?? [];
+    const now = isFresh || !seen ? this.#options.lstat(path) : undefined;
+    // Another file has taken the name since the line was read.
+    if (then && now && now.ino !== then.ino) return then;
+    return now ?? then ?? undefined;
+  }
+
+  /** Interprets a line whose name the log has cut off. */
+  #unclear(session: Session, { about, start }: Event<'unclear'>, at: Micros): void {
+    const held = this.#line?.held;
+    switch (about) {
+      case 'open':
+        return this.#cutOff.open(session, start, at, held);
+      case 'close':
+      case 'forced close':
+        if (this.#cutOff.close(session, { start, isForced: about === 'forced close', held }, at)) return;
+        break;
+      case 'set':
+        this.#cutOff.set(session, start);
+        break;
+      case 'rename':
+        session.hasLostName = true;
+        break;
+      case 'remove':
+        break;
+    }
+    this.#options.compare();
+  }
+
+  #await(session: Session, from: FilePath, to: FilePath | undefined, at: Micros): void {
+    const change = { from, to, session, at, seen: this.#line?.seen };
+    this.#pending = new PendingChange(change, this.#options.monotonic());
+  }
+
+  /** Completes the change if its outcome is known by now. Returns whether it is. */
+  #resolve(pending: PendingChange): boolean {
+    const { lstat, look, monotonic } = this.#options;
+    const verdict = pending.verdict(this.#files, lstat, monotonic());
+    if (verdict === 'open') return false;
+    this.#pending = undefined;
+    const { session, from, to } = pending.change;
+    session.isDoubtful ||= verdict === 'doubtful';
+    const wasRefused = verdict === 'refused' || verdict === 'doubtful';
+    session.asked = { kind: 'change', wasRefused };
+    if (wasRefused) {
+      look(from, 0);
+      if (to !== undefined) look(to, 0);
+    } else this.#done(pending.change, verdict === 'certain');
+    return true;
+  }
+
+  #done({ from, to, session: { by }, at }: ChangeOptions, isCertain: boolean): void {
+    const { happened, moved } = this.#options;
+    if (to === undefined) {
+      this.#files.loseName(from);
+      return happened({ kind: 'remove', path: from, by, at });
+    }
+    const inode = this.#files.at(from)?.inode;
+    this.#files.move(from, to);
+    happened({ kind: 'move', from, to, by, at, isCertain, inode });
+    moved(from, to);
+  }
+}

@@ -1,0 +1,135 @@
+/** Requests to receivers and their responses. A response is untrusted text. */
+import type { FC, PropsWithChildren } from 'hono/jsx';
+import type { Micros } from '../../../foundation/base/clock.ts';
+import type { AttemptsTable } from '../../../foundation/db/schema.ts';
+import type { Trial } from '../../../deliveries/webhooks/try.ts';
+import type { ListedDelivery } from '../queries/deliveries.ts';
+import { Section } from './section.tsx';
+import { number, Table } from './table.tsx';
+import { Bytes, clipped, Name, Text } from './text.tsx';
+import { Badge, CopyButton, Facts, Time } from './values.tsx';
+
+/** About how many characters of a sent body and of a response are shown. */
+const BODY = 4096;
+const EXCERPT = 1024;
+/** About how many characters a list shows of a name or an error. */
+export const LISTED = 100;
+
+const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;
+
+export const DeliveryState: FC<{ of: Pick<ListedDelivery, 'state' | 'event' | 'replayed_as'> }> = ({
+  of: { state, event, replayed_as },
+}) => (
+  <>
+    <Badge kind={KINDS[state]} text={state} />
+    {event === 'test' && <Badge kind="quiet" text="test" />}
+    {replayed_as !== null && <Badge kind="quiet" text="replayed" />}
+  </>
+);
+
+interface OutcomeProps {
+  readonly of: Pick<AttemptsTable, 'status' | 'error'>;
+  /** The URL of the delivery. */
+  readonly url: string;
+  readonly most: number;
+}
+
+/** The status of the receiver's response, or why there was none. */
+export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
+  if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
+  return of.error === null ? (
+    <span class="quiet">no response yet</span>
+  ) : (
+    <Text of={clipped(reasonInWords(of.error, url), most)} />
+  );
+};
+
+/** Explains Node's connection errors. `HOST` is the receiver's name in the URL, never the address behind it. */
+const REASONS: readonly (readonly [RegExp, string])[] = [
+  [/^connect ECONNREFUSED\b.*$/, 'connection refused by HOST'],
+  [/^connect ETIMEDOUT\b.*$/, 'HOST did not respond in time'],
+  [/^connect E(?:HOST|NET)UNREACH\b.*$/, 'HOST cannot be reached'],
+  [/^getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (\S+)$/, 'the host $1 was not found'],
+  [/^(?:read ECONNRESET|socket hang up|Client network socket disconnected.*)$/, 'the receiver closed the connection'],
+];
+
+function reasonInWords(error: string, url: string): string {
+  const [pattern, words = ''] = REASONS.find(([each]) => each.test(error)) ?? [];
+  return pattern ? error.replace(pattern, words).replace('HOST', () => receiverIn(url)) : error;
+}
+
+/** The URL's host and port, without credentials. The scheme's port is added if the URL has none. */
+function receiverIn(url: string): string {
+  const parsed = URL.parse(url);
+  if (!parsed) return 'the receiver';
+  const { hostname, port, protocol } = parsed;
+  const implied = protocol === 'https:' ? '443' : '80';
+  return `${hostname}:${port === '' ? implied : port}`;
+}
+
+/** 1.5 ms, 412 ms, 2.1 s. */
+export const Duration: FC<{ of: Micros | null }> = ({ of }) => {
+  if (of === null) return <></>;
+  const ms = of / 1000;
+  return <>{ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`}</>;
+};
+
+/** The beginning of a response's body. */
+export const Excerpt: FC<{ of: Uint8Array | null }> = ({ of }) =>
+  of === null || of.length === 0 ? <p class="quiet">No body.</p> : <Bytes of={of} most={EXCERPT} />;
+
+/** A body that berth sends. It is UTF-8, so it can be copied as text. A long file name can make it long. */
+export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
+  const isWhole = clipped(of.toString(), BODY) === of.toString();
+  return (
+    <>
+      <Bytes of={of} most={BODY} />
+      {isWhole ? <CopyButton text={of.toString()} label="the body" /> : `The beginning of ${of.length} bytes.`}
+    </>
+  );
+};
+
+interface DeliveryTableProps {
+  readonly deliveries: readonly ListedDelivery[];
+  /** The path of the Webhook page. */
+  readonly path: string;
+}
+
+/** Lists deliveries with the outcome of the last attempt. Without deliveries, shows its children. */
+export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliveries, path, children }) => (
+  <Table
+    caption="Newest first"
+    columns={['File', 'State', 'Last response', number('Attempts'), 'Created']}
+    rows={deliveries.map((delivery) => [
+      <Name of={clipped(delivery.filename, LISTED)} href={`${path}/deliveries/${delivery.id}`} />,
+      <DeliveryState of={delivery} />,
+      <Outcome of={delivery.attempts.at(-1) ?? { status: null, error: null }} url={delivery.url} most={LISTED} />,
+      delivery.attempts.length,
+      <Time at={delivery.inserted_at} />,
+    ])}
+  >
+    {children}
+  </Table>
+);
+
+export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }) => (
+  <>
+    <Section title="Request">
+      <pre tabindex={0}>
+        POST <Text of={request.url} />
+        {request.headers.map(([name, value]) => [`\n${name}: `, <Text of={value} />])}
+      </pre>
+      <SentBody of={request.body} />
+    </Section>
+    <Section title="Response">
+      <Facts
+        of={{
+          Result: answer.ok ? 'Accepted' : answer.isForbidden ? 'Nothing was sent' : 'Not accepted',
+          [answer.status === null ? 'Error' : 'Status']: <Outcome of={answer} url={request.url} most={500} />,
+          Time: <Duration of={answer.latency} />,
+        }}
+      />
+      {answer.status !== null && <Excerpt of={answer.response} />}
+    </Section>
+  </>
+);

@@ -1,0 +1,107 @@
+/**
+ * Lists files and folders with their actions. Names are bytes that clients have chosen, so links use the upload's id for a file,
+ * and the encoded bytes for a folder. Links are relative to the Files page.
+ */
+import type { FC } from 'hono/jsx';
+import type { FileState } from '../../../foundation/db/schema.ts';
+import { baseName, bytesOf, displayName, pathOf } from '../../../arrivals/uploads/file-path.ts';
+import type { ListedEntry } from '../../../arrivals/files/folders.ts';
+import { type FilesView, queryOf } from '../files-view.ts';
+import { isPreviewable } from '../preview.ts';
+import { number, Table } from './table.tsx';
+import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { clipped, Name, Text } from './text.tsx';
+import { Badge, Size, Time } from './values.tsx';
+
+/** How many characters are shown of a name, which is never longer, and of a path. */
+const NAME_LENGTH = 255;
+const PATH_LENGTH = 400;
+
+const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
+  waiting: 'temporary name',
+  partial: 'incomplete',
+  placed: 'put here for download',
+  checking: 'being checked',
+};
+
+interface FileListProps {
+  readonly caption: string;
+  readonly entries: readonly ListedEntry[];
+  readonly view: FilesView;
+}
+
+/** Has to be inside a form, whose buttons send the ticked files. */
+export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
+  const back = queryOf(view);
+  const nameOf = (path: Buffer): string =>
+    view.kind === 'folder'
+      ? clipped(displayName(baseName(pathOf(path))), NAME_LENGTH)
+      : clipped(displayName(path), PATH_LENGTH);
+  const cellsOf = (entry: ListedEntry) => {
+    if ('folder' in entry) return [<FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />];
+    const { id, path, size_bytes, uploaded_at, state } = entry.file;
+    const name = nameOf(path);
+    const isUpload = state === 'uploaded';
+    return [
+      <>
+        {isUpload && (
+          <label class="tick">
+            <input type="checkbox" name="file" value={id} /> <span class="unseen">Select {plainText(name)}</span>
+          </label>
+        )}
+        {isUpload && isPreviewable(displayName(path)) ? (
+          <Name of={name} href={`files/${id}/preview${back}`} />
+        ) : (
+          <Name of={name} />
+        )}{' '}
+        {!isUpload && <Badge kind="waiting" text={STATES[state]} />}
+      </>,
+      <Size bytes={size_bytes} />,
+      <Time at={uploaded_at} />,
+      isUpload && (
+        <>
+          <a href={`files/${id}/content`}>Download</a> <a href={`links?file=${id}`}>Link</a>{' '}
+          <a href={`files/${id}/delete${back}`}>Delete</a>
+        </>
+      ),
+    ];
+  };
+  return (
+    <Table
+      caption={caption}
+      columns={[{ name: 'Name', control: <SelectAll /> }, number('Size'), 'Uploaded', 'Actions']}
+      rows={entries.map(cellsOf)}
+    />
+  );
+};
+
+/** The script shows it where there are files to select. */
+const SelectAll: FC = () => (
+  <label class="tick" hidden>
+    <input type="checkbox" data-all /> <span class="unseen">Select all</span>
+  </label>
+);
+
+const FolderLink: FC<{ folder: Buffer; name: string }> = ({ folder, name }) => (
+  <Name of={name} href={queryOf({ kind: 'folder', folder })} />
+);
+
+/** Links to this folder and those above it. Of a long path, only the last few are shown. */
+export const FolderPath: FC<{ folder: Buffer }> = ({ folder }) => {
+  const names = folder.length === 0 ? [] : pathOf(folder).split('/');
+  const first = Math.max(names.length - 5, 0);
+  return (
+    <p>
+      <a href="?folder=">Top folder</a>
+      {first > 0 && ' / …'}
+      {names.slice(first).map((name, index) => (
+        <>
+          {' / '}
+          <a href={queryOf({ kind: 'folder', folder: bytesOf(names.slice(0, first + index + 1).join('/')) })}>
+            <Text of={clipped(displayName(name), NAME_LENGTH)} />
+          </a>
+        </>
+      ))}
+    </p>
+  );
+};

@@ -1,0 +1,362 @@
+/** The frame of every page: navigation, title, and messages about the last action. */
+import type { Child, FC, PropsWithChildren } from 'hono/jsx';
+import { useRequestContext } from 'hono/jsx-renderer';
+import { DIRECTORIES } from '../directories-view.ts';
+import { takeDone } from '../after-redirect.ts';
+import {
+  type AccessState,
+  type DashboardEnv,
+  isAdmin,
+  type PageContext,
+  pathOf,
+  type Refused,
+} from '../environment.ts';
+import { sentencesOf } from '../words.ts';
+import { ActionButton } from './form.tsx';
+import { Icon, type IconName, Mark } from './icons.tsx';
+import { Links } from './section.tsx';
+import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { clipped, Text } from './text.tsx';
+import { Badge, Time } from './values.tsx';
+
+interface Place {
+  readonly name: string;
+  readonly address: string;
+  readonly icon: IconName;
+}
+
+const NAVIGATION: readonly Place[] = [
+  { name: 'Overview', address: '/dashboard', icon: 'overview' },
+  { name: 'Directories', address: '/dashboard/directories', icon: 'directories' },
+  { name: 'Deliveries', address: '/dashboard/deliveries', icon: 'deliveries' },
+  { name: 'SFTP sessions', address: '/dashboard/sessions', icon: 'sessions' },
+  { name: 'API keys', address: '/dashboard/api-keys', icon: 'keys' },
+  { name: 'Team', address: '/dashboard/team', icon: 'team' },
+  { name: 'Account', address: '/dashboard/account', icon: 'account' },
+  { name: 'Profile', address: '/dashboard/profile', icon: 'profile' },
+];
+
+interface LayoutProps {
+  /** May be a name that somebody has chosen. */
+  readonly title: string;
+  /** Confirmations of the last action, by its name in the page's URL. */
+  readonly done?: Readonly<Record<string, string>>;
+  /** Errors by field, for fields that no form of the page has. */
+  readonly problems?: Readonly<Record<string, string>>;
+  /** An error that does not belong to a field. */
+  readonly problem?: string | undefined;
+  /** Whether the page only says that something failed, so that going back to a form fills it in again. */
+  readonly isError?: boolean;
+}
+
+const Head: FC<{ title: string }> = ({ title }) => (
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta name="color-scheme" content="light dark" />
+    <title>{plainText(title)} · berth</title>
+    <link rel="icon" href="/dashboard/static/mark.svg" type="image/svg+xml" />
+    <link rel="stylesheet" href="/dashboard/static/style.css" />
+    <script type="module" src="/dashboard/static/script.js"></script>
+  </head>
+);
+
+/** Says whether the last action succeeded. Screen readers read it out. */
+const Messages: FC<Omit<LayoutProps, 'title' | 'isError'>> = ({ done = {}, problems = {}, problem }) => {
+  const c = useRequestContext<DashboardEnv>();
+  const refused = c.get('refused');
+  // The name may have a count, as in `replayed.850`.
+  const [name = '', count] = (refused ? '' : takeDone(c)).split('.', 2);
+  return (
+    <>
+      {Object.hasOwn(done, name) && (
+        <p class="notice" role="status">
+          {withCount(done[name] ?? '', Number(count))}
+        </p>
+      )}
+      <Problems problem={problem ?? refused?.problem} refused={refused} problems={problems} />
+    </>
+  );
+};
+
+function withCount(text: string, count: number): string {
+  return text
+    .replace('{count}', count.toLocaleString('en'))
+    .replace('deliveries', count === 1 ? 'delivery' : 'deliveries');
+}
+
+interface ProblemsProps {
+  readonly problem: string | undefined;
+  readonly refused: Refused | undefined;
+  readonly problems: Readonly<Record<string, string>>;
+}
+
+/** Errors, which have the focus when the page opens. Each links to its field; errors of fields in `problems` are only sentences. */
+const Problems: FC<ProblemsProps> = ({ problem, refused, problems }) => {
+  const entries = Object.entries(refused?.errors ?? {});
+  const alone = entries.flatMap(([field]) => (Object.hasOwn(problems, field) ? [problems[field] ?? ''] : []));
+  const linked = entries
+    .filter(([field]) => !Object.hasOwn(problems, field))
+    .flatMap(([field, wrong]) =>
+      sentencesOf(field, wrong, refused?.given ?? {}).map((sentence) => ({ field, sentence })),
+    );
+  const [first = alone[0]] = [problem];
+  if (first === undefined && linked.length === 0) return <></>;
+  return (
+    <div class="problem" role="alert" tabindex={-1} autofocus={refused !== undefined}>
+      {first !== undefined && <p>{first}</p>}
+      {linked.length > 0 && (
+        <>
+          <p>
+            <strong>Nothing was saved. Correct the following:</strong>
+          </p>
+          <ul>
+            {linked.map(({ field, sentence }) => (
+              <li>
+                <a href={`#${field}`}>{clipped(plainText(sentence), 300)}</a>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+};
+
+/** Names and URLs. */
+type Above = readonly (readonly [name: string, address: string])[];
+
+interface TitleProps {
+  readonly heading?: string;
+  /** Badges beside the title. */
+  readonly state?: Child;
+  /** The page's main actions, at the end of the title's line. */
+  readonly actions?: Child;
+  /** The pages above this one. */
+  readonly above?: Above;
+}
+
+/** For pages that require a session. */
+export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
+  title,
+  heading = title,
+  state,
+  actions,
+  above = [],
+  isError = false,
+  children,
+  ...messages
+}) => {
+  const c = useRequestContext<DashboardEnv>();
+  return (
+    <html lang="en">
+      <Head title={title} />
+      <body data-user={c.get('user').userId} data-answer={answerMark(c, isError)}>
+        <a class="skip" href="#content">
+          Skip to the content
+        </a>
+        <Header c={c} />
+        <main id="content">
+          <Breadcrumb above={above} />
+          <div class="title">
+            <h1>{plainText(heading)}</h1>
+            {state && <p class="state">{state}</p>}
+            {actions}
+          </div>
+          <Messages {...messages} />
+          {children}
+        </main>
+        <footer data-zone>Times are in UTC.</footer>
+      </body>
+    </html>
+  );
+};
+
+/** Marks the answer to a form, after which the script need not keep the input. */
+const answerMark = (c: PageContext, isError: boolean): '' | undefined =>
+  c.req.method === 'POST' && !isError ? '' : undefined;
+
+const Breadcrumb: FC<{ above: Above }> = ({ above }) =>
+  above.length === 0 ? (
+    <></>
+  ) : (
+    <nav class="breadcrumb" aria-label="Breadcrumb">
+      <ol>
+        {above.map(([name, address]) => (
+          <li>
+            <a href={address}>
+              <Text of={clipped(name, CRUMB_LENGTH)} />
+            </a>
+          </li>
+        ))}
+      </ol>
+    </nav>
+  );
+
+const CRUMB_LENGTH = 60;
+
+const Header: FC<{ c: PageContext }> = ({ c }) => {
+  const { email, accountName } = c.get('user');
+  const isHere = ({ address }: Place) => `${c.req.path}/`.startsWith(`${address}/`);
+  const current = NAVIGATION.findLast(isHere);
+  return (
+    <header>
+      <a class="brand" href="/dashboard">
+        <Mark />
+        berth
+      </a>
+      <a class="button plain menu" href="#menu">
+        Menu
+      </a>
+      <a class="button plain close" href="#">
+        Close menu
+      </a>
+      <div id="menu">
+        <form class="find" role="search" action={DIRECTORIES} data-find="/dashboard/find">
+          <label for="find">
+            Find a directory <kbd aria-hidden="true">/</kbd>
+          </label>
+          <input id="find" name="q" type="search" autocomplete="off" maxlength={300} />
+        </form>
+        <nav aria-label="Main">
+          <ul>
+            {NAVIGATION.map((place) => (
+              <li>
+                <a href={place.address} aria-current={place === current ? 'page' : undefined}>
+                  <Icon name={place.icon} />
+                  {place.name}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <div class="who">
+          <strong>
+            <Text of={accountName} />
+          </strong>
+          <span class="quiet">
+            <Text of={email} />
+          </span>
+          <ActionButton action="/dashboard/sign-out" label="Sign out" />
+        </div>
+      </div>
+    </header>
+  );
+};
+
+const TABS = {
+  Overview: '',
+  Connect: '/connect',
+  Login: '/login',
+  Files: '/files',
+  Webhook: '/webhook',
+  Activity: '/activity',
+  Settings: '/settings',
+};
+
+/** The path of a tab by its name, below the directory's. */
+export function tabPath(name: string): string {
+  return Object.entries(TABS).find(([each]) => each === name)?.[1] ?? '';
+}
+
+interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'>, Omit<TitleProps, 'heading'> {
+  readonly tab: keyof typeof TABS;
+  /** The name of a page below a tab, such as a delivery. */
+  readonly page?: string;
+}
+
+/** For the pages of a directory, with its name as the title, and tabs. */
+export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
+  tab,
+  page,
+  done = {},
+  state,
+  children,
+  ...others
+}) => {
+  const c = useRequestContext<DashboardEnv>();
+  const access = c.get('access');
+  const { name } = c.get('directory');
+  const tabs = Object.fromEntries(Object.entries(TABS).map(([each, end]) => [each, pathOf(c) + end]));
+  const own = [
+    [name, pathOf(c)],
+    [tab, pathOf(c) + TABS[tab]],
+  ] as const;
+  const above = [['Directories', DIRECTORIES] as const, ...(page === undefined ? [] : own)];
+  const title = tab === 'Overview' ? name : [page, tab, name].filter((part) => part !== undefined).join(' · ');
+  return (
+    <Layout
+      title={title}
+      heading={name}
+      above={above}
+      done={{ resumed: 'Resumed. Customers can log in again.', ...done }}
+      state={
+        <>
+          <Badge kind={access.kind === 'live' ? 'good' : 'waiting'} text={access.kind} /> {state}
+        </>
+      }
+      {...others}
+    >
+      <Closed of={access} tab={tab} />
+      <Links class="tabs" label="Directory" links={tabs} current={tab} />
+      {children}
+    </Layout>
+  );
+};
+
+/** Says why nobody can log in, and how to change that. */
+const Closed: FC<{ of: AccessState; tab: string }> = ({ of: access, tab }) => {
+  const c = useRequestContext<DashboardEnv>();
+  const path = pathOf(c);
+  const mayChange = isAdmin(c);
+  if (access.kind === 'live') return <></>;
+  if (access.kind === 'expired')
+    return (
+      <p class="warning">
+        <span>
+          Expired <Time at={access.at} />. Nobody can log in.
+        </span>
+        {mayChange && <a href={`${path}/login#expires_at`}>Change the expiry</a>}
+      </p>
+    );
+  const { at, by } = access;
+  return (
+    <div class="warning">
+      <span>
+        Suspended
+        {at !== undefined && (
+          <>
+            {' '}
+            <Time at={at} />
+          </>
+        )}
+        {by !== undefined && (
+          <>
+            {' '}
+            by <Text of={by} />
+          </>
+        )}
+        . Nobody can log in.
+      </span>
+      {mayChange && <ActionButton action={`${path}/resume`} label="Resume" fields={{ tab }} />}
+    </div>
+  );
+};
+
+/** For pages that require no session: one narrow column without navigation. */
+export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, isError = false, children, ...messages }) => (
+  <html lang="en">
+    <Head title={title} />
+    <body class="narrow" data-answer={answerMark(useRequestContext<DashboardEnv>(), isError)}>
+      <main id="content">
+        <p class="brand">
+          <Mark />
+          berth
+        </p>
+        <h1>{plainText(title)}</h1>
+        <Messages {...messages} />
+        {children}
+      </main>
+    </body>
+  </html>
+);

@@ -1,0 +1,78 @@
+/** The variables that the dashboard's pages get with a request, and functions that read them. */
+import type { Context } from 'hono';
+import { routePath } from 'hono/route';
+import type { Micros } from '../../foundation/base/clock.ts';
+import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { Target } from '../../rules/directories/target.ts';
+import type { FieldErrors } from '../../foundation/base/errors.ts';
+import type { Actor } from '../../rules/history/audit.ts';
+import type { ApiEnv } from '../web/observe.ts';
+import type { SignedIn, Visit } from '../../rules/users/sessions.ts';
+import type { UserChange } from '../../rules/users/users.ts';
+
+export interface DashboardEnv {
+  Bindings: ApiEnv['Bindings'];
+  Variables: {
+    /** Set for every page that requires a session. */
+    user: SignedIn;
+    /** The token in each form of this session. */
+    csrf: string;
+    visit: Visit;
+    /** Set for the pages of a directory. */
+    directory: DirectoriesTable;
+    access: AccessState;
+    /** Set when a form is shown again because it was refused, so that its fields say why. */
+    refused?: Refused;
+    /** Set for a page that embeds a PDF. */
+    showsPdf?: true;
+  };
+}
+
+/** Whether customers can log in to a directory, for the header of its pages. */
+export type AccessState =
+  | { readonly kind: 'live' }
+  | { readonly kind: 'expired'; readonly at: Micros }
+  /** `by` and `at` are missing when the audit does not have the change any more. */
+  | { readonly kind: 'suspended'; readonly by?: string; readonly at?: Micros };
+
+export type FormFields = Readonly<Record<string, string>>;
+
+/** A refused form: its fields, and the errors. */
+export interface Refused {
+  readonly given: FormFields;
+  readonly errors?: FieldErrors;
+  /** An error that belongs to no single field. */
+  readonly problem?: string;
+}
+
+export type PageContext<Path extends string = string> = Context<DashboardEnv, Path>;
+
+/** The signed-in user, if there is one, on a page that requires none. */
+export function visitorOf(c: PageContext): SignedIn | undefined {
+  return c.get('user') as SignedIn | undefined;
+}
+
+/** The actor of a change, for the audit. */
+export function actorOf(c: PageContext): Actor {
+  const { accountId, keyId, credential } = c.get('user').principal;
+  return { accountId, keyId, requestId: c.env.notes.id, route: `${c.req.method} ${routePath(c)}`, credential };
+}
+
+export function isAdmin(c: PageContext): boolean {
+  return c.get('user').principal.role === 'admin';
+}
+
+/** The path of this directory's pages. */
+export function pathOf(c: PageContext): string {
+  return `/dashboard/directories/${c.get('directory').id}`;
+}
+
+/** The target for this directory, or for the one with that id. The rules refuse directories of other accounts. */
+export function targetOf(c: PageContext, id = c.get('directory').id): Target {
+  return { accountId: c.get('user').principal.accountId, id, actor: actorOf(c) };
+}
+
+/** A change of users by this session, which stays open if the change ends the user's sessions. */
+export function changeOf(c: PageContext): UserChange {
+  return { actor: actorOf(c), keptSession: c.get('user').sessionId };
+}

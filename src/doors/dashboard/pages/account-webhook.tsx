@@ -1,0 +1,133 @@
+/** The sections of the Account page with the account's webhook, for directories without a URL of their own. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import {
+  type AccountWebhook,
+  accountWebhook,
+  noteAccountSecretShown,
+  renewAccountSecret,
+  setAccountWebhook,
+} from '../../../rules/directories/account-webhook.ts';
+import { type MayReach, unreachable } from '../../web/warnings.ts';
+import type { Turn } from '../../web/turns.ts';
+import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
+import { TrialResult } from '../components/exchange.tsx';
+import { ActionButton, Field, Form } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Facts } from '../components/values.tsx';
+import { actorOf, type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
+import { submitted } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import { takeShownOnce } from '../after-redirect.ts';
+import { directoryForTest } from '../queries/account.ts';
+import { SECRET_DONE, SECRET_PROBLEMS, secretForms, SigningSecret } from './webhook-secret.tsx';
+
+const PATH = '/dashboard/account';
+
+export const WEBHOOK_DONE = { webhook: 'The webhook is saved.', ...SECRET_DONE };
+export const WEBHOOK_PROBLEMS = {
+  ...SECRET_PROBLEMS,
+  webhook_url: 'There is nothing to test. Save a URL, and create a directory without a webhook URL of its own.',
+};
+
+export interface AccountWebhookPageOptions {
+  readonly rules: TrialRules;
+  readonly mayReach: MayReach;
+  readonly testTurn: Turn;
+}
+
+export function accountWebhookForms(
+  app: Hono<DashboardEnv>,
+  { rules, testTurn }: AccountWebhookPageOptions,
+  page: (c: PageContext) => Promise<Response>,
+): void {
+  app.post(`${PATH}/webhook`, adminOnly, (c) =>
+    submitted(c, page, async ({ url = '' }) => {
+      await setAccountWebhook(rules, actorOf(c), { url: url.trim() === '' ? null : url.trim() });
+      return `${PATH}?done=webhook`;
+    }),
+  );
+
+  // Like the test on a directory's page.
+  app.get(`${PATH}/webhook/test`, (c) => c.redirect(PATH, 303));
+  app.post(`${PATH}/webhook/test`, (c) =>
+    submitted(c, page, async () => {
+      const { accountId } = c.get('user').principal;
+      const directory = await directoryForTest(rules.database.reads, accountId);
+      await testTurn(accountId, c.env.outgoing);
+      const trial = await tryWebhook(rules, targetOf(c, directory));
+      return c.render(
+        <Layout title="Test of the account’s webhook">
+          <TrialResult trial={trial} />
+          <div class="actions">
+            <ActionButton label="Send another test" />
+            <a href={`${PATH}#webhook`}>Back to the account</a>
+          </div>
+        </Layout>,
+      );
+    }),
+  );
+
+  secretForms(
+    app,
+    {
+      route: `${PATH}/webhook/secret`,
+      pageOf: () => PATH,
+      noteShown: (c) => noteAccountSecretShown(rules, actorOf(c)),
+      renew: (c, fields) => renewAccountSecret(rules, actorOf(c), fields),
+    },
+    page,
+  );
+}
+
+/** The sections for the account's webhook, as the user may see them. */
+export async function accountWebhookSections(c: PageContext, { rules, mayReach }: AccountWebhookPageOptions) {
+  const { reads } = rules.database;
+  const webhook = await accountWebhook(reads, c.get('user').principal.accountId);
+  const isShown = takeShownOnce(c) !== undefined;
+  const warning = unreachable({ webhook_url: webhook.url }, mayReach);
+  return (
+    <>
+      <Endpoint webhook={webhook} isAdmin={isAdmin(c)} warning={warning} />
+      {webhook.secret !== null && (
+        <SigningSecret
+          secret={webhook.secret}
+          next={webhook.next_secret}
+          path={`${PATH}/webhook/secret`}
+          isShown={isShown}
+          isAdmin={isAdmin(c)}
+          about="It signs the webhooks that go to the account’s URL. A directory with a URL of its own has its own secret."
+        />
+      )}
+    </>
+  );
+}
+
+interface EndpointProps {
+  readonly webhook: AccountWebhook;
+  readonly isAdmin: boolean;
+  readonly warning: string | undefined;
+}
+
+const Endpoint: FC<EndpointProps> = ({ webhook: { url }, isAdmin: mayChange, warning }) => (
+  <Section
+    title="Webhook"
+    id="webhook"
+    about="Directories without a webhook URL of their own send their webhooks here."
+  >
+    <div class="beside">
+      {mayChange ? (
+        <Form action={`${PATH}/webhook`}>
+          <Field label="URL" name="url" type="url" value={url ?? ''} placeholder="https://example.com/hooks/sftp" />
+          <button>Save</button>
+        </Form>
+      ) : (
+        <Facts of={{ URL: url ?? 'none' }} />
+      )}
+      {url !== null && <ActionButton action={`${PATH}/webhook/test`} label="Send test" />}
+    </div>
+    {warning !== undefined && <p class="problem">Saved, but nothing will arrive there: {warning}.</p>}
+    {mayChange && <p class="hint">Leave empty to send webhooks only for directories that have a URL of their own.</p>}
+  </Section>
+);

@@ -1,0 +1,160 @@
+/** A directory's history, newest first, and its live connections. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import { DAY } from '../../../foundation/base/clock.ts';
+import { endSession, type EndSessionOptions, type LiveSession } from '../../../rules/directories/end-session.ts';
+import {
+  type ActivityPage,
+  createActivity,
+  type Place,
+  type Topic,
+  TOPICS,
+} from '../../../operating/reports/activity.ts';
+import type { LoginLog } from '../../../operating/reports/login-log.ts';
+import type { SshdLog } from '../../../operating/reports/sshd-log.ts';
+import { ActionButton } from '../components/form.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, Text } from '../components/text.tsx';
+import { Badge, Time } from '../components/values.tsx';
+import { csvAnswer, timeCell } from '../csv.ts';
+import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
+import { formFields } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import { type Live, renderedIn } from '../live.tsx';
+
+const PAGE = 100;
+/** Entries that are read at once for an export. */
+const CSV_BATCH = 400;
+/** How often the page looks for changes that nothing reports. */
+const POLL_MS = 5000;
+
+const DONE = { ended: 'The session has ended. Its client may connect again.' };
+
+/** How many characters of an entry are shown: enough for two whole names, and what was done with them. */
+const TEXT_LENGTH = 600;
+
+export function activityPage(
+  app: Hono<DashboardEnv>,
+  options: EndSessionOptions & { logins: LoginLog; sshdLog: SshdLog; live: Live },
+): void {
+  const { database, clock, sessions } = options;
+  const activity = createActivity({ reads: database.reads, log: options.sshdLog, loginLog: options.logins });
+
+  const from = (place: Place | undefined): Place => place ?? { at: clock.now() + DAY, skip: 0 };
+
+  /** Without a place in the URL, the page begins with the newest entry: a day from now, in case the clock was set back. */
+  function pageOf(c: PageContext): Promise<ActivityPage> {
+    const topic = topicIn(c.req.query('topic'));
+    return activity({ directory: c.get('directory'), topic, from: from(placeIn(c.req.query('before'))), limit: PAGE });
+  }
+
+  app.get('/dashboard/directories/:id/activity/events', async (c) =>
+    options.live(c, { directoryId: c.get('directory').id, everyMs: POLL_MS }, async () =>
+      renderedIn(c, <History page={await pageOf(c)} />),
+    ),
+  );
+
+  app.get('/dashboard/directories/:id/activity/export.csv', (c) =>
+    csvAnswer('activity', ['at', 'kind', 'address', 'text'], csvRows(c)),
+  );
+
+  async function* csvRows(c: PageContext) {
+    const directory = c.get('directory');
+    for (let next: Place | undefined = from(undefined); next;) {
+      const page: ActivityPage = await activity({ directory, topic: undefined, from: next, limit: CSV_BATCH });
+      for (const { at, kind, address, text } of page.happenings) yield [timeCell(at), kind, address, text];
+      next = page.next;
+    }
+  }
+
+  app.get('/dashboard/directories/:id/activity', async (c) => {
+    const directory = c.get('directory');
+    const topic = topicIn(c.req.query('topic'));
+    const before = placeIn(c.req.query('before'));
+    const page = await pageOf(c);
+    const address = (next: Place | undefined): string =>
+      `?${new URLSearchParams({ ...(topic && { topic }), ...(next && { before: `${next.at}.${next.skip}` }) }).toString()}`;
+    return c.render(
+      <DirectoryLayout tab="Activity" done={DONE}>
+        <Section title="Connected now">
+          <Sessions sessions={sessions.of(directory.sftp_username)} mayEnd={c.get('user').principal.role === 'admin'} />
+        </Section>
+        <Section title="History">
+          <Links class="views" label="Topics" links={TABS} current={topic ? capitalized(topic) : 'All'} />
+          <div data-live={`${c.req.path}/events${new URL(c.req.url).search}`}>
+            <History page={page} />
+          </div>
+          <a href={`${c.req.path}/export.csv`}>Export as CSV</a>
+          <Pager of="the history" first={before && address(undefined)} next={page.next && address(page.next)} />
+        </Section>
+      </DirectoryLayout>,
+    );
+  });
+
+  app.post('/dashboard/directories/:id/activity/end-session', adminOnly, async (c) => {
+    const id = c.req.param('id');
+    const { session = '' } = await formFields(c);
+    await endSession(options, targetOf(c, id), session);
+    return c.redirect(`/dashboard/directories/${id}/activity?done=ended`, 303);
+  });
+}
+
+const TOPIC_NAMES = Object.keys(TOPICS) as Topic[];
+const TABS = { All: '?', ...Object.fromEntries(TOPIC_NAMES.map((each) => [capitalized(each), `?topic=${each}`])) };
+
+function topicIn(text: string | undefined): Topic | undefined {
+  return TOPIC_NAMES.find((each) => each === text);
+}
+
+function placeIn(text: string | undefined): Place | undefined {
+  const [, at, skip] = /^(\d{1,16})\.(\d{1,4})$/.exec(text ?? '') ?? [];
+  return at === undefined ? undefined : { at: Number(at), skip: Number(skip) };
+}
+
+const Sessions: FC<{ sessions: readonly LiveSession[]; mayEnd: boolean }> = ({ sessions, mayEnd }) => (
+  <Table
+    caption="Who is connected now"
+    columns={['Since', 'Address', ...(mayEnd ? ['Actions'] : [])]}
+    rows={sessions.map(({ name, address, since }) => [
+      <Time at={since} />,
+      address,
+      ...(mayEnd ? [<End session={name} />] : []),
+    ])}
+  >
+    <p class="quiet">Nobody is connected.</p>
+  </Table>
+);
+
+const End: FC<{ session: string }> = ({ session }) => (
+  <ActionButton
+    action="activity/end-session"
+    label="End"
+    kind="danger"
+    fields={{ session }}
+    confirm="Transfers that are under way are cut off. The client may connect again."
+    about="session"
+  />
+);
+
+const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) => {
+  const why = missing === 'no log' ? 'was not found' : 'could not be read just now';
+  return (
+    <>
+      {missing !== undefined && <p class="quiet">Refused logins are missing: sshd’s log {why}.</p>}
+      <Table
+        caption="Newest first"
+        columns={['When', 'What', 'Address', 'Details']}
+        rows={happenings.map(({ at, kind, address, text }) => [
+          <Time at={at} />,
+          kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind,
+          address,
+          <Text of={clipped(text, TEXT_LENGTH)} />,
+        ])}
+      >
+        <Empty title="Nothing yet">Logins, files, webhooks and changes of this directory appear here.</Empty>
+      </Table>
+    </>
+  );
+};

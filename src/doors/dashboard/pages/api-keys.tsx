@@ -1,0 +1,243 @@
+/** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
+import type { Hono } from 'hono';
+import { type Kysely, sql } from 'kysely';
+import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../../rules/keys/api-keys.ts';
+import type { Environment } from '../../../rules/keys/key-format.ts';
+import { allowsApi } from '../../../rules/accounts/plans.ts';
+import { scopeOf } from '../../../rules/accounts/scope.ts';
+import type { Clock, Micros } from '../../../foundation/base/clock.ts';
+import { listed } from '../../../foundation/db/dialect.ts';
+import type { Database } from '../../../foundation/db/open.ts';
+import type { Tables } from '../../../foundation/db/schema.ts';
+import { Field, Folded, Form, Select } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Empty, Pager, Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { Text } from '../components/text.tsx';
+import { Badge, Copyable, Facts, Secret, Time } from '../components/values.tsx';
+import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { isoTime, submitted } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
+import { SentForms } from '../sent-forms.ts';
+
+const PAGE = 50;
+const PATH = '/dashboard/api-keys';
+const REVOKE = `${PATH}/:id/revoke`;
+const ROLES = { member: 'Member: everything except login settings', admin: 'Admin: everything' };
+const DONE = { revoked: 'The key is revoked.' };
+/** The labels of the form's choices. */
+const ACCESS = { changes: 'Read and change', reads: 'Read only' };
+const PROBLEMS = { role: 'Choose one of the roles.' };
+
+export interface ApiKeysOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly environment: Environment;
+  /** Host and port of the API; undefined if they are the dashboard's own. */
+  readonly apiHost: string | undefined;
+}
+
+export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysOptions): void {
+  const { reads } = rules.database;
+  const sent = new SentForms<{ readonly key: string }>();
+  const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
+
+  async function page(c: PageContext) {
+    const { accountId, plan } = c.get('user').principal;
+    const after = await keyOf(c, c.req.query('after'));
+    const keys = await newestKeys(reads, accountId, { after, limit: PAGE + 1 });
+    const last = keys[PAGE] && keys[PAGE - 1];
+    const made = takeShownOnce(c);
+    const mayChange = isAdmin(c);
+    const shownKeys = keys.slice(0, PAGE);
+    const now = rules.clock.now();
+    const names = await namesOf(reads, accountId, shownKeys);
+    return c.render(
+      <Layout title="API keys" done={DONE} problems={PROBLEMS}>
+        <Secret of={made} label="Your new API key">
+          <Copyable text={command(made?.value ?? '', apiHost ?? c.req.header('host') ?? '')} label="command" />
+        </Secret>
+        <Table
+          caption="Newest first"
+          columns={['Name', 'Role', 'Limits', 'Created', 'Last used', 'State', ...(mayChange ? ['Actions'] : [])]}
+          rows={shownKeys.map((key) => cellsOf(key, { names, mayRevoke: mayChange, now }))}
+        >
+          <Empty title="No keys yet">Your programs need one to call the API.</Empty>
+        </Table>
+        <Pager of="keys" next={last && `${PATH}?after=${last.id}`} />
+        {!allowsApi(plan) && <NoApi plan={plan} />}
+        {allowsApi(plan) && mayChange && <NewKey />}
+        {!mayChange && <p class="quiet">Only admins can create and revoke keys.</p>}
+      </Layout>,
+    );
+  }
+
+  app.get(PATH, page);
+
+  app.post(PATH, adminOnly, (c) =>
+    submitted(c, page, async (given) => {
+      const { name = '', role = '', access, directories = '', expires_at = '' } = given;
+      const { accountId } = c.get('user').principal;
+      const named = splitLines(directories);
+      const limits = {
+        read_only: access === 'reads',
+        ...(named.length > 0 && { directories: named }),
+        ...(expires_at !== '' && { expires_at: isoTime(expires_at) }),
+      };
+      const { key } = await sent.once(c, given, () =>
+        createKey(rules, { accountId, name, role, ...limits }, actorOf(c)),
+      );
+      showOnce(c, { kind: 'api-key', value: key, page: PATH });
+      return PATH;
+    }),
+  );
+
+  app.get(REVOKE, adminOnly, async (c) => {
+    const key = await keyOf(c, c.req.param('id'));
+    if (!key || key.revoked_at !== null) return c.notFound();
+    return c.render(
+      <Layout title="Revoke an API key" above={[['API keys', PATH]]}>
+        <Section title="Revoke this key?" about="Programs that use it stop working immediately. This can’t be undone.">
+          <Facts of={{ Name: <Text of={key.name} />, 'Last used': <Time at={key.last_used_at} /> }} />
+          <Form class="actions">
+            <button class="danger solid">Revoke key</button>
+            <a href={PATH}>Cancel</a>
+          </Form>
+        </Section>
+      </Layout>,
+    );
+  });
+
+  app.post(REVOKE, adminOnly, async (c) => {
+    const key = await keyOf(c, c.req.param('id'));
+    if (!key) return c.notFound();
+    await revokeKey(rules, key.id, actorOf(c));
+    return c.redirect(`${PATH}?done=revoked`, 303);
+  });
+}
+
+function command(key: string, host: string): string {
+  return `curl -H 'Authorization: Bearer ${key}' https://${host}/api/v1/directories`;
+}
+
+const splitLines = (text: string): string[] => text.split(/[\n\r,]+/).flatMap((line) => line.trim() || []);
+
+/** The usernames of the directories that keys are limited to, by id, without those that are gone. */
+async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly ApiKey[]) {
+  const ids = new Set(keys.flatMap((key) => [...(scopeOf(key).directories ?? [])]));
+  if (ids.size === 0) return new Map<string, string>();
+  const found = await reads
+    .selectFrom('directories')
+    .select(['id', 'sftp_username'])
+    .where('account_id', '=', accountId)
+    .where('id', 'in', sql<string>`(${listed(reads, [...ids], 'text')})`)
+    .where('deleted_at', 'is', null)
+    .execute();
+  return new Map(found.map(({ id, sftp_username }) => [id, sftp_username]));
+}
+
+/** How many names of directories a row shows. */
+const SHOWN_NAMES = 3;
+
+function limitsOf(key: ApiKey, names: ReadonlyMap<string, string>): string {
+  const { isReadOnly, directories } = scopeOf(key);
+  const known = [...(directories ?? [])].flatMap((id) => names.get(id) ?? []);
+  const more = known.length > SHOWN_NAMES ? [`${known.length - SHOWN_NAMES} more`] : [];
+  const which =
+    directories && (known.length === 0 ? ['deleted directories'] : [...known.slice(0, SHOWN_NAMES), ...more]);
+  return [...(isReadOnly ? ['read only'] : []), ...(which ?? [])].join(', ') || 'No limits';
+}
+
+interface Beside {
+  readonly names: ReadonlyMap<string, string>;
+  readonly mayRevoke: boolean;
+  readonly now: Micros;
+}
+
+function cellsOf(key: ApiKey, { names, mayRevoke, now }: Beside) {
+  const { name, role, inserted_at, created_by, last_used_at, revoked_at } = key;
+  return [
+    <span class={revoked_at === null ? undefined : 'quiet'}>
+      <Text of={name} />
+    </span>,
+    role,
+    <Text of={limitsOf(key, names)} />,
+    <>
+      <Time at={inserted_at} /> {created_by !== null && <Text of={`by ${created_by.replace(/^\w+:/, '')}`} />}
+    </>,
+    <Time at={last_used_at} />,
+    <State of={key} now={now} />,
+    ...(mayRevoke ? [<Revoke of={key} now={now} />] : []),
+  ];
+}
+
+const State = ({ of: { revoked_at, expires_at }, now }: StateProps) => {
+  if (revoked_at !== null)
+    return (
+      <>
+        <Badge kind="quiet" text="revoked" /> <Time at={revoked_at} />
+      </>
+    );
+  if (expires_at !== null && expires_at <= now)
+    return (
+      <>
+        <Badge kind="quiet" text="expired" /> <Time at={expires_at} />
+      </>
+    );
+  return (
+    <>
+      <Badge kind="good" text="live" />
+      {expires_at !== null && (
+        <>
+          {' '}
+          expires <Time at={expires_at} />
+        </>
+      )}
+    </>
+  );
+};
+
+/** The button leads to a page that asks for confirmation. */
+const Revoke = ({ of: { id, revoked_at, expires_at }, now }: StateProps) =>
+  revoked_at === null && (expires_at === null || expires_at > now) ? (
+    <form class="action" action={`${PATH}/${id}/revoke`}>
+      <button class="danger">Revoke</button>
+    </form>
+  ) : (
+    <></>
+  );
+
+interface StateProps {
+  readonly of: ApiKey;
+  readonly now: Micros;
+}
+
+const NoApi = ({ plan }: { plan: string }) => (
+  <Section
+    title="No API on this plan"
+    about={`API keys are for programs that call berth's API, which is part of the Pro and Business plans. Your account is on the ${plan} plan: manage your directories on these pages, or ask the operator of this server for another plan.`}
+  />
+);
+
+const NewKey = () => (
+  <Section title="New key">
+    <Form isOnce>
+      <Field label="Name" name="name" hint="What it’s for, such as the program that uses it." isRequired />
+      <Select label="Role" name="role" options={ROLES} />
+      <Folded summary="Limit the key" fields={['access', 'directories', 'expires_at']}>
+        <Select label="Access" name="access" options={ACCESS} />
+        <Field
+          label="Directories"
+          name="directories"
+          hint="The key works for these directories only. Leave empty for all."
+          placeholder="SFTP usernames, one per line"
+          rows={3}
+          picks="/dashboard/find"
+        />
+        <Field label="Expires" name="expires_at" type="datetime-local" hint="Leave empty for no expiry." />
+      </Folded>
+      <button>Create key</button>
+    </Form>
+  </Section>
+);

@@ -1,0 +1,210 @@
+/** All directories of the account, and a page with a form for a new one. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import { DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
+import { type Created, type CreateOptions, createDirectory } from '../../../rules/directories/create.ts';
+import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
+import { Field, Folded, Form } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Empty, Pager } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { Name } from '../components/text.tsx';
+import { counted, Size, Time } from '../components/values.tsx';
+import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../directories-view.ts';
+import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { numberIn, submitted, textOrNull } from '../form.ts';
+import { directoryPage, type Listing } from '../queries/directories.ts';
+import { storedIn } from '../queries/overview.ts';
+import { failingWebhooks } from '../queries/failing-webhooks.ts';
+import { showOnce } from '../after-redirect.ts';
+import { SentForms } from '../sent-forms.ts';
+
+const NEW = `${DIRECTORIES}/new`;
+/** How many directories a search on any page suggests. */
+const FOUND = 8;
+
+const DONE = { deleted: 'The directory and its files have been deleted.' };
+
+export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
+  const { reads } = rules.database;
+  const sent = new SentForms<Created>();
+
+  /** The plan's limit, if it is used up. */
+  async function fullLimit(c: PageContext): Promise<number | undefined> {
+    const { plan, accountId } = c.get('user').principal;
+    const limit = DIRECTORY_LIMITS[plan];
+    return limit !== undefined && (await storedIn(reads, accountId)).directories >= limit ? limit : undefined;
+  }
+
+  async function page(c: PageContext) {
+    const listing = listingIn(c.req.query());
+    const { rows, previous, next } = await directoryPage(reads, c.get('user').principal.accountId, listing);
+    const ids = rows.map(({ id }) => id);
+    const failing = await failingWebhooks(reads, ids);
+    const now = rules.clock.now();
+    const limit = await fullLimit(c);
+    const isNew = rows.length === 0 && listing.search === '' && !listing.after && !listing.before;
+    const start = { ...listing, after: undefined, before: undefined };
+    return c.render(
+      <Layout title="Directories" done={DONE} actions={limit === undefined && <NewActions />}>
+        {limit !== undefined && <Full limit={limit} />}
+        {!isNew && <Search listing={listing} />}
+        <Table
+          caption="Directories of your account"
+          columns={[
+            columnOf(start, 'name', 'Name'),
+            'Username',
+            { ...columnOf(start, 'storage', 'Storage'), kind: 'number' },
+            columnOf(start, 'upload', 'Last upload'),
+            columnOf(start, 'created', 'Created'),
+            'State',
+          ]}
+          rows={rows.map((row) => [
+            <Name of={row.name} href={`${DIRECTORIES}/${row.id}`} />,
+            <code>{row.sftp_username}</code>,
+            <Size bytes={row.storage_bytes} />,
+            <Time at={row.last_upload_at === 0 ? null : row.last_upload_at} />,
+            <Time at={row.inserted_at} />,
+            <DirectoryState of={row} isFailing={failing.has(row.id)} now={now} />,
+          ])}
+        >
+          {isNew ? (
+            <Empty title="No directories yet">
+              <a href={NEW}>Create the first one</a>. It works immediately.
+            </Empty>
+          ) : (
+            <Empty title={listing.search === '' ? 'Nothing more here' : 'Nothing found'}>
+              <a href={DIRECTORIES}>{listing.search === '' ? 'Go to the first page' : 'Clear the search'}</a>
+            </Empty>
+          )}
+        </Table>
+        <Pager
+          of="directories"
+          previous={previous && addressOf({ ...start, before: previous })}
+          next={next && addressOf({ ...start, after: next })}
+        />
+      </Layout>,
+    );
+  }
+
+  app.get(DIRECTORIES, page);
+
+  async function newPage(c: PageContext) {
+    const limit = await fullLimit(c);
+    return c.render(
+      <Layout title="New directory" above={[['Directories', DIRECTORIES]]}>
+        {limit === undefined ? <NewDirectory /> : <Full limit={limit} />}
+      </Layout>,
+    );
+  }
+
+  app.get(NEW, newPage);
+
+  /** What the page that completes a search shows: the first directories with the text, as JSON. */
+  app.get('/dashboard/find', async (c) => {
+    const { accountId } = c.get('user').principal;
+    const listing = { ...listingIn({ q: c.req.query('q') ?? '' }), order: 'name', isReversed: false } as const;
+    if (listing.search === '') return c.json([]);
+    const { rows } = await directoryPage(reads, accountId, listing);
+    return c.json(
+      rows.slice(0, FOUND).map(({ id, name, sftp_username }) => ({
+        name: plainText(name),
+        username: sftp_username,
+        address: `${DIRECTORIES}/${id}`,
+      })),
+    );
+  });
+
+  app.post(DIRECTORIES, (c) =>
+    submitted(c, newPage, async (given) => {
+      const { name, description, external_id, retention_days, max_connections } = given;
+      const fields = {
+        name,
+        description: textOrNull(description),
+        external_id: textOrNull(external_id),
+        retention_days: numberIn(retention_days),
+        max_connections: numberIn(max_connections),
+      };
+      const { accountId } = c.get('user').principal;
+      const { directory, password } = await sent.once(c, given, () =>
+        createDirectory(rules, accountId, fields, actorOf(c)),
+      );
+      const made = `${DIRECTORIES}/${directory.id}/connect`;
+      showOnce(c, { kind: 'sftp-password', value: password, page: made });
+      return `${made}?done=created`;
+    }),
+  );
+}
+
+/** A phone shows no heads of columns, so it has these. */
+const SORTS = {
+  created: 'Newest first',
+  '-created': 'Oldest first',
+  name: 'Name, A to Z',
+  '-name': 'Name, Z to A',
+  upload: 'Last upload first',
+  '-upload': 'Last upload last',
+  storage: 'Largest first',
+  '-storage': 'Smallest first',
+};
+
+const NewActions = () => (
+  <div class="actions">
+    <a class="button plain" href={IMPORT}>
+      Import
+    </a>
+    <a class="button" href={NEW}>
+      New directory
+    </a>
+  </div>
+);
+
+const Search: FC<{ listing: Listing }> = ({ listing }) => (
+  <form class="toolbar" role="search">
+    <Field label="Search" name="q" type="search" value={listing.search} placeholder="Name, username or external ID" />
+    <button class="plain">Search</button>
+    <div class="field sort">
+      <label for="sort">Sort by</label>
+      <select id="sort" name="sort" data-submit>
+        {Object.entries(SORTS).map(([value, text]) => (
+          <option value={value} selected={value === sortOf(listing)}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+    {listing.search !== '' && <a href={DIRECTORIES}>Clear the search</a>}
+  </form>
+);
+
+const Full: FC<{ limit: number }> = ({ limit }) => (
+  <p class="secret">
+    Your plan has {counted(limit)} {limit === 1 ? 'directory, and it is' : 'directories, and all are'} in use. Delete
+    one to create another, or ask the operator of this server for a larger plan.
+  </p>
+);
+
+/** The form for a new directory. Only the name is required. */
+const NewDirectory = () => (
+  <section class="card">
+    <p class="quiet">It works immediately. You’ll get a username and a password.</p>
+    <Form action={DIRECTORIES} isOnce>
+      <NameField hint="A customer or a purpose, such as Acme Corp." isFirst />
+      <Folded summary="More settings" fields={['description', 'external_id', 'max_connections', 'retention_days']}>
+        <MoreFields stored={{ max_connections: '10' }} />
+        <Field
+          label="Retention days"
+          name="retention_days"
+          type="number"
+          value="0"
+          hint="Files are deleted after this many days. 0 keeps them. You can’t change this later."
+        />
+      </Folded>
+      <div class="actions">
+        <button>Create directory</button>
+        <a href={IMPORT}>Create several from a CSV file</a>
+      </div>
+    </Form>
+  </section>
+);

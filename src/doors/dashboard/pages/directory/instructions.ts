@@ -1,0 +1,50 @@
+/** The text with which a customer connects: the lines that "Copy all" copies, and the file to send. It has no password of the past. */
+import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
+import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts';
+import { clientCommands, type Place } from './client-commands.ts';
+
+type Directory = Pick<DirectoriesTable, 'auth_mode'>;
+
+interface Credentials {
+  readonly hostKeys: readonly PublicHostKey[];
+  /** The password, if it is known. */
+  readonly password?: string | undefined;
+}
+
+export function lines(
+  { auth_mode }: Directory,
+  { host, port, username }: Place,
+  { hostKeys, password }: Credentials,
+): string {
+  const [first] = hostKeys;
+  const facts = {
+    Protocol: 'SFTP',
+    Host: host,
+    Port: String(port),
+    Username: username,
+    Password: password ?? (auth_mode === 'public_key' ? undefined : 'sent separately'),
+    'Log in with': auth_mode === 'public_key' ? 'your private key' : undefined,
+    Fingerprint: first && `${first.fingerprint} (${first.type})`,
+  };
+  return Object.entries(facts)
+    .flatMap(([name, text]) => (text === undefined ? [] : [`${`${name}:`.padEnd(13)} ${text}\n`]))
+    .join('');
+}
+
+export function instructions(directory: Directory, place: Place, hostKeys: readonly PublicHostKey[]): string {
+  const { sftp, FileZilla, WinSCP } = clientCommands(place, hostKeys);
+  return `How to send files by SFTP
+
+${lines(directory, place, { hostKeys })}
+FileZilla (Windows, macOS, Linux): paste this into Host and press Quickconnect.
+  ${FileZilla}
+
+WinSCP (Windows): run this.
+  ${WinSCP}
+
+Terminal (macOS, Linux, Windows): run this, then type: put FILE
+  ${sftp}
+
+At the first login, compare the fingerprint that your program shows with the one of the same type here:
+${hostKeys.map(({ type, fingerprint }) => `  ${fingerprint} (${type})\n`).join('')}`;
+}

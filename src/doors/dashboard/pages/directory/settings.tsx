@@ -1,0 +1,150 @@
+/** A directory's settings: name, quota and deletion. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import { LRUCache } from 'lru-cache';
+import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
+import type { CreateOptions } from '../../../../rules/directories/create.ts';
+import { deleteDirectory } from '../../../../rules/directories/delete.ts';
+import { setQuota } from '../../../../rules/directories/quota.ts';
+import { updateBasics } from '../../../../rules/directories/update.ts';
+import { ValidationError } from '../../../../foundation/base/errors.ts';
+import { changedFields } from '../../changed-fields.ts';
+import { type DirectoryProps, MoreFields, NameField } from '../../components/directory.tsx';
+import { Field, Form, Was } from '../../components/form.tsx';
+import { DirectoryLayout } from '../../components/layout.tsx';
+import { Section } from '../../components/section.tsx';
+import { plainText } from '../../../../foundation/base/hidden-characters.ts';
+import { Text } from '../../components/text.tsx';
+import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
+import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
+import { numberIn, submitted, textOrNull } from '../../form.ts';
+import { Quota, quotaFields } from './quota.tsx';
+import { directoryActions } from './actions.ts';
+
+const DONE = {
+  saved: 'Saved.',
+};
+
+/** How long the answer whether quotas can be set is cached, since each check may start a process. */
+const OBSTACLE_TTL_MS = 60_000;
+
+export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
+  const obstacles = new LRUCache<string, { readonly obstacle: string | undefined }>({
+    max: 100,
+    ttl: OBSTACLE_TTL_MS,
+  });
+
+  /** Why no quota can be set on the directory's node. */
+  async function quotaObstacle(directory: DirectoriesTable): Promise<string | undefined> {
+    const known = obstacles.get(directory.node);
+    if (known) return known.obstacle;
+    const obstacle = await rules.host.quotaObstacle(directory);
+    obstacles.set(directory.node, { obstacle });
+    return obstacle;
+  }
+
+  async function page(c: PageContext) {
+    const shown = { directory: c.get('directory'), path: pathOf(c) };
+    const obstacle = isAdmin(c) ? await quotaObstacle(shown.directory) : undefined;
+    return c.render(
+      <DirectoryLayout tab="Settings" done={DONE}>
+        <Settings {...shown} />
+        <Quota {...shown} isAdmin={isAdmin(c)} obstacle={obstacle} />
+        <Details directory={shown.directory} />
+        <Delete {...shown} />
+      </DirectoryLayout>,
+    );
+  }
+
+  const { action, adminAction } = directoryActions(app, page, 'Settings');
+
+  action('settings', 'saved', (c, { accountId, id, actor }, given) =>
+    updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), actor),
+  );
+  adminAction('quota', 'saved', (c, target, given) => setQuota(rules, target, quotaFields(given, c.get('directory'))));
+
+  app.post('/dashboard/directories/:id/delete', (c) =>
+    submitted(c, page, async ({ confirmation = '' }) => {
+      if (!isNameTyped(confirmation, c.get('directory').name))
+        throw new ValidationError({ confirmation: ['The name doesn’t match.'] });
+      const { accountId, id, actor } = targetOf(c);
+      await deleteDirectory(rules, accountId, id, actor);
+      return '/dashboard/directories?done=deleted';
+    }),
+  );
+}
+
+function storedSettings({ name, description, external_id, max_connections }: DirectoriesTable) {
+  return {
+    name,
+    description: description ?? '',
+    external_id: external_id ?? '',
+    max_connections: String(max_connections),
+  };
+}
+
+const Settings: FC<DirectoryProps> = ({ directory, path }) => {
+  const stored = storedSettings(directory);
+  return (
+    <Section title="Settings">
+      <Form action={`${path}/settings`}>
+        <Was of={stored} />
+        <NameField value={stored.name} hint="The slug and the username stay as they are." />
+        <MoreFields stored={stored} />
+        <button>Save</button>
+      </Form>
+    </Section>
+  );
+};
+
+/** The form's changes, for `updateBasics`. */
+function settingsFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
+  const changed = changedFields(fields, storedSettings(directory));
+  const { name, description, external_id, max_connections } = changed;
+  return {
+    ...(name !== undefined && { name }),
+    ...(description !== undefined && { description: textOrNull(description) }),
+    ...(external_id !== undefined && { external_id: textOrNull(external_id) }),
+    ...(max_connections !== undefined && { max_connections: numberIn(max_connections) ?? null }),
+  };
+}
+
+const Details: FC<Pick<DirectoryProps, 'directory'>> = ({ directory }) => {
+  const { id, slug, storage_bytes, retention_days, inserted_at, updated_at, metadata } = directory;
+  return (
+    <Section title="Details">
+      <Facts
+        of={{
+          ID: <Copyable text={id} label="ID" />,
+          Slug: <code>{slug}</code>,
+          Storage: <Size bytes={storage_bytes} />,
+          Retention: retention_days === 0 ? 'files are kept' : `${retention_days} days`,
+          Created: <Time at={inserted_at} />,
+          Changed: <Time at={updated_at} />,
+          Metadata: metadata === '{}' ? 'none' : <Text of={metadata} />,
+        }}
+      />
+    </Section>
+  );
+};
+
+const Delete: FC<DirectoryProps> = ({ directory, path }) => (
+  <Section title="Delete" about="Deletes the files, ends all sessions and revokes the login. This can’t be undone.">
+    <Form action={`${path}/delete`}>
+      <Field
+        label="Type the name to delete it"
+        name="confirmation"
+        hint={`Its name is ${plainText(directory.name)}`}
+        autocomplete="off"
+        isRequired
+      />
+      <button class="danger">Delete directory</button>
+    </Form>
+  </Section>
+);
+
+/** Whether the name was typed as it is displayed. The number of blanks does not matter. */
+function isNameTyped(typed: string, name: string): boolean {
+  const shown = (text: string): string => plainText(text.replace(/\s+/g, ' ')).normalize().trim();
+  return shown(typed) === shown(name);
+}

@@ -1,0 +1,298 @@
+/** Views, downloads and deletes one file or several, with confirmations that need no script; and uploads files. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import type { Micros } from '../../../foundation/base/clock.ts';
+import { BerthError, errorMessage } from '../../../foundation/base/errors.ts';
+import { fileAnswer } from '../../web/file-answer.ts';
+import { receivedBytes } from '../../web/received-bytes.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import type { Turn } from '../../web/turns.ts';
+import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
+import { displayName, type RecordedUpload, type UploadList } from '../../../arrivals/uploads/upload-list.ts';
+import { Form } from '../components/form.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { clipped, Text } from '../components/text.tsx';
+import { Facts, Size, Time } from '../components/values.tsx';
+import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { queryOf, viewIn } from '../files-view.ts';
+import { isFormOf } from '../session-cookie.ts';
+import { previewKind, shownType, tableIn, TEXT_BYTES } from '../preview.ts';
+import { MOST_ZIPPED_BYTES, zipped } from '../zip.ts';
+
+const FILES = '/dashboard/directories/:id/files';
+const PATH = `${FILES}/:upload`;
+
+/** How many files one request can select: as many as a page lists. */
+const MOST_SELECTED = 100;
+/** How many files an account may send at once. Each holds a descriptor. */
+const AT_ONCE = 16;
+/** How many rows a preview has, and how many characters a cell. */
+const MOST_ROWS = 100;
+const CELL_LENGTH = 200;
+/** How many bytes show what kind of file it is. */
+const FIRST_BYTES = 16;
+
+export interface FileOptions {
+  readonly uploads: UploadList;
+  readonly files: DirectoryFiles;
+  readonly fileTurn: Turn;
+}
+
+export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
+  const { uploads, files, fileTurn } = options;
+  /** The account of each file that is arriving. */
+  const coming: string[] = [];
+  selectedPages(app, options);
+
+  app.get(`${PATH}/content`, async (c) => {
+    const directory = c.get('directory');
+    const found = await files.content(directory, c.req.param('upload'));
+    return fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
+  });
+
+  // With its content type, so that a browser shows it: an image in the preview, a PDF by itself.
+  app.get(`${PATH}/view`, async (c) => {
+    const directory = c.get('directory');
+    const found = await files.content(directory, c.req.param('upload'));
+    const type = shownType(displayName(found.upload.path), await beginningOf(found.content, FIRST_BYTES));
+    if (type === undefined) throw new BerthError('unsupported_media_type', 'This file is not what its name says.');
+    const answer = await fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
+    answer.headers.set('content-type', type);
+    answer.headers.set('content-disposition', 'inline');
+    return answer;
+  });
+
+  app.get(`${PATH}/preview`, async (c) => {
+    const { upload, content } = await files.content(c.get('directory'), c.req.param('upload'));
+    const name = displayName(upload.path);
+    const kind = previewKind(name);
+    const first = kind === 'table' || kind === 'text' ? await beginningOf(content, TEXT_BYTES) : Buffer.alloc(0);
+    const address = `${pathOf(c)}/files/${upload.id}`;
+    if (kind === 'pdf') c.set('showsPdf', true);
+    return c.render(
+      <DirectoryLayout tab="Files" page="Preview">
+        <Section title="Preview">
+          <About of={upload} />
+          <div class="actions">
+            <a class="button" href={`${address}/content`}>
+              Download
+            </a>
+            {kind === 'pdf' && (
+              <a class="button plain" href={`${address}/view`} target="_blank">
+                Open the PDF
+              </a>
+            )}
+            <a href={listOf(c)}>All files</a>
+          </div>
+        </Section>
+        {kind === 'image' && <img class="preview" src={`${address}/view`} alt={name} />}
+        {kind === 'pdf' && (
+          <object class="preview" type="application/pdf" data={`${address}/view`} aria-label={name}>
+            <p>
+              This browser cannot show a PDF in a page. <a href={`${address}/view`}>Open the PDF</a>
+            </p>
+          </object>
+        )}
+        {kind === 'text' && <pre tabindex={0}>{first.toString().split(/\r?\n/).map(plainText).join('\n')}</pre>}
+        {kind === 'table' && <Rows text={first.toString()} />}
+        {content.size > first.length && first.length > 0 && <p class="quiet">This is the beginning of the file.</p>}
+      </DirectoryLayout>,
+    );
+  });
+
+  app.get(`${PATH}/delete`, async (c) => {
+    const upload = await uploads.byId(c.get('directory').id, c.req.param('upload'));
+    return c.render(
+      <DirectoryLayout tab="Files" page="Delete">
+        <Section title="Delete this file?" about="This can’t be undone.">
+          <About of={upload} />
+          <Form class="actions">
+            <button class="danger solid">Delete file</button>
+            <a href={listOf(c)}>Cancel</a>
+          </Form>
+        </Section>
+      </DirectoryLayout>,
+    );
+  });
+
+  app.post(`${PATH}/delete`, async (c) => {
+    await files.remove(targetOf(c), c.req.param('upload'));
+    return c.redirect(listOf(c, { done: 'deleted' }), 303);
+  });
+
+  app.put(`${FILES}/:path{.+}`, async (c) => {
+    if (!isFormOf(c, c.req.header('x-csrf') ?? ''))
+      throw new BerthError('not_authorized', 'Reload the page and try again.');
+    const { incoming, untimed } = c.env;
+    const path = requestedPath(incoming.url ?? '', `${pathOf(c)}/files/`);
+    const { accountId } = c.get('user').principal;
+    if (coming.filter((each) => each === accountId).length >= AT_ONCE)
+      throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
+    coming.push(accountId);
+    untimed?.();
+    try {
+      await files.place(targetOf(c), path, receivedBytes(incoming));
+      return c.text('uploaded', 201);
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      return c.text(`${error.message}.`, 409);
+    } finally {
+      coming.splice(coming.indexOf(accountId), 1);
+    }
+  });
+}
+
+/** Pages for several files at once. */
+function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileOptions): void {
+  async function selectedIn(c: PageContext): Promise<string[]> {
+    const { file = [] } = await c.req.parseBody({ all: true });
+    const ids = [file].flat().filter((id) => typeof id === 'string');
+    return [...new Set(ids)].slice(0, MOST_SELECTED);
+  }
+
+  /** Undefined when the file was deleted or replaced after the list was shown. */
+  async function uploadIfAny(directoryId: string, id: string): Promise<RecordedUpload | undefined> {
+    try {
+      return await uploads.byId(directoryId, id);
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'upload_not_found') return undefined;
+      throw error;
+    }
+  }
+
+  app.post(`${FILES}/selected`, async (c) => {
+    const ids = await selectedIn(c);
+    const { do: wanted } = await c.req.parseBody();
+    if (ids.length === 0) return c.redirect(listOf(c, { done: 'none-selected' }), 303);
+    const { id } = c.get('directory');
+    const chosen = (await Promise.all(ids.map((each) => uploadIfAny(id, each)))).filter((each) => each !== undefined);
+    if (wanted !== 'zip' && chosen.length > 0) return askBeforeDelete(c, chosen);
+    if (chosen.length === ids.length) return zip(c, chosen);
+    throw new BerthError('file_changed', 'Some of the files no longer exist. Go back to the list and select again.');
+  });
+
+  function askBeforeDelete(c: PageContext, chosen: readonly RecordedUpload[]) {
+    const bytes = chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
+    return c.render(
+      <DirectoryLayout tab="Files" page="Delete">
+        <Section title={`Delete ${countOf(chosen)}?`} about="This can’t be undone.">
+          <p>
+            <Size bytes={bytes} /> in all:
+          </p>
+          <ul>
+            {chosen.map(({ path }) => (
+              <li>
+                <Text of={clipped(displayName(path), 300)} />
+              </li>
+            ))}
+          </ul>
+          <Form class="actions" action={`${pathOf(c)}/files/delete-selected${queryOf(viewIn(c.req.query()))}`}>
+            {chosen.map(({ id }) => (
+              <input type="hidden" name="file" value={id} />
+            ))}
+            <button class="danger solid">Delete {countOf(chosen)}</button>
+            <a href={listOf(c)}>Cancel</a>
+          </Form>
+        </Section>
+      </DirectoryLayout>,
+    );
+  }
+
+  app.post(`${FILES}/delete-selected`, async (c) => {
+    const left: { readonly id: string; readonly why: string }[] = [];
+    const ids = await selectedIn(c);
+    for (const id of ids)
+      try {
+        await files.remove(targetOf(c), id);
+      } catch (error) {
+        // Somebody else has deleted the file.
+        if (error instanceof BerthError && error.code === 'upload_not_found') continue;
+        if (!(error instanceof BerthError)) throw error;
+        left.push({ id, why: errorMessage(error) });
+      }
+    if (left.length === 0) return c.redirect(listOf(c, { done: 'all-deleted' }), 303);
+    const reasons = [...new Set(left.map(({ why }) => why))].join('. ');
+    throw new BerthError('file_in_use', `${left.length} of ${ids.length} files could not be deleted. ${reasons}.`);
+  });
+
+  async function zip(c: PageContext, chosen: readonly RecordedUpload[]): Promise<Response> {
+    const directory = c.get('directory');
+    if (chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0) > MOST_ZIPPED_BYTES)
+      throw new BerthError(
+        'file_conflict',
+        'The selected files are over 4 GB. Select fewer, or download them one by one.',
+      );
+    const found = await Promise.all(chosen.map(({ id }) => files.content(directory, id)));
+    const { outgoing } = c.env;
+    await fileTurn(directory.account_id, outgoing);
+    const archive = zipped(
+      found.map(({ upload, content }) => ({
+        name: displayName(upload.path),
+        size: content.size,
+        modified: dateOf(upload.uploaded_at),
+        read: () => content.read(0, content.size),
+      })),
+    );
+    // If a file changes meanwhile, the connection ends, so that the browser sees that the archive is incomplete.
+    const bytes = async function* () {
+      try {
+        yield* archive;
+      } catch {
+        outgoing.destroy();
+      }
+    };
+    return new Response(ReadableStream.from(bytes()), {
+      headers: {
+        'content-type': 'application/zip',
+        'content-disposition': `attachment; filename="${directory.slug.replaceAll(/[^\w.-]/g, '_')}.zip"`,
+        'x-content-type-options': 'nosniff',
+      },
+    });
+  }
+}
+
+const countOf = ({ length }: { readonly length: number }): string => `${length} ${length === 1 ? 'file' : 'files'}`;
+
+const dateOf = (at: Micros): Date => new Date(at / 1000);
+
+async function beginningOf(
+  content: { readonly size: number; read(from: number, to: number): AsyncIterable<Buffer> },
+  most: number,
+) {
+  const chunks: Buffer[] = [];
+  for await (const chunk of content.read(0, Math.min(most, content.size))) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+const About: FC<{ of: RecordedUpload }> = ({ of: { path, size_bytes, uploaded_at } }) => (
+  <Facts
+    of={{
+      Name: <Text of={clipped(displayName(path), 1000)} />,
+      Size: <Size bytes={size_bytes} />,
+      Uploaded: <Time at={uploaded_at} />,
+    }}
+  />
+);
+
+/** The rows of a table file. The first row has the names of the columns. */
+const Rows: FC<{ text: string }> = ({ text }) => {
+  const [head = [], ...rows] = tableIn(text, MOST_ROWS + 1).rows;
+  const cell = (value: string) => <Text of={clipped(value, CELL_LENGTH)} />;
+  return (
+    <Table
+      caption={`The first ${rows.length} rows`}
+      columns={head.map((name) => clipped(name, CELL_LENGTH))}
+      rows={rows.map((row) => head.map((_, index) => cell(row[index] ?? '')))}
+    >
+      <p class="quiet">The file has no rows.</p>
+    </Table>
+  );
+};
+
+/** The URL of the list from which the user came. */
+function listOf(c: PageContext, more?: Record<string, string>): string {
+  return `${pathOf(c)}/files${queryOf(viewIn(c.req.query()), more)}`;
+}

@@ -1,0 +1,115 @@
+/** Held files: rejected, or not checked yet. The Files page lists them; admins release or delete each after a confirmation. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import type { Kysely } from 'kysely';
+import { type HeldFile, type HeldFiles, heldFiles } from '../../../arrivals/checks/held.ts';
+import type { Tables } from '../../../foundation/db/schema.ts';
+import { BerthError } from '../../../foundation/base/errors.ts';
+import { displayName } from '../../../arrivals/uploads/file-path.ts';
+import { Form } from '../components/form.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, Text } from '../components/text.tsx';
+import { Facts, Size, Time } from '../components/values.tsx';
+import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
+import { adminOnly } from '../guard.ts';
+
+/** How many files of each kind are shown. */
+const SHOWN = 100;
+/** How many characters of a path are shown. */
+const PATH_LENGTH = 400;
+
+const PATH = '/dashboard/directories/:id/quarantine/:file';
+
+export interface HeldOptions {
+  readonly reads: Kysely<Tables>;
+  readonly held: HeldFiles;
+}
+
+/** The list of held files; empty if there are none. @param mayDecide whether the user is an admin. */
+export async function heldSection(reads: Kysely<Tables>, directoryId: string, mayDecide: boolean) {
+  const files = await heldFiles(reads, { directories: [directoryId], limit: SHOWN });
+  return files.length === 0 ? <></> : <HeldBack files={files} mayDecide={mayDecide} />;
+}
+
+const HeldBack: FC<{ files: readonly HeldFile[]; mayDecide: boolean }> = ({ files, mayDecide }) => (
+  <Section title="Held back" id="quarantine" about={ABOUT}>
+    <Table
+      caption="Files that are not announced"
+      columns={['Name', 'Size', 'Since', 'Why', 'Actions']}
+      rows={files.map((file) => [
+        <Text of={clipped(displayName(file.path), PATH_LENGTH)} />,
+        <Size bytes={file.size_bytes} />,
+        <Time at={file.since} />,
+        <Text of={why(file)} />,
+        mayDecide && (
+          <>
+            <a href={`quarantine/${file.id}/release`}>Release</a> <a href={`quarantine/${file.id}/delete`}>Delete</a>
+          </>
+        ),
+      ])}
+    />
+  </Section>
+);
+
+const ABOUT =
+  'Uploads are checked before they are announced. Rejected files are moved out of the directory, and deleted after a while. An admin can release a file that is harmless.';
+
+function why({ state, reason }: HeldFile): string {
+  if (state === 'rejected') return `Rejected: ${reason ?? ''}`;
+  return reason === null ? 'To be checked' : `Could not be checked: ${reason}`;
+}
+
+const ACTIONS = {
+  release: {
+    title: 'Release this file?',
+    about:
+      'The file goes back to its path and is announced, although the checker did not accept it. Receivers will treat it as checked.',
+    label: 'Release file',
+    kind: 'danger solid',
+  },
+  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger solid' },
+} as const;
+
+export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions): void {
+  for (const [action, shown] of Object.entries(ACTIONS)) {
+    app.get(`${PATH}/${action}`, adminOnly, async (c) => {
+      const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
+      return c.render(
+        <DirectoryLayout tab="Files">
+          <Section title={shown.title} about={shown.about}>
+            <Facts
+              of={{
+                Name: <Text of={displayName(file.path)} />,
+                Size: <Size bytes={file.size_bytes} />,
+                Since: <Time at={file.since} />,
+                Why: <Text of={why(file)} />,
+              }}
+            />
+            <Form class="actions">
+              <button class={shown.kind}>{shown.label}</button>
+              <a href={`${pathOf(c)}/files`}>Cancel</a>
+            </Form>
+          </Section>
+        </DirectoryLayout>,
+      );
+    });
+  }
+  app.post(`${PATH}/release`, adminOnly, async (c) => {
+    await held.release(targetOf(c), c.req.param('file') ?? '');
+    return c.redirect(`${pathOf(c)}/files?done=released`, 303);
+  });
+  app.post(`${PATH}/delete`, adminOnly, async (c) => {
+    await held.remove(targetOf(c), c.req.param('file') ?? '');
+    return c.redirect(`${pathOf(c)}/files?done=deleted`, 303);
+  });
+}
+
+/** @throws {BerthError} `upload_not_found`. */
+async function fileOf(reads: Kysely<Tables>, directory: string, id: string): Promise<HeldFile> {
+  const [file] = await heldFiles(reads, { directories: [directory], files: [id], limit: 1 });
+  if (!file)
+    throw new BerthError('upload_not_found', 'No such file is held back; it may have been released or deleted');
+  return file;
+}

@@ -1,0 +1,327 @@
+/**
+ * Creates several directories from a CSV file: its text, a preview of what would be created, and the passwords, which only the
+ * answer has. The script reads a file into the field, since forms have no files here.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Hono } from 'hono';
+import type { FC, PropsWithChildren } from 'hono/jsx';
+import { DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
+import { BerthError, errorMessage, type FieldErrors, ValidationError } from '../../../foundation/base/errors.ts';
+import type { Log } from '../../../foundation/base/log.ts';
+import { type CreateOptions, createDirectory } from '../../../rules/directories/create.ts';
+import { type Fields, newDirectory } from '../../../rules/directories/fields.ts';
+import { once } from '../../../rules/history/stored-responses.ts';
+import { Field, Form } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { clipped, Name } from '../components/text.tsx';
+import { Badge, counted } from '../components/values.tsx';
+import { csvText } from '../csv.ts';
+import { DIRECTORIES, IMPORT } from '../directories-view.ts';
+import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { numberIn, submitted, textOrNull } from '../form.ts';
+import { tableIn } from '../preview.ts';
+import { storedIn } from '../queries/overview.ts';
+import { SentForms } from '../sent-forms.ts';
+import { sentencesOf } from '../words.ts';
+
+/** With this many, the answer with the passwords stays below 60 KB. */
+const MOST = 100;
+/** How many characters of a text are shown. */
+const SHOWN = 100;
+
+const COLUMNS = ['name', 'external_id', 'description', 'retention_days', 'max_connections'] as const;
+type Column = (typeof COLUMNS)[number];
+
+const EXAMPLE = 'name,external_id,retention_days\nAcme Corp,cust-42,30\nUmbrella Logistics,cust-43,0\n';
+
+interface Line {
+  readonly given: Readonly<Partial<Record<Column, string>>>;
+  readonly fields: Fields;
+  /** Why it cannot be created. */
+  readonly problems: readonly string[];
+}
+
+interface Outcome extends Line {
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** `repeated` when the preview's token has been used; undefined when a row is wrong, or the plan has no room. */
+type Made = readonly Outcome[] | 'repeated' | undefined;
+
+export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: Log): void {
+  const sent = new SentForms<Made>();
+  const page = (c: PageContext) =>
+    c.render(
+      <ImportLayout>
+        <Section
+          title="CSV file"
+          about={`The first line names the columns. Only "name" is required. Up to ${MOST} directories at a time.`}
+        >
+          <Form action={IMPORT}>
+            <Field
+              label="Rows"
+              name="csv"
+              rows={10}
+              placeholder={EXAMPLE}
+              hint={`Columns: ${COLUMNS.join(', ')}.`}
+              file="text/csv,.csv,.tsv,.txt"
+              isRequired
+            />
+            <button>Preview</button>
+          </Form>
+        </Section>
+      </ImportLayout>,
+    );
+
+  app.get(IMPORT, page);
+
+  app.post(IMPORT, (c) =>
+    submitted(c, page, async (given) => {
+      const { csv = '', confirmed } = given;
+      const lines = linesIn(csv);
+      const made =
+        confirmed === undefined ? undefined : await sent.once(c, given, () => createIfFine(c, lines, confirmed));
+      if (made !== undefined && made !== 'repeated') return c.render(<Result outcomes={made} />);
+      return c.render(<Preview lines={lines} csv={csv} free={await roomFor(c)} isRepeated={made === 'repeated'} />);
+    }),
+  );
+
+  async function createIfFine(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
+    const isFine = lines.every(({ problems }) => problems.length === 0) && lines.length <= (await roomFor(c));
+    return isFine ? createAll(c, lines, confirmed) : undefined;
+  }
+
+  /** How many more directories the plan allows. */
+  async function roomFor(c: PageContext): Promise<number> {
+    const { plan, accountId } = c.get('user').principal;
+    const { directories } = await storedIn(rules.database.reads, accountId);
+    return (DIRECTORY_LIMITS[plan] ?? Infinity) - directories;
+  }
+
+  /**
+   * One after the other. The first that fails is the last that is tried: the others would most likely fail, too.
+   * @param confirmed the preview's token, which creates once: not again after a reload, nor in a second tab.
+   */
+  async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
+    const { accountId } = c.get('user').principal;
+    const first = once(accountId, `import ${confirmed}`, rules.clock);
+    const outcomes: Outcome[] = [];
+    let refusal: string | undefined;
+    for (const line of lines)
+      try {
+        if (refusal !== undefined) throw new BerthError('directory_limit', 'Not created');
+        const { directory, password } = await createDirectory(
+          rules,
+          accountId,
+          line.fields,
+          actorOf(c),
+          outcomes.length === 0 ? first : undefined,
+        );
+        outcomes.push({ ...line, username: directory.sftp_username, password });
+      } catch (error) {
+        if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return 'repeated';
+        if (outcomes.length === 0) throw error;
+        if (!(error instanceof BerthError) && refusal === undefined)
+          log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
+        // What was created has passwords that only this answer has, so it is always given.
+        refusal ??= error instanceof BerthError ? `${errorMessage(error)}.` : 'Something went wrong.';
+        outcomes.push({ ...line, problems: [refusal] });
+      }
+    return outcomes;
+  }
+}
+
+/** @throws {ValidationError} about `csv` when no directory can be read from the text. */
+function linesIn(text: string): Line[] {
+  const wrong = (message: string): ValidationError => new ValidationError({ csv: [message] });
+  if (text.trim() === '') throw wrong('Paste or choose a CSV file.');
+  const { rows: all, openQuote } = tableIn(text, MOST + 2);
+  const [head = [], ...rows] = all;
+  const names = head.map((name) => name.trim().toLowerCase().replaceAll(/[ -]/g, '_'));
+  const unknown = names.filter((name) => !COLUMNS.some((column) => column === name));
+  if (!names.includes('name')) throw wrong('The first line must name the columns, including "name".');
+  if (unknown.length > 0)
+    throw wrong(`Unknown column "${clipped(plainText(unknown[0] ?? ''), SHOWN)}". Use ${COLUMNS.join(', ')}.`);
+  const repeated = names.find((name, index) => names.indexOf(name) < index);
+  if (repeated !== undefined) throw wrong(`The column "${repeated}" appears twice. Remove one.`);
+  if (rows.length === 0) throw wrong('The file has column names but no rows.');
+  if (rows.length > MOST) throw wrong(`The file has more than ${MOST} rows. Split it and import one part at a time.`);
+  if (openQuote !== undefined)
+    throw wrong(`The quotation mark before "${clipped(plainText(openQuote.trim()), SHOWN)}" is never closed.`);
+  return rows.map((row) => {
+    const line = lineOf(Object.fromEntries(names.map((name, index) => [name, row[index]?.trim() ?? ''])));
+    const isLonger = row.slice(names.length).some((cell) => cell.trim() !== '');
+    return isLonger ? { ...line, problems: [LONGER, ...line.problems] } : line;
+  });
+}
+
+const LONGER =
+  'This row has more cells than the first line has columns. Put quotation marks around a text that contains the separator.';
+
+function lineOf(given: Partial<Record<Column, string>>): Line {
+  const fields = {
+    name: given.name,
+    external_id: textOrNull(given.external_id),
+    description: textOrNull(given.description),
+    retention_days: numberIn(given.retention_days),
+    max_connections: numberIn(given.max_connections),
+  };
+  return { given, fields, problems: problemsOf(fields, given) };
+}
+
+function problemsOf(fields: Fields, given: Readonly<Partial<Record<Column, string>>>): string[] {
+  try {
+    newDirectory(fields);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    const errors: FieldErrors = error.fields;
+    return Object.entries(errors).flatMap(([field, messages]) =>
+      sentencesOf(field, messages, given as Record<string, string>),
+    );
+  }
+}
+
+const ImportLayout: FC<PropsWithChildren<{ problem?: string | undefined }>> = ({ children, problem }) => (
+  <Layout title="Import directories" above={[['Directories', DIRECTORIES]]} problem={problem}>
+    {children}
+  </Layout>
+);
+
+interface PreviewProps {
+  readonly lines: readonly Line[];
+  readonly csv: string;
+  readonly free: number;
+  /** Whether these rows have been created, or another tab is creating them. */
+  readonly isRepeated: boolean;
+}
+
+const Preview: FC<PreviewProps> = ({ lines, csv, free, isRepeated }) => {
+  const wrong = lines.filter(({ problems }) => problems.length > 0).length;
+  const many = `${counted(lines.length)} ${lines.length === 1 ? 'directory' : 'directories'}`;
+  const problem =
+    lines.length > free
+      ? `Your plan has room for ${free <= 0 ? 'no' : counted(free)} more ${free === 1 ? 'directory' : 'directories'}, but there ${lines.length === 1 ? 'is 1 row' : `are ${counted(lines.length)} rows`}. Nothing was created.`
+      : wrong > 0
+        ? `${counted(wrong)} of ${counted(lines.length)} ${lines.length === 1 ? 'row' : 'rows'} can’t be created. Correct ${wrong === 1 ? 'it' : 'them'} and preview again. Nothing was created.`
+        : undefined;
+  const again =
+    'You have already confirmed this preview. These rows have not been created again: check the list of directories first.';
+  return (
+    <ImportLayout problem={problem ?? (isRepeated ? again : undefined)}>
+      <Section title={problem === undefined ? `Create ${many}?` : 'Preview'}>
+        <Lines lines={lines} last={{ name: 'State', of: ({ problems }) => <Verdict of={problems} /> }} />
+        {problem === undefined && (
+          <Form action={IMPORT} isOnce>
+            <input type="hidden" name="csv" value={csv} />
+            <input type="hidden" name="confirmed" value={randomUUID()} />
+            <div class="actions">
+              <button>Create {many}</button>
+              <a href={IMPORT}>Cancel</a>
+            </div>
+          </Form>
+        )}
+      </Section>
+      {problem !== undefined && (
+        <Section title="Rows">
+          <Form action={IMPORT}>
+            <Field label="Rows" name="csv" rows={10} value={csv} file="text/csv,.csv,.tsv,.txt" isRequired />
+            <button class="primary">Preview again</button>
+          </Form>
+        </Section>
+      )}
+    </ImportLayout>
+  );
+};
+
+const Verdict: FC<{ of: readonly string[] }> = ({ of }) =>
+  of.length === 0 ? (
+    <Badge kind="good" text="ready" />
+  ) : (
+    <span class="error">{clipped(plainText(of.join(' ')), 300)}</span>
+  );
+
+/** Only this answer has the passwords. */
+const Result: FC<{ outcomes: readonly Outcome[] }> = ({ outcomes }) => {
+  const made = outcomes.filter(({ password }) => password !== undefined);
+  const missing = outcomes.length - made.length;
+  const rows = made.map(({ given, username = '', password = '' }) => [
+    given.name ?? '',
+    given.external_id ?? '',
+    username,
+    password,
+  ]);
+  const file = csvText(['name', 'external_id', 'sftp_username', 'sftp_password'], rows);
+  const problem = outcomes.find(({ problems }) => problems.length > 0)?.problems.join(' ');
+  return (
+    <ImportLayout
+      problem={
+        problem === undefined
+          ? undefined
+          : `${counted(missing)} of ${counted(outcomes.length)} were not created: ${problem}`
+      }
+    >
+      <div class="secret" role="status">
+        <strong>{`${counted(made.length)} ${made.length === 1 ? 'directory has' : 'directories have'} been created`}</strong>
+        <p>This is the only time the passwords are shown. Download them now and keep the file safe.</p>
+        <p>
+          <a
+            class="button"
+            download="berth-passwords.csv"
+            href={`data:text/csv;charset=utf-8,${encodeURIComponent(file)}`}
+            data-secret="sftp-passwords"
+          >
+            Download the passwords
+          </a>
+        </p>
+      </div>
+      <Lines
+        lines={outcomes}
+        last={{
+          name: 'Username',
+          of: ({ username }) =>
+            username === undefined ? <Badge kind="bad" text="not created" /> : <code>{username}</code>,
+        }}
+        password
+      />
+      <p>
+        <a href={DIRECTORIES}>All directories</a>
+      </p>
+    </ImportLayout>
+  );
+};
+
+interface LinesProps {
+  readonly lines: readonly Outcome[];
+  readonly last: { readonly name: string; readonly of: FC<Outcome> };
+  readonly password?: boolean;
+}
+
+const Lines: FC<LinesProps> = ({ lines, last, password = false }) => {
+  const used = COLUMNS.filter((column) => lines.some(({ given }) => given[column] !== undefined));
+  const shown = password ? used.slice(0, 2) : used;
+  const Last = last.of;
+  return (
+    <Table
+      caption="Rows"
+      columns={[...shown.map((column) => HEADS[column]), last.name, ...(password ? ['Password'] : [])]}
+      rows={lines.map((line) => [
+        ...shown.map((column) => <Name of={clipped(line.given[column] ?? '', SHOWN)} />),
+        <Last {...line} />,
+        ...(password ? [<code>{line.password ?? ''}</code>] : []),
+      ])}
+    />
+  );
+};
+
+const HEADS: Readonly<Record<Column, string>> = {
+  name: 'Name',
+  external_id: 'External ID',
+  description: 'Description',
+  retention_days: 'Retention days',
+  max_connections: 'Max connections',
+};

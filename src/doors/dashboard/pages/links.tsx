@@ -1,0 +1,230 @@
+/** Makes, lists and revokes links for people without an SFTP client, by the same rules as the API. */
+import type { Hono } from 'hono';
+import type { Kysely } from 'kysely';
+import { type Clock, DAY, formatMicros, type Micros } from '../../../foundation/base/clock.ts';
+import type { Tables } from '../../../foundation/db/schema.ts';
+import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import { limitInWords } from '../../../arrivals/links/limit.ts';
+import {
+  type Link,
+  linkById,
+  linkPath,
+  linksOf,
+  type MadeLink,
+  makeLink,
+  revokeLink,
+  revokeLinks,
+} from '../../../arrivals/links/links.ts';
+import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
+import { displayName, type UploadList } from '../../../arrivals/uploads/upload-list.ts';
+import { ActionButton, Field, Form, Select } from '../components/form.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Empty, Links, Pager, Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, Name, Text } from '../components/text.tsx';
+import { Secret, Time } from '../components/values.tsx';
+import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { bytesIn, isoTime, submitted } from '../form.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
+import { SentForms } from '../sent-forms.ts';
+
+const PATH = '/dashboard/directories/:id/links';
+const DONE = {
+  revoked: 'All existing links have been revoked.',
+  'revoked-one': 'The link has been revoked.',
+};
+
+const PAGE = 50;
+/** How many characters of a path are shown. */
+const PATH_LENGTH = 300;
+
+/** How long a link works by default. */
+const WEEK: Micros = 7 * DAY;
+const USES = { often: 'Unlimited', once: 'Once' };
+
+const KINDS = {
+  upload: {
+    label: 'Request files',
+    about:
+      'Anyone with the link can upload here in a browser, without an account. Each file is checked, recorded and announced like an SFTP upload.',
+    path: 'A folder such as in/ takes files of any name and never replaces one. A path such as in/report.pdf takes that one file.',
+    once: 'A link with one use takes one file, and never replaces one.',
+  },
+  download: {
+    label: 'Share a file',
+    about: 'Anyone with the link can download the file in a browser, without an account.',
+    path: 'The path of the file, such as out/invoice.pdf.',
+    once: 'A link with one use ends when the whole file has been downloaded.',
+  },
+} as const;
+
+export interface LinksOptions {
+  readonly rules: ChangeOptions & { readonly clock: Clock };
+  readonly files: Pick<DirectoryFiles, 'checkHome'>;
+  readonly uploads: Pick<UploadList, 'byId'>;
+  /** The origin of this machine's API. */
+  readonly linkOrigin: string;
+}
+
+export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, linkOrigin }: LinksOptions): void {
+  const sent = new SentForms<MadeLink>();
+
+  async function page(c: PageContext) {
+    const { file, folder = '' } = c.req.query();
+    const kind = kindOf(c);
+    const directory = c.get('directory');
+    // A link's URL has to name the machine that has the files.
+    await files.checkHome(directory);
+    const { reads } = rules.database;
+    const now = rules.clock.now();
+    const after = await linkById(reads, directory.id, c.req.query('after') ?? '');
+    const listed = await linksOf(reads, directory.id, { now, limit: PAGE + 1, after });
+    const links = listed.slice(0, PAGE);
+    const makers = await makersOf(reads, links);
+    const upload = file === undefined ? undefined : await uploads.byId(directory.id, file);
+    const within = Buffer.from(folder, 'base64url');
+    const isFolder = kind === 'upload' || within.length > 0;
+    const path = upload ? displayName(upload.path) : isFolder ? `${displayName(within)}/` : '';
+    const texts = KINDS[kind];
+    const made = takeShownOnce(c);
+    return c.render(
+      <DirectoryLayout tab="Files" page="Links" done={DONE}>
+        <Secret of={made} label="Your new link">
+          <p class="quiet">Anyone with the link can use it until it expires or you revoke it.</p>
+        </Secret>
+        <Links
+          class="views"
+          label="Kinds of links"
+          links={Object.fromEntries(Object.entries(KINDS).map(([each, { label }]) => [label, `?for=${each}`]))}
+          current={texts.label}
+        />
+        <Section title={texts.label} about={texts.about}>
+          <Form action={`?for=${kind}`} isOnce>
+            <Field
+              label={kind === 'upload' ? 'Folder or file' : 'Path'}
+              name="path"
+              value={path}
+              hint={texts.path}
+              isRequired
+              isFirst
+            />
+            {kind === 'upload' && (
+              <Field
+                label="Maximum file size"
+                name="max_bytes"
+                value="100 MB"
+                hint="Such as 500 MB or 2.5 GB."
+                isRequired
+              />
+            )}
+            <Field
+              label="Expires"
+              name="expires_at"
+              type="datetime-local"
+              value={formatMicros(now + WEEK).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}
+              isRequired
+            />
+            <Select label="Uses" name="uses" options={USES} />
+            <p class="hint">{texts.once}</p>
+            <div class="actions">
+              <button>Create link</button>
+              <a href="files">All files</a>
+            </div>
+          </Form>
+        </Section>
+        <Section title="Active links" about="berth doesn’t store the URLs. Each is shown once, when it is created.">
+          <Table
+            caption="Newest first"
+            columns={['Path', 'Allows', 'Expires', 'Created', 'Actions']}
+            rows={links.map((link) => cellsOf(link, makers))}
+          >
+            <Empty title="No links">
+              Links that you create appear here until they expire, are used up or are revoked.
+            </Empty>
+          </Table>
+          <Pager
+            of="links"
+            first={after && `?for=${kind}`}
+            next={listed.length > PAGE ? `?for=${kind}&after=${links.at(-1)?.id}` : undefined}
+          />
+          {links.length > 1 && (
+            <ActionButton
+              action="links/revoke"
+              label="Revoke all links"
+              kind="danger"
+              confirm="Everyone who has a link to this directory needs a new one."
+            />
+          )}
+        </Section>
+      </DirectoryLayout>,
+    );
+  }
+
+  app.get(PATH, (c) => page(c));
+
+  app.post(PATH, (c) =>
+    submitted(c, page, async (given) => {
+      const { path = '', max_bytes = '', expires_at = '', uses } = given;
+      const kind = kindOf(c);
+      const fields = {
+        for: kind,
+        path,
+        expires_at: expires_at === '' ? expires_at : isoTime(expires_at),
+        once: uses === 'once',
+        ...(kind === 'upload' && { max_bytes: bytesIn(max_bytes.trim()) }),
+      };
+      await files.checkHome(c.get('directory'));
+      const { target } = await sent.once(c, given, () => makeLink(rules, targetOf(c), fields, requestedPath));
+      showOnce(c, { kind: 'link', value: linkOrigin + target, page: c.req.path });
+      return `${pathOf(c)}/links?for=${kind}`;
+    }),
+  );
+
+  app.post(`${PATH}/:link/revoke`, async (c) => {
+    await revokeLink(rules, targetOf(c), c.req.param('link'));
+    return c.redirect(`${pathOf(c)}/links?done=revoked-one`, 303);
+  });
+
+  app.post(`${PATH}/revoke`, async (c) => {
+    await revokeLinks(rules, targetOf(c));
+    return c.redirect(`${pathOf(c)}/links?done=revoked`, 303);
+  });
+}
+
+/** The names of the API keys that made these links, by id. */
+async function makersOf(reads: Kysely<Tables>, links: readonly Link[]): Promise<ReadonlyMap<string, string>> {
+  const ids = links.flatMap(({ created_by }) => created_by ?? []);
+  if (ids.length === 0) return new Map();
+  const keys = await reads.selectFrom('api_keys').select(['id', 'name']).where('id', 'in', ids).execute();
+  return new Map(keys.map(({ id, name }) => [id, name]));
+}
+
+function cellsOf(link: Link, makers: ReadonlyMap<string, string>) {
+  const { id, kind, max_bytes, once, expires_at, inserted_at, created_by } = link;
+  const maker = created_by === null ? undefined : (makers.get(created_by) ?? created_by.replace(/^\w+:/, ''));
+  const limits = [
+    kind === 'download' ? 'download' : `upload, up to ${limitInWords(max_bytes ?? 0)}`,
+    ...(once === 1 ? ['once'] : []),
+  ];
+  const path = clipped(linkPath(link), PATH_LENGTH);
+  return [
+    <Name of={path} />,
+    limits.join(', '),
+    <Time at={expires_at} />,
+    <>
+      <Time at={inserted_at} /> {maker !== undefined && <Text of={`by ${maker}`} />}
+    </>,
+    <ActionButton
+      action={`links/${id}/revoke`}
+      label="Revoke"
+      kind="danger"
+      about={`link to ${path}`}
+      confirm="It stops working immediately. This can’t be undone."
+    />,
+  ];
+}
+
+function kindOf(c: PageContext): keyof typeof KINDS {
+  return c.req.query('for') === 'download' || c.req.query('file') !== undefined ? 'download' : 'upload';
+}

@@ -1,0 +1,105 @@
+/** Signing in, by email and password or by a link to the company's login, then a code; and signing out. */
+import type { Hono } from 'hono';
+import type { Database } from '../../../foundation/db/open.ts';
+import { ValidationError } from '../../../foundation/base/errors.ts';
+import { type SecondFactorOptions, signInWithCode } from '../../../rules/users/second-factor.ts';
+import { endUserSession } from '../../../rules/users/sessions.ts';
+import type { SignIn } from '../../../rules/users/sign-in.ts';
+import { INVALID } from '../../../foundation/base/validation.ts';
+import { ActionButton, CodeField, Field, Form, PasswordField } from '../components/form.tsx';
+import { NarrowLayout } from '../components/layout.tsx';
+import { type DashboardEnv, type PageContext, visitorOf } from '../environment.ts';
+import { submitted } from '../form.ts';
+import { clearSession, nextPage, startSession, withNext } from '../session-cookie.ts';
+import { askForAccount, chooseAccountPage } from './choose-account.tsx';
+
+const SIGN_IN = '/dashboard/sign-in';
+const CODE = `${SIGN_IN}/code`;
+const SIGN_OUT = '/dashboard/sign-out';
+
+const PROBLEMS = { entry: 'The email or the password is wrong.' };
+
+interface WaysIn {
+  /** Signs in with a password; undefined if that is turned off. */
+  readonly signIn: SignIn | undefined;
+  /** The path of the company's login, if there is one. */
+  readonly companyLogin: string | undefined;
+}
+
+export function signInPage(
+  app: Hono<DashboardEnv>,
+  database: Pick<Database, 'db'>,
+  { signIn, companyLogin }: WaysIn,
+): void {
+  const page = (c: PageContext) =>
+    c.render(
+      <NarrowLayout title="Sign in" problems={PROBLEMS}>
+        {c.req.query('ended') !== undefined && <p>Your session has ended. Sign in to continue.</p>}
+        {signIn && (
+          <Form action={withNext(SIGN_IN, nextPage(c))}>
+            <Field label="Email" name="email" type="email" autocomplete="username" isRequired isFirst />
+            <PasswordField label="Password" name="password" autocomplete="current-password" isRequired />
+            <button>Sign in</button>
+          </Form>
+        )}
+        {companyLogin !== undefined && (
+          <p>
+            <a href={withNext(companyLogin, nextPage(c))}>Sign in with SSO</a>
+          </p>
+        )}
+        {signIn && <p class="quiet">No password yet, or forgotten it? Ask an admin of your account for a new link.</p>}
+      </NarrowLayout>,
+    );
+
+  app.get(SIGN_IN, (c) => {
+    const visitor = visitorOf(c);
+    return visitor && !visitor.awaitsCode ? c.redirect(nextPage(c), 303) : page(c);
+  });
+
+  if (!signIn) return;
+
+  app.post(SIGN_IN, (c) =>
+    submitted(c, page, async ({ email = '', password = '' }) => {
+      const entered = await signIn({ email, password }, c.get('visit'));
+      if (!entered) throw new ValidationError({ entry: [INVALID] });
+      if ('choice' in entered) return askForAccount(c, entered.choice, nextPage(c));
+      return startSession(c, database, entered, nextPage(c));
+    }),
+  );
+  chooseAccountPage(app, signIn, database);
+}
+
+/** The second step, which replaces the session by a new one. */
+export function signInCodePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
+  const page = (c: PageContext) =>
+    c.render(
+      <NarrowLayout title="Enter your code">
+        <Form>
+          <CodeField hint="The six digits in your app, or one of your recovery codes" isRequired isFirst />
+          <button>Sign in</button>
+        </Form>
+        <p class="quiet">Lost both? Ask another admin, or the operator of this server, to reset it.</p>
+        <ActionButton action={SIGN_OUT} label="Use another account" />
+      </NarrowLayout>,
+    );
+
+  app.get(CODE, (c) => (c.get('user').awaitsCode ? page(c) : c.redirect(nextPage(c), 303)));
+
+  app.post(CODE, (c) =>
+    submitted(c, page, async ({ code = '' }) => {
+      const user = c.get('user');
+      if (!user.awaitsCode) return nextPage(c);
+      const token = await signInWithCode(options, user, code, c.get('visit'));
+      return startSession(c, options.database, { token, awaitsCode: false }, nextPage(c));
+    }),
+  );
+}
+
+export function signOut(app: Hono<DashboardEnv>, { db }: Pick<Database, 'db'>): void {
+  app.post(SIGN_OUT, async (c) => {
+    const { userId, sessionId } = c.get('user');
+    await endUserSession(db, userId, sessionId);
+    clearSession(c);
+    return c.redirect(SIGN_IN, 303);
+  });
+}

@@ -1,0 +1,57 @@
+/** The users of the account. An admin invites others; members see the list. */
+import type { Hono } from 'hono';
+import * as users from '../../../rules/users/users.ts';
+import { Field, Form, Select } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Pager, Section } from '../components/section.tsx';
+import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { submitted } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import { SentForms } from '../sent-forms.ts';
+import { ROLES, showLink, TEAM, type TeamOptions, UserTable } from './user.tsx';
+
+const PAGE = 100;
+
+const DONE = { removed: 'The user has been removed.' };
+const PROBLEMS = { role: 'Choose one of the roles.' };
+
+export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
+  const sent = new SentForms<{ readonly id: string; readonly token: string }>();
+
+  const page = async (c: PageContext) => {
+    const { accountId } = c.get('user').principal;
+    const after = c.req.query('after') ?? '';
+    const list = await users.usersOf(options.database.reads, accountId, { after, limit: PAGE });
+    const next = list[PAGE - 1]?.email;
+    return c.render(
+      <Layout title="Team" done={DONE} problems={PROBLEMS}>
+        <UserTable users={list} isLinked={isAdmin(c)} now={options.clock.now()} />
+        <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
+        {isAdmin(c) && <Invite />}
+      </Layout>,
+    );
+  };
+
+  app.get(TEAM, page);
+
+  app.post(TEAM, adminOnly, (c) =>
+    submitted(c, page, async (given) => {
+      const { email = '', role = '' } = given;
+      const { id, token } = await sent.once(c, given, () => users.createUser(options, { email, role }, actorOf(c)));
+      return showLink(c, id, token);
+    }),
+  );
+}
+
+const Invite = () => (
+  <Section
+    title="Invite a user"
+    about="You’ll get a link to send to the user, who sets a password with it. berth sends no email."
+  >
+    <Form isOnce>
+      <Field label="Email" name="email" type="email" isRequired />
+      <Select label="Role" name="role" options={ROLES} />
+      <button>Invite</button>
+    </Form>
+  </Section>
+);

@@ -1,0 +1,205 @@
+/** A user of the account, with everything that an admin can change. */
+import type { Hono } from 'hono';
+import type { Micros } from '../../../foundation/base/clock.ts';
+import type { Database } from '../../../foundation/db/open.ts';
+import { ValidationError } from '../../../foundation/base/errors.ts';
+import { linkPath } from '../../../rules/users/links.ts';
+import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
+import * as users from '../../../rules/users/users.ts';
+import { INVALID } from '../../../foundation/base/validation.ts';
+import { ActionButton, Form, Select } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { Text } from '../components/text.tsx';
+import { Badge, Secret, Time } from '../components/values.tsx';
+import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { formFields } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
+
+export const TEAM = '/dashboard/team';
+export const ROLES = { member: 'Member', admin: 'Admin' };
+
+export interface TeamOptions extends users.UserOptions {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+}
+
+interface Action {
+  readonly label: string;
+  /** The question before the action, if something may be lost. */
+  readonly confirm?: string;
+  readonly isFor: (user: users.User) => boolean;
+  readonly change: (options: TeamOptions, id: string, by: users.UserChange) => Promise<void>;
+}
+
+/** The one-click actions, by the last part of their paths. */
+const ACTIONS: Readonly<Record<string, Action>> = {
+  'second-factor': {
+    label: 'Reset second factor',
+    confirm: 'The user signs in without a second factor until it is set up again.',
+    isFor: ({ has_second_factor }) => Boolean(has_second_factor),
+    change: resetSecondFactor,
+  },
+  disable: {
+    label: 'Disable',
+    confirm: 'The user is signed out everywhere and cannot sign in until enabled again.',
+    isFor: ({ disabled_at }) => disabled_at === null,
+    change: (options, id, by) => users.setDisabled(options, id, true, by),
+  },
+  enable: {
+    label: 'Enable',
+    isFor: ({ disabled_at }) => disabled_at !== null,
+    change: (options, id, by) => users.setDisabled(options, id, false, by),
+  },
+  remove: {
+    label: 'Remove',
+    confirm: 'The user is signed out everywhere. This can’t be undone.',
+    isFor: () => true,
+    change: users.removeUser,
+  },
+};
+
+const DONE = {
+  role: 'The role is changed.',
+  'second-factor': 'The second factor is reset.',
+  disable: '{email} is disabled and signed out.',
+  enable: '{email} can sign in again.',
+};
+
+/** The confirmations, with the email of the user. */
+function doneTo(email: string): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(DONE).map(([name, text]) => [name, text.replace('{email}', plainText(email))]),
+  );
+}
+
+/** Makes the user's page show the link once. Returns the path of that page. */
+export function showLink(c: PageContext, userId: string, token: string): string {
+  const page = `${TEAM}/${userId}`;
+  showOnce(c, { kind: 'link', value: `https://${c.req.header('host')}${linkPath(token)}`, page });
+  return page;
+}
+
+export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
+  app.get(`${TEAM}/:id`, adminOnly, async (c) => {
+    const { principal, userId } = c.get('user');
+    const user = await users.userById(options.database.reads, principal.accountId, c.req.param('id'));
+    if (!user) return c.notFound();
+    return c.render(
+      <Layout title={user.email} above={[['Team', TEAM]]} done={doneTo(user.email)}>
+        <Secret of={takeShownOnce(c)} label="Invitation link">
+          <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
+          {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}
+        </Secret>
+        <UserTable users={[user]} now={options.clock.now()} />
+        {user.id === userId ? <Oneself /> : <Changes user={user} />}
+      </Layout>,
+    );
+  });
+
+  app.post(`${TEAM}/:id/role`, adminOnly, async (c) => {
+    const { role } = await formFields(c);
+    if (role !== 'admin' && role !== 'member') throw new ValidationError({ role: [INVALID] });
+    await users.setRole(options, c.req.param('id'), role, { actor: actorOf(c) });
+    return c.redirect(`${TEAM}/${c.req.param('id')}?done=role`, 303);
+  });
+
+  app.post(`${TEAM}/:id/link`, adminOnly, async (c) => {
+    const id = c.req.param('id');
+    const token = await users.resetPassword(options, id, { actor: actorOf(c) });
+    return c.redirect(showLink(c, id, token), 303);
+  });
+
+  for (const [name, { change }] of Object.entries(ACTIONS))
+    app.post(`${TEAM}/:id/${name}`, adminOnly, async (c) => {
+      await change(options, c.req.param('id'), { actor: actorOf(c) });
+      return c.redirect(name === 'remove' ? `${TEAM}?done=removed` : `${TEAM}/${c.req.param('id')}?done=${name}`, 303);
+    });
+}
+
+/** With `isLinked`, each user links to the page on which an admin can change them. */
+export const UserTable = ({ users: list, isLinked, now }: UserTableProps) => (
+  <Table
+    caption="Users of your account"
+    columns={['Email', 'Role', 'Last sign-in', 'Second factor', 'State']}
+    rows={list.map((user) => {
+      const { id, email, role, signed_in_at, has_second_factor } = user;
+      return [
+        isLinked ? <a href={`${TEAM}/${id}`}>{plainText(email)}</a> : <Text of={email} />,
+        ROLES[role],
+        <Time at={signed_in_at} />,
+        has_second_factor ? 'on' : 'off',
+        <State of={user} now={now} />,
+      ];
+    })}
+  />
+);
+
+interface UserTableProps {
+  readonly users: readonly users.User[];
+  readonly isLinked?: boolean;
+  readonly now: Micros;
+}
+
+/** An invited user is one who has never signed in: by the company login, a user may have no password. */
+const State = ({ of: user, now }: { of: users.User; now: Micros }) => {
+  const { disabled_at, has_password, signed_in_at, link_expires_at: until } = user;
+  if (disabled_at !== null) return <Badge kind="bad" text="disabled" />;
+  if (has_password || signed_in_at !== null) return <Badge kind="good" text="enabled" />;
+  if (until === null || until <= now)
+    return (
+      <>
+        <Badge kind="waiting" text="invited" /> the link has expired
+      </>
+    );
+  return (
+    <>
+      <Badge kind="waiting" text="invited" /> expires <Time at={until} />
+    </>
+  );
+};
+
+const Oneself = () => (
+  <p>
+    This is you. Your password, second factor and sessions are on your <a href="/dashboard/profile">profile</a>; your
+    role is for another admin to change.
+  </p>
+);
+
+const Changes = ({ user }: { user: users.User }) => (
+  <>
+    <Section title="Role" about="An admin also manages API keys, the team and how customers log in to directories.">
+      <Form action={`${TEAM}/${user.id}/role`}>
+        <Select label="Role" name="role" options={ROLES} value={user.role} />
+        <button>Save</button>
+      </Form>
+    </Section>
+    <Section title="Access" about="Each of these signs the user out everywhere. A new link replaces the password.">
+      <div class="actions">
+        <ActionButton
+          action={`${TEAM}/${user.id}/link`}
+          label="New link"
+          about={user.email}
+          {...(user.has_password && {
+            kind: 'danger',
+            confirm:
+              'The user is signed out and the password is removed. Until the new link is used, the user cannot sign in.',
+          })}
+        />
+        {Object.entries(ACTIONS).map(
+          ([name, { isFor, label, confirm }]) =>
+            isFor(user) && (
+              <ActionButton
+                action={`${TEAM}/${user.id}/${name}`}
+                label={label}
+                about={user.email}
+                {...(confirm && { confirm, kind: 'danger' })}
+              />
+            ),
+        )}
+      </div>
+    </Section>
+  </>
+);

@@ -1,0 +1,150 @@
+/** The secret that signs webhooks, of a directory or of the account: hidden until the user shows it, and replaced in two steps. */
+import type { Hono } from 'hono';
+import type { Child, FC } from 'hono/jsx';
+import type { Fields } from '../../../rules/directories/fields.ts';
+import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
+import { Section } from '../components/section.tsx';
+import { Copyable, Facts } from '../components/values.tsx';
+import type { DashboardEnv, PageContext } from '../environment.ts';
+import { submitted } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import { showOnce } from '../after-redirect.ts';
+
+export interface SecretRules {
+  /** The route that shows the secret is `<route>/show`, and the others are beside it. */
+  readonly route: string;
+  /** The path of the page with the secret. */
+  pageOf(c: PageContext): string;
+  noteShown(c: PageContext): Promise<void>;
+  renew(c: PageContext, fields: Fields): Promise<unknown>;
+}
+
+/** What an action says once it is done, and why one is refused, for the page with the secret. */
+export const SECRET_DONE = {
+  renewed: 'The new secret is ready. Give it to your receivers, then activate it.',
+  activated: 'The new secret is active. The old one is no longer used.',
+};
+export const SECRET_PROBLEMS = { activate: 'There is no new secret to activate. Create one first.' };
+
+/** `page` renders the page with the secret. */
+export function secretForms(
+  app: Hono<DashboardEnv>,
+  { route, pageOf, noteShown, renew }: SecretRules,
+  page: (c: PageContext) => Promise<Response>,
+): void {
+  /**
+   * Makes the page show the secrets once, and returns its path. Since a POST starts this, the secrets are in no URL and no
+   * browser history. The page reads them from the database.
+   */
+  function shown(c: PageContext): string {
+    showOnce(c, { kind: 'webhook-secret', value: '', page: pageOf(c) });
+    return pageOf(c);
+  }
+
+  app.post(`${route}/show`, async (c) => {
+    await noteShown(c);
+    return c.redirect(shown(c), 303);
+  });
+
+  app.post(route, adminOnly, (c) =>
+    submitted(c, page, async ({ secret = '' }) => {
+      await renew(c, secret === '' ? {} : { secret });
+      return `${shown(c)}?done=renewed`;
+    }),
+  );
+
+  app.post(`${route}/activate`, adminOnly, (c) =>
+    submitted(c, page, async () => {
+      await renew(c, { activate: true });
+      return `${pageOf(c)}?done=activated`;
+    }),
+  );
+}
+
+interface SigningSecretProps {
+  readonly secret: string;
+  /** The secret that was created to follow. */
+  readonly next: string | null;
+  /** What it signs. */
+  readonly about: string;
+  /** The path of its forms. */
+  readonly path: string;
+  readonly isShown: boolean;
+  /** Whether the user may see a secret that is not active yet. */
+  readonly isAdmin: boolean;
+  /** Said in place of the form that replaces the secret. */
+  readonly elsewhere?: Child;
+}
+
+export const SigningSecret: FC<SigningSecretProps> = ({
+  secret,
+  about,
+  path,
+  isShown,
+  isAdmin,
+  elsewhere,
+  ...others
+}) => {
+  const next = isAdmin ? others.next : null;
+  const value = (text: string) => (isShown ? <Copyable text={text} secret="webhook-secret" /> : '••••••••');
+  return (
+    <Section title="Signing secret" about={about}>
+      <Facts
+        of={{
+          Secret: (
+            <>
+              {value(secret)} {!isShown && <ActionButton action={`${path}/show`} label="Show secret" />}
+            </>
+          ),
+          'New secret': next === null ? undefined : value(next),
+        }}
+      />
+      {elsewhere === undefined ? (
+        <Replacement path={path} isAdmin={isAdmin} isReady={next !== null} />
+      ) : (
+        <p class="quiet">{elsewhere}</p>
+      )}
+    </Section>
+  );
+};
+
+interface ReplacementProps extends Pick<SigningSecretProps, 'path' | 'isAdmin'> {
+  /** Whether there is a new secret to activate. */
+  readonly isReady: boolean;
+}
+
+const Replacement: FC<ReplacementProps> = ({ path, isAdmin, isReady }) =>
+  isAdmin ? (
+    <>
+      {isReady && (
+        <>
+          <p>
+            Step 2 of 2: once your receivers have the new secret, activate it. Both signatures are then made with the
+            new secret only.
+          </p>
+          <ActionButton
+            action={`${path}/activate`}
+            label="Activate new secret"
+            confirm="Receivers that still check with the old secret reject webhooks from now on."
+          />
+        </>
+      )}
+      <Folded summary={isReady ? 'Create another secret' : 'Rotate the secret'} fields={['secret']}>
+        <p>
+          Step 1 of 2: berth shows the new secret and signs <code>webhook-signature</code> with both from then on, so
+          that you can update receivers one after the other. <code>x-service-signature</code> still uses the old one.
+        </p>
+        <Form action={path}>
+          <Field
+            label="Your own secret (optional)"
+            name="secret"
+            autocomplete="off"
+            hint="16 to 64 characters of printable ASCII. Leave empty to generate one."
+          />
+          <button>Create new secret</button>
+        </Form>
+      </Folded>
+    </>
+  ) : (
+    <p class="quiet">Only admins can rotate the secret.</p>
+  );

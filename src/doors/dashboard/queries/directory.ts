@@ -1,0 +1,95 @@
+/** Queries for the overview of one directory. Each uses an index. */
+import type { Kysely } from 'kysely';
+import { DAY, type Micros } from '../../../foundation/base/clock.ts';
+import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import { hasExpired } from '../../../rules/directories/access.ts';
+import { auditSentence } from '../../../rules/history/audit-sentences.ts';
+import type { LoginLog } from '../../../operating/reports/login-log.ts';
+import type { LoginAttempt } from '../../../operating/reports/sshd-log.ts';
+import type { AccessState } from '../environment.ts';
+import type { Span } from './overview.ts';
+
+export interface DirectoryDay {
+  /** The start of the day in UTC. */
+  readonly day: Micros;
+  readonly uploads: number;
+  readonly bytes: number;
+  /** The stored bytes; undefined before anything was known. */
+  readonly stored: number | undefined;
+}
+
+/** One entry for every day. On a day without changes, the directory held as much as on the day before. */
+export async function directoryDays(
+  reads: Kysely<Tables>,
+  { id, storage_bytes }: { readonly id: string; readonly storage_bytes: number },
+  { now, days }: Span,
+): Promise<DirectoryDay[]> {
+  const today = now - (now % DAY);
+  const first = today - (days - 1) * DAY;
+  const rows = await reads
+    .selectFrom('directory_days')
+    .selectAll()
+    .where('directory_id', '=', id)
+    .where((eb) => eb.between('day', first, today))
+    .execute();
+  const before = await reads
+    .selectFrom('directory_days')
+    .select('stored')
+    .where('directory_id', '=', id)
+    .where('day', '<', first)
+    .where('stored', 'is not', null)
+    .orderBy('day', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const known = new Map(rows.map((row) => [row.day, row]));
+  let stored = before?.stored ?? undefined;
+  return Array.from({ length: days }, (_, index) => {
+    const day = first + index * DAY;
+    const row = known.get(day);
+    stored = day === today ? storage_bytes : (row?.stored ?? stored);
+    return { day, uploads: row?.uploads ?? 0, bytes: row?.bytes ?? 0, stored };
+  });
+}
+
+/** Only a suspended directory needs a query: for who suspended it, and when. */
+export async function accessState(
+  reads: Kysely<Tables>,
+  directory: Pick<DirectoriesTable, 'id' | 'suspended' | 'expires_at'>,
+  now: Micros,
+): Promise<AccessState> {
+  if (directory.suspended === 0)
+    return hasExpired(directory, now) ? { kind: 'expired', at: directory.expires_at ?? now } : { kind: 'live' };
+  const row = await reads
+    .selectFrom('audit')
+    .leftJoin('api_keys', 'api_keys.id', 'audit.key_id')
+    .select(['audit.at', 'audit.action', 'audit.changes', 'audit.key_id', 'api_keys.name as key_name'])
+    .where('audit.directory_id', '=', directory.id)
+    .where('audit.action', '=', 'update')
+    .where('audit.changes', 'like', '%"suspended":{"from":false,"to":true}%')
+    .orderBy('audit.at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return { kind: 'suspended', ...(row && { at: row.at, by: auditSentence(row).actor }) };
+}
+
+export type Attempt = Pick<LoginAttempt, 'at' | 'address' | 'text'>;
+
+/** The latest login and the latest refusal in sshd's log, of those that are known. */
+export async function lastAttempts(
+  reads: Kysely<Tables>,
+  logins: Pick<LoginLog, 'recent'>,
+  { id, sftp_username }: Pick<DirectoriesTable, 'id' | 'sftp_username'>,
+): Promise<{ login: Attempt | undefined; refusal: Attempt | undefined }> {
+  const unwritten = logins.recent(sftp_username)?.attempts ?? [];
+  const last = async (kind: LoginAttempt['kind']): Promise<Attempt | undefined> =>
+    unwritten.findLast((attempt) => attempt.kind === kind) ??
+    (await reads
+      .selectFrom('logins')
+      .select(['at', 'address', 'text'])
+      .where('directory_id', '=', id)
+      .where('kind', '=', kind)
+      .orderBy('at', 'desc')
+      .limit(1)
+      .executeTakeFirst());
+  return { login: await last('login'), refusal: await last('refused') };
+}

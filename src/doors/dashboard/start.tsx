@@ -1,0 +1,171 @@
+/** The dashboard's pages. Each topic gets only the options that it needs. */
+import { Hono } from 'hono';
+import { jsxRenderer } from 'hono/jsx-renderer';
+import type { HeldFiles } from '../../arrivals/checks/held.ts';
+import type { Config } from '../../foundation/base/config.ts';
+import type { CreateOptions } from '../../rules/directories/create.ts';
+import type { LiveSessions } from '../../rules/directories/end-session.ts';
+import { type ClientAddress, clientNetwork, clientSite } from '../web/client-address.ts';
+import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../web/rate-limits.ts';
+import { rawPath } from '../web/requested-path.ts';
+import type { Turn } from '../web/turns.ts';
+import type { PublicHostKeys } from '../../machine/sftp/public-host-keys.ts';
+import type { MayReach } from '../web/warnings.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import type { LoginLog } from '../../operating/reports/login-log.ts';
+import type { SshdLog } from '../../operating/reports/sshd-log.ts';
+import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
+import type { FileChanges } from '../../arrivals/uploads/file-changes.ts';
+import type { UploadList } from '../../arrivals/uploads/upload-list.ts';
+import type { PasswordHashing } from '../../rules/users/password-hashing.ts';
+import { createPasswords } from '../../rules/users/passwords.ts';
+import { createSignIn } from '../../rules/users/sign-in.ts';
+import { createTries } from '../../rules/users/tries.ts';
+import type { Send } from '../../deliveries/webhooks/send.ts';
+import { serveAssets } from './assets.ts';
+import { noteDone } from './after-redirect.ts';
+import type { DashboardEnv } from './environment.ts';
+import { everyRequest, findSession, requireSession, withDirectory } from './guard.ts';
+import { createLive } from './live.tsx';
+import { accountDeliveriesPage } from './pages/account-deliveries.tsx';
+import { accountPage } from './pages/account.tsx';
+import { activityPage } from './pages/activity.tsx';
+import { apiKeysPage } from './pages/api-keys.tsx';
+import { COMPANY_LOGIN, companyLoginPages } from './pages/company-login.tsx';
+import { directoriesPage } from './pages/directories.tsx';
+import { directoryPage } from './pages/directory.tsx';
+import { connectPage } from './pages/directory/connect.tsx';
+import { loginPage } from './pages/directory/login.tsx';
+import { settingsPage } from './pages/directory/settings.tsx';
+import { errorPage, notFoundPage } from './pages/error.tsx';
+import { failingWebhooksPage } from './pages/failing-webhooks.tsx';
+import { filePages } from './pages/file.tsx';
+import { filesPage } from './pages/files.tsx';
+import { hidingLink, linkPage } from './pages/link.tsx';
+import { linksPage } from './pages/links.tsx';
+import { overviewPage } from './pages/overview.tsx';
+import { importPage } from './pages/import.tsx';
+import { heldPages } from './pages/held.tsx';
+import { partialPages } from './pages/partial.tsx';
+import { profilePage } from './pages/profile.tsx';
+import { secondFactorPage } from './pages/second-factor.tsx';
+import { sessionsPage } from './pages/sessions.tsx';
+import { signInCodePage, signInPage, signOut } from './pages/sign-in.tsx';
+import { teamPage } from './pages/team.tsx';
+import { userPage } from './pages/user.tsx';
+import { webhookPages } from './pages/webhook.tsx';
+import { createStored } from './queries/overview.ts';
+
+/** How many requests a user may make per minute. */
+const USER_LIMIT = 600;
+/** How many attempts to sign in are allowed per minute: from a network, and for a user from one site. */
+const NETWORK_ATTEMPTS = 20;
+const USER_ATTEMPTS = 10;
+
+export interface DashboardOptions {
+  readonly rules: CreateOptions;
+  readonly environment: 'live' | 'test';
+  /** Host and port of the API; undefined if they are the dashboard's own. */
+  readonly apiHost: string | undefined;
+  /** The origin of this machine's API, and of its links. */
+  readonly linkOrigin: string;
+  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
+  readonly uploads: UploadList;
+  readonly files: DirectoryFiles;
+  readonly held: HeldFiles;
+  readonly fileTurn: Turn;
+  readonly changes: FileChanges;
+  readonly hostKeys: () => Promise<PublicHostKeys>;
+  readonly sessions: LiveSessions;
+  readonly logins: LoginLog;
+  readonly sshdLog: SshdLog;
+  readonly webhooks: { wake(): void; readonly send: Send };
+  readonly mayReach: MayReach;
+  readonly testTurn: Turn;
+  readonly clientAddress: ClientAddress;
+  /** Limits requests without a session, by their address. */
+  readonly addressLimit: RateLimit;
+  /** How passwords are kept; tests have one that costs next to nothing. */
+  readonly hashing?: PasswordHashing | undefined;
+  /** Aborted when the service closes. */
+  readonly closing: AbortSignal;
+  readonly log: Log;
+}
+
+/** Whether a request is for the dashboard, by the target as it was sent. */
+export function isDashboard(target: string): boolean {
+  return /^\/dashboard(?:[/?]|$)/.test(target);
+}
+
+export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
+  const { rules, log, environment, apiHost } = options;
+  const { hasPasswordLogin, companyLogin, url } = options.settings;
+  const { database, clock } = rules;
+  const app = new Hono<DashboardEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
+  app.onError((error, c) => errorPage(error, c, log));
+  app.notFound(notFoundPage);
+
+  // Gives components the request that they are rendered for.
+  app.use(jsxRenderer(({ children }) => <>{children}</>, { docType: true }));
+  app.use('/dashboard/link/*', hidingLink);
+  app.use(...everyRequest(options.clientAddress));
+  app.use(noteDone);
+  serveAssets(app);
+
+  const userLimit = createRateLimit({ clock, limit: USER_LIMIT });
+  app.use(findSession({ database, clock, userLimit, addressLimit: options.addressLimit }));
+
+  const passwords = createPasswords(options.hashing);
+  const entry = { database, clock, passwords };
+  const signIn = createSignIn({
+    ...entry,
+    networkOf: { network: clientNetwork, site: clientSite },
+    limits: attemptLimits(),
+  });
+  signInPage(app, database, {
+    signIn: hasPasswordLogin ? signIn : undefined,
+    companyLogin: companyLogin && COMPANY_LOGIN,
+  });
+  if (companyLogin) companyLoginPages(app, { ...companyLogin, url }, { database, clock, log });
+  linkPage(app, entry);
+
+  // Pages that require no session are added before this line.
+  app.use(requireSession);
+  const secondFactor = { ...entry, tries: createTries({ database, clock }) };
+  signInCodePage(app, secondFactor);
+  signOut(app, database);
+  const stored = createStored(database.reads);
+  overviewPage(app, { database, clock, stored });
+  failingWebhooksPage(app, database);
+  directoriesPage(app, rules);
+  importPage(app, rules, log);
+  app.use('/dashboard/directories/:id/*', withDirectory(database.reads, clock));
+  directoryPage(app, { ...options, clock, reads: database.reads });
+  connectPage(app, rules, options.hostKeys);
+  loginPage(app, rules, options.logins);
+  settingsPage(app, rules);
+  const live = createLive({ ...options, database, clock });
+  filesPage(app, { ...options, reads: database.reads, live });
+  activityPage(app, { ...options, database, clock, live });
+  filePages(app, options);
+  partialPages(app, { ...options, reads: database.reads });
+  linksPage(app, options);
+  heldPages(app, { ...options, reads: database.reads });
+  webhookPages(app, { ...options, live, rules: { ...rules, ...options.webhooks } });
+  apiKeysPage(app, { database, clock, environment, apiHost });
+  teamPage(app, rules);
+  userPage(app, rules);
+  sessionsPage(app, { ...options, database, clock, live });
+  accountDeliveriesPage(app, { rules: { ...rules, ...options.webhooks }, live });
+  accountPage(app, { ...options, stored, rules: { ...rules, ...options.webhooks } });
+  profilePage(app, secondFactor);
+  secondFactorPage(app, secondFactor);
+  return app;
+}
+
+/** Limits that use the monotonic clock. */
+function attemptLimits() {
+  const clock = () => performance.now();
+  const byAddress = createAddressLimit({ limit: NETWORK_ATTEMPTS, clock });
+  return { byAddress, byUser: createSteadyLimit({ limit: USER_ATTEMPTS, clock }) };
+}

@@ -1,0 +1,145 @@
+/**
+ * Decides who may make a request. It refuses in this order: 401, 429, 403 for the plan, the refusals of the key's scope, and
+ * 403 for the role in endpoints that require one. It is one function around the handler, not a chain of middlewares, because
+ * every request pays for it.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Context } from 'hono';
+import { routePath } from 'hono/route';
+import type { Authenticate, Principal } from '../../rules/keys/authenticate.ts';
+import type { LastUsed } from '../../rules/keys/last-used.ts';
+import { requireApi } from '../../rules/accounts/plans.ts';
+import { requireChanges, requireDirectory, requireWholeAccount } from '../../rules/accounts/scope.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
+import type { StoredResponse } from '../../rules/history/stored-responses.ts';
+import { readBody } from './body.ts';
+import type { ClientAddress } from '../web/client-address.ts';
+import type { ApiEnv } from '../web/observe.ts';
+import type { AccountLimit, RateLimit } from '../web/rate-limits.ts';
+
+/**
+ * For the rule behind a POST: stores the response that `render` makes from the rule's result, if the client sent an
+ * Idempotency-Key (`idempotency.ts`).
+ */
+export type Keep = <Result>(render: (result: Result) => Response) => StoredResponse<Result> | undefined;
+
+export const keepNothing: Keep = () => undefined;
+
+/** An endpoint. `Path` has its parameters, such as `/:id`. */
+export type Endpoint<Path extends string = string> = (
+  c: Context<ApiEnv, Path>,
+  principal: Principal,
+  keep: Keep,
+) => Response | Promise<Response>;
+
+/** RFC 6750, section 2.1; schemes are case-insensitive. */
+const BEARER = /^Bearer +([^\s,]+) *$/i;
+
+/** The request's bearer token, valid or not. */
+export function apiKeyOf({ headers }: IncomingMessage): string | undefined {
+  return BEARER.exec(headers.authorization ?? '')?.[1];
+}
+
+export interface Identify {
+  /**
+   * The principal of the request; undefined when the key is not valid. Counts the request against its account.
+   * @param isAgain whether the request was counted already.
+   * @throws {BerthError} `rate_limited`.
+   */
+  (env: ApiEnv['Bindings'], isAgain?: boolean): Promise<Principal | undefined>;
+  /** Counts a request that needs no key and has none. @throws {BerthError} `rate_limited`. */
+  countStranger(env: ApiEnv['Bindings']): void;
+}
+
+export interface KeyOptions {
+  readonly authenticate: Authenticate;
+  readonly lastUsed: Pick<LastUsed, 'note'>;
+  readonly rateLimit: AccountLimit;
+  readonly addressLimit: RateLimit;
+  readonly clientAddress: ClientAddress;
+}
+
+/** Identifies requests over the network by their API key. */
+export function byApiKey({ authenticate, lastUsed, rateLimit, addressLimit, clientAddress }: KeyOptions): Identify {
+  // A request counts against its account or its client's address, never both: a flood from the same address does not use up
+  // an account's limit.
+  const identify = async ({ incoming, notes }: ApiEnv['Bindings'], isAgain = false): Promise<Principal | undefined> => {
+    const key = apiKeyOf(incoming);
+    const principal = key === undefined ? undefined : await authenticate(key);
+    if (isAgain) return principal;
+    if (principal) {
+      notes.principal = principal;
+      lastUsed.note(principal.keyId);
+      await rateLimit.take(principal.accountId);
+    }
+    return principal;
+  };
+  return Object.assign(identify, {
+    countStranger: ({ incoming }: ApiEnv['Bindings']) => addressLimit.take(clientAddress(incoming)),
+  });
+}
+
+/** Counts a request to an endpoint that needs no key. With a key, it still counts against the account. */
+export async function countOpen(identify: Identify, env: ApiEnv['Bindings']): Promise<void> {
+  if (!(await identify(env))) identify.countStranger(env);
+}
+
+/** What an endpoint reaches. The key's scope must cover it; a change checks the scope again in its transaction. */
+export interface Reach {
+  /** The directory in the path, or the whole account. A `narrowed` endpoint shows a limited key only the key's directories. */
+  readonly of: 'directory' | 'account' | 'narrowed';
+  readonly isChange: boolean;
+}
+
+function requireReach({ scope }: Principal, { of, isChange }: Reach, id = ''): void {
+  if (of === 'directory') requireDirectory(scope, id);
+  if (of === 'account') requireWholeAccount(scope);
+  if (isChange) requireChanges(scope);
+}
+
+export function createAccess(identify: Identify) {
+  async function admitted(env: ApiEnv['Bindings'], isAgain = false): Promise<Principal> {
+    const principal = await identify(env, isAgain);
+    if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+    requireApi(principal.plan);
+    return principal;
+  }
+
+  /**
+   * Wraps an endpoint so that only accounts whose plan includes the API reach it. A request without a valid key is refused
+   * before its body is read, so that it takes no memory. Once the body has arrived, the key is looked up again.
+   * @param readsBody whether the endpoint reads a body of at most 64 KiB.
+   */
+  function authorized<Path extends string>(
+    endpoint: Endpoint<Path>,
+    reach: Reach,
+    readsBody: (incoming: IncomingMessage) => boolean,
+  ) {
+    return async (c: Context<ApiEnv, Path>): Promise<Response> => {
+      c.env.notes.route = routePath(c);
+      const principal = await admitted(c.env);
+      requireReach(principal, reach, c.req.param('id'));
+      const { incoming } = c.env;
+      if (!readsBody(incoming)) return endpoint(c, principal, keepNothing);
+      // If reading fails, the endpoint gets the same error when it reads the body.
+      await readBody(incoming).catch(() => undefined);
+      return endpoint(c, await admitted(c.env, true), keepNothing);
+    };
+  }
+
+  /** Wraps an endpoint that needs no key. Its requests are counted like all others. */
+  function open(endpoint: (c: Context<ApiEnv>) => Response | Promise<Response>) {
+    return async (c: Context<ApiEnv>): Promise<Response> => {
+      c.env.notes.route = routePath(c);
+      await countOpen(identify, c.env);
+      return endpoint(c);
+    };
+  }
+
+  return { authorized, open };
+}
+
+/** @throws {BerthError} `not_authorized` unless the key has the admin role (specification, "Authentication" 7). */
+export function requireAdmin({ role }: Principal): void {
+  if (role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
+}

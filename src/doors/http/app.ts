@@ -1,0 +1,166 @@
+/** The API's routes. The endpoints of each topic get only the options that they need. */
+import type { IncomingMessage } from 'node:http';
+import { Hono } from 'hono';
+import type { Environment } from '../../rules/keys/key-format.ts';
+import type { CreateOptions } from '../../rules/directories/create.ts';
+import { directoryQueries } from '../../rules/directories/view.ts';
+import type { ClockLead } from '../../foundation/db/clock-lead.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import type { HeldFiles } from '../../arrivals/checks/held.ts';
+import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
+import type { UploadList } from '../../arrivals/uploads/upload-list.ts';
+import { countOpen, createAccess, type Endpoint, type Identify, type Reach } from './access.ts';
+import { compressed } from './compression.ts';
+import { version } from '../../foundation/base/version.ts';
+import type { Send } from '../../deliveries/webhooks/send.ts';
+import { deliveryRoutes } from './endpoints/deliveries.ts';
+import { eventRoutes } from './endpoints/events.ts';
+import { directoryRoutes } from './endpoints/directories.ts';
+import { DOCS } from './endpoints/docs.ts';
+import { fileRoutes } from './endpoints/files.ts';
+import { heldRoutes, partialRoutes } from './endpoints/operator-files.ts';
+import { LINK, linkEndpoint, type LinkEndpointOptions } from './endpoints/link.ts';
+import { linkRoutes } from './endpoints/links.ts';
+import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
+import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
+import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
+import { accessRoutes } from './endpoints/access.ts';
+import { apiKeyRoutes } from './endpoints/api-keys.ts';
+import { passwordRoutes } from './endpoints/password.ts';
+import { publicKeyRoutes } from './endpoints/public-keys.ts';
+import { quotaRoutes } from './endpoints/quota.ts';
+import { uploadRoutes } from './endpoints/uploads.ts';
+import { wantedEventRoutes } from './endpoints/wanted-events.ts';
+import { webhookRoutes } from './endpoints/webhook.ts';
+import { HEALTH, health, type HealthCheck } from './health.ts';
+import { createRepeatable } from './idempotency.ts';
+import type { ApiEnv } from '../web/observe.ts';
+import type { Described } from './openapi/document.ts';
+import { errorResponse, refusal } from '../web/responses.ts';
+import { rawPath } from '../web/requested-path.ts';
+import type { Route } from './route.ts';
+import type { Turn } from '../web/turns.ts';
+import { mindingQuery } from './unknown-names.ts';
+import type { MayReach } from '../web/warnings.ts';
+
+export interface AppOptions {
+  /** Part of each key that berth issues, such as `live` in `svc_live_…`. */
+  readonly environment: Environment;
+  readonly identify: Identify;
+  readonly rules: CreateOptions;
+  readonly uploads: UploadList;
+  readonly files: DirectoryFiles;
+  readonly held: HeldFiles;
+  /** Links: the origin of their URLs, and the options of their endpoint. */
+  readonly links: { readonly origin: string } & Pick<LinkEndpointOptions, 'uses' | 'pages' | 'clientAddress'>;
+  readonly listTurn: Turn;
+  readonly fileTurn: Turn;
+  readonly testTurn: Turn;
+  readonly webhooks: { wake(): void; readonly send: Send };
+  readonly mayReach: MayReach;
+  readonly hostKeys: HostKeys;
+  /** Whether refused logins are known, because the dashboard follows sshd's log. */
+  readonly followsLogins: boolean;
+  readonly checkHealth: HealthCheck;
+  readonly clockLead: ClockLead;
+  readonly log: Log;
+  /** Whether this app serves operators, who may do more than the API allows. */
+  readonly isOfOperators?: boolean;
+}
+
+/** By default, keys that are limited to directories cannot use an endpoint outside of `/directories/:id`. */
+function reachOf({ method, path, operation }: Omit<Route, 'endpoint'>): Reach {
+  const isOfDirectory = path.startsWith('/api/v1/directories/:id');
+  return {
+    of: isOfDirectory ? 'directory' : operation.isNarrowed ? 'narrowed' : 'account',
+    isChange: method !== 'GET',
+  };
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+/** The endpoints that require a key. */
+export function routesOf(options: AppOptions): Route[] {
+  const { rules } = options;
+  const queries = directoryQueries(rules.database.reads);
+  return [
+    ...directoryRoutes(queries, rules, options.mayReach),
+    ...quotaRoutes(queries, rules),
+    ...passwordRoutes(queries, rules),
+    ...publicKeyRoutes(queries, rules),
+    ...accessRoutes(queries, rules),
+    ...uploadRoutes(queries, options.uploads, options.listTurn),
+    ...eventRoutes(rules.database),
+    ...hostKeyRoutes(options.hostKeys),
+    ...fileRoutes(queries, rules.database.reads, options.files, options.fileTurn),
+    ...linkRoutes(queries, rules, options.files, options.links.origin),
+    ...deliveryRoutes(queries, { ...rules, ...options.webhooks }),
+    ...accountWebhookRoutes(rules, options.mayReach),
+    ...wantedEventRoutes(queries, rules, options.followsLogins),
+    ...webhookRoutes(queries, { ...rules, ...options.webhooks }, options.testTurn, options.mayReach),
+    ...apiKeyRoutes({ ...rules, environment: options.environment }),
+  ];
+}
+
+/** Everything that openapi.json describes. */
+export function described(routes: readonly Route[]): Described[] {
+  return [...routes, HEALTH, OPENAPI];
+}
+
+export function createApp(options: AppOptions): Hono<ApiEnv> {
+  const { identify, rules, clockLead, log } = options;
+  const { authorized, open } = createAccess(identify);
+  const routes = routesOf(options);
+  const repeatable = createRepeatable({ ...rules, clockLead, log });
+  // The path as it was sent. Hono would decode it first, so that `/%61pi` would be the API too.
+  const app = new Hono<ApiEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
+
+  app.get(HEALTH.path, health(options.checkHealth, log));
+  const openapiJson = showOpenapi(described(routes), version);
+  app.get(
+    OPENAPI.path,
+    open(async (c) => compressed(c.env.incoming, openapiJson(c))),
+  );
+  for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
+  for (const { method, path, endpoint, operation } of routes) {
+    const isJson = operation.body !== undefined && operation.body !== 'bytes';
+    const isPost = method === 'POST';
+    const readsBody = ({ headers }: IncomingMessage): boolean =>
+      isJson || (isPost && headers['idempotency-key'] !== undefined);
+    const minding = mindingQuery(isPost ? repeatable(endpoint) : endpoint, operation);
+    const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
+    app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
+  }
+  const byLink = linkEndpoint({
+    ...options.links,
+    files: options.files,
+    turn: options.fileTurn,
+    clock: rules.clock,
+    log,
+  });
+  app.on(['GET', 'POST', 'PUT'], LINK, open(byLink));
+  const queries = directoryQueries(rules.database.reads);
+  const operatorRoutes = options.isOfOperators
+    ? [...partialRoutes(queries, options.files), ...heldRoutes(queries, options.held)]
+    : [];
+  for (const { method, path, endpoint } of operatorRoutes)
+    app.on(
+      method,
+      path,
+      authorized(endpoint, { of: 'directory', isChange: true }, () => false),
+    );
+
+  app.notFound(async (c) => {
+    await countOpen(identify, c.env);
+    // A path with a route for another method is not unknown (RFC 9110, sections 9.3.7 and 15.5.6). Hono uses the route of GET
+    // for HEAD.
+    const isRoute = (method: string): boolean =>
+      app.router.match(method === 'HEAD' ? 'GET' : method, c.req.path)[0].length > 0;
+    const allowed = METHODS.filter(isRoute);
+    if (allowed.length === 0) return refusal(404, 'Not found');
+    const allow = { allow: [...allowed, 'OPTIONS'].join(', ') };
+    return c.req.method === 'OPTIONS' ? c.body(null, 204, allow) : refusal(405, 'Method not allowed', allow);
+  });
+  app.onError((error, c) => errorResponse(error, log, c.env.notes.id));
+  return app;
+}

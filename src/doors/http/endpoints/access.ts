@@ -1,0 +1,80 @@
+/** /api/v1/directories/:id/access: suspension, expiry and networks. */
+import * as v from 'valibot';
+import { formatMicros } from '../../../foundation/base/clock.ts';
+import { type Access, AccessFields, accessOf, hasExpired, updateAccess } from '../../../rules/directories/access.ts';
+import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readFieldsOrNamed } from '../body.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { AccessState, data, deprecated } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+import { warning } from '../../web/warnings.ts';
+
+const ACCESS = '/api/v1/directories/:id/access';
+const EXAMPLE = {
+  suspended: false,
+  expires_at: '2027-01-01T00:00:00.000000Z',
+  allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
+};
+
+const AccessBody = v.pipe(
+  v.object({ ...AccessFields.entries, access: v.optional(deprecated(AccessFields)) }),
+  v.metadata({ dependentSchemas: { access: { maxProperties: 1 } } }),
+);
+
+export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
+  const show: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    return dataResponse(shown(await accessOf(rules.database.reads, principal.accountId, id)));
+  };
+
+  const update: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const { fields, beside } = await readFieldsOrNamed(c.env.incoming, 'access');
+    refuseUnknown(AccessFields.entries, fields, beside);
+    const access = await updateAccess(rules, principal.accountId, id, fields, actorOf(c, principal));
+    const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
+    return dataResponse(shown(access), 200, warning(closed));
+  };
+
+  const answer = {
+    status: 200,
+    description: 'The limits on logins',
+    schema: data(v.strictObject({ ...AccessState.entries, access: deprecated(AccessState) })),
+    example: { data: { ...EXAMPLE, access: EXAMPLE } },
+  };
+  return [
+    route('GET', ACCESS, show, {
+      id: 'getAccess',
+      tag: 'Access',
+      summary: 'Show whether, until when and from where the user may log in',
+      answer,
+      refusals: [404],
+    }),
+    route('PATCH', ACCESS, update, {
+      id: 'updateAccess',
+      tag: 'Access',
+      summary: 'Suspend, resume, let expire, or restrict to networks',
+      description:
+        'Changes the given fields, in force at the next login. ' +
+        '`suspended`: all live sessions have ended when this answers. Files, lists of uploads, webhooks and retention are not affected, and after resuming, the user can log in again as `auth_mode` allows. ' +
+        '`expires_at`: nobody can log in from then on, and live sessions end within a second. A later time, or `null`, opens the directory again. ' +
+        '`allowed_networks`: at most 100. Live sessions go on. A single address is a network of one, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.',
+      role: 'admin',
+      body: { schema: AccessBody, example: EXAMPLE },
+      answer: { ...answer, headers: ['Warning'] },
+      refusals: [404, 422, 507],
+    }),
+  ];
+}
+
+function shown({ expires_at, ...access }: Access): string {
+  const { suspended, allowed_networks } = access;
+  const until = expires_at === null ? null : formatMicros(expires_at);
+  const fields = { suspended, expires_at: until, allowed_networks };
+  return JSON.stringify({ ...fields, access: fields });
+}

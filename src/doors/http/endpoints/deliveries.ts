@@ -1,0 +1,176 @@
+/** Deliveries of a directory's webhooks: lists them with their attempts, and sends them again. */
+import * as v from 'valibot';
+import { formatMicros, parseMicros } from '../../../foundation/base/clock.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import { announce } from '../../../arrivals/uploads/announce.ts';
+import {
+  type Delivery,
+  DELIVERY_STATES,
+  deliveryById,
+  listDeliveries,
+} from '../../../deliveries/webhooks/delivery-list.ts';
+import { checked, INVALID, orBlank } from '../../../foundation/base/validation.ts';
+import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
+import { replay, replayFailed } from '../../../deliveries/webhooks/replay.ts';
+import type { Endpoint } from '../access.ts';
+import { readFields } from '../body.ts';
+import { ownDirectory, ownTarget } from '../own-directory.ts';
+import { pageOf, readPage, type RequestedPage } from '../page.ts';
+import { dataResponse } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, Delivery as Shown } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+
+/** The limit for requests without one, since there may be very many deliveries. */
+const LIMIT = 100;
+
+const Filter = v.object({ state: v.optional(v.picklist(DELIVERY_STATES, INVALID)) });
+
+const Since = v.object(
+  {
+    since: v.pipe(
+      v.string(orBlank),
+      v.check((text) => parseMicros(text) !== undefined, INVALID),
+      v.metadata({ format: 'date-time' }),
+      v.transform((text) => parseMicros(text) ?? 0),
+    ),
+  },
+  orBlank,
+);
+
+const EXAMPLE = {
+  id: 'fdde0852-7e73-4ab5-959b-884007b21082',
+  event: 'file.uploaded',
+  upload_id: '0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55',
+  state: 'failed',
+  attempts: [{ at: '2026-11-20T22:16:39.401220Z', status: 503, error: null, duration_ms: 12.41 }],
+  next_attempt_at: null,
+  url: 'https://example.com/hook',
+  inserted_at: '2026-11-20T22:16:39.364712Z',
+};
+const ANSWER = {
+  status: 202,
+  description: 'The new delivery',
+  schema: data(Shown),
+  example: { data: { ...EXAMPLE, state: 'pending', attempts: [], next_attempt_at: '2026-11-20T22:16:39.364712Z' } },
+};
+
+export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRules): Route[] {
+  const list: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { state } = checked(Filter, c.req.query());
+    const read = ({ limit = LIMIT, after }: RequestedPage) =>
+      listDeliveries(rules.database.reads, id, { state, limit, after });
+    const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);
+    return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
+  };
+
+  const show: Endpoint<'/:id/:delivery_id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    return dataResponse(
+      JSON.stringify(shown(await deliveryById(rules.database.reads, id, c.req.param('delivery_id')))),
+    );
+  };
+
+  const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal, keep) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    return accepted(await replay(rules, target, c.req.param('delivery_id'), keep(accepted)));
+  };
+
+  const replayMany: Endpoint<'/:id'> = async (c, principal, keep) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(Since.entries, fields);
+    const { since } = checked(Since, fields);
+    const answer = (replayed: { count: number }): Response => dataResponse(JSON.stringify(replayed), 202);
+    return answer(await replayFailed(rules, target, since, keep(answer)));
+  };
+
+  const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal, keep) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    return accepted(await announce(rules, target, c.req.param('upload_id'), keep(accepted)));
+  };
+
+  return [
+    route('GET', '/api/v1/directories/:id/deliveries', list, {
+      id: 'listDeliveries',
+      tag: 'Webhooks',
+      summary: 'List the deliveries of webhooks, newest first',
+      description:
+        'At most 100 at a time, or `limit`; the `Link` header has the next page. `pending` deliveries are still to be sent, `failed` ones have no attempts left. `url` is where the latest attempt went. Finished deliveries are removed with the history.',
+      query: v.object({ ...Filter.entries, ...pageOf(LIMIT) }),
+      answer: {
+        status: 200,
+        description: 'The deliveries',
+        schema: data(v.array(Shown)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [404, 422],
+    }),
+    // The pattern excludes `replay`, which is not an id.
+    route('GET', '/api/v1/directories/:id/deliveries/:delivery_id{[0-9a-fA-F-]+}', show, {
+      id: 'getDelivery',
+      tag: 'Webhooks',
+      summary: 'Fetch one delivery of a webhook',
+      description:
+        'The id is the `webhook-id` that your receiver gets, and `webhook-signature` covers it. So `upload_id` leads from a verified webhook to its file.',
+      answer: { status: 200, description: 'The delivery', schema: data(Shown), example: { data: EXAMPLE } },
+      refusals: [404],
+    }),
+    route('POST', '/api/v1/directories/:id/deliveries/:delivery_id/replay', replayOne, {
+      id: 'replayDelivery',
+      tag: 'Webhooks',
+      summary: 'Send a delivery again',
+      description:
+        'Creates a new delivery: the same bytes with a new `webhook-id`, to the current URL, signed with the current secret. 422 while the delivery is pending, and while the directory has no webhook URL.',
+      answer: ANSWER,
+      refusals: [404, 422],
+    }),
+    route('POST', '/api/v1/directories/:id/deliveries/replay', replayMany, {
+      id: 'replayFailedDeliveries',
+      tag: 'Webhooks',
+      summary: 'Send again all deliveries that have failed since a certain time',
+      description:
+        'They are sent in the background, oldest first. `count` is how many this request has added: deliveries that were replayed before, or are about to be, are not replayed again.',
+      body: { schema: Since, example: { since: '2026-11-20T00:00:00Z' } },
+      answer: {
+        status: 202,
+        description: 'How many',
+        schema: data(v.strictObject({ count: v.pipe(v.number(), v.integer(), v.minValue(0)) })),
+        example: { data: { count: 12 } },
+      },
+      refusals: [400, 404, 413, 415, 422],
+    }),
+    route('POST', '/api/v1/directories/:id/uploads/:upload_id/announce', announceOne, {
+      id: 'announceUpload',
+      tag: 'Webhooks',
+      summary: 'Announce a file again',
+      description:
+        'Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 while there is no webhook URL.',
+      answer: ANSWER,
+      refusals: [404, 422],
+    }),
+  ];
+}
+
+function accepted(delivery: Delivery): Response {
+  return dataResponse(JSON.stringify(shown(delivery)), 202);
+}
+
+function shown({ id, event, upload_id, state, attempts, next_attempt_at, url, inserted_at }: Delivery) {
+  return {
+    id,
+    event,
+    upload_id,
+    state,
+    attempts: attempts.map(({ started_at, status, error, latency_us }) => ({
+      at: formatMicros(started_at),
+      status,
+      error,
+      duration_ms: latency_us === null ? null : latency_us / 1000,
+    })),
+    next_attempt_at: next_attempt_at === null ? null : formatMicros(next_attempt_at),
+    url,
+    inserted_at: formatMicros(inserted_at),
+  };
+}

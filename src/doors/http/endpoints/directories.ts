@@ -1,0 +1,141 @@
+/** The specification's endpoints for directories. Each reads the request, calls one rule, and writes the response. */
+import * as v from 'valibot';
+import { type CreateOptions, createDirectory, type Created } from '../../../rules/directories/create.ts';
+import { deleteDirectory } from '../../../rules/directories/delete.ts';
+import { AuthFields, BasicFields, isAuthChange, NewDirectory, SETTABLE } from '../../../rules/directories/fields.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import { removePublicKeys, updateAuth, updateBasics } from '../../../rules/directories/update.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readDirectoryFields } from '../body.ts';
+import { fullDirectory, listItem } from '../directory-json.ts';
+import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
+import { PAGE, readPage, type RequestedPage } from '../page.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
+import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../../web/warnings.ts';
+
+export function directoryRoutes(directories: DirectoryQueries, rules: CreateOptions, mayReach: MayReach): Route[] {
+  const list: Endpoint = async (c, { accountId, scope }) => {
+    const externalId = c.req.query('external_id');
+    const read = (page: RequestedPage) => directories.list(accountId, { ...page, externalId, only: scope.directories });
+    const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at);
+    return dataResponse(JSON.stringify(rows.map(listItem)), 200, headers);
+  };
+
+  const create: Endpoint = async (c, principal, keep) => {
+    const { fields, beside } = await readDirectoryFields(c.env.incoming);
+    const answer = ({ directory, password }: Created): Response =>
+      dataResponse(fullDirectory(directory, password), 201, {
+        location: `/api/v1/directories/${directory.id}`,
+        ...SECRET,
+        ...warning(notApplied(SETTABLE.create, fields, beside)),
+      });
+    return answer(await createDirectory(rules, principal.accountId, fields, actorOf(c, principal), keep(answer)));
+  };
+
+  const show: Endpoint<'/:id'> = async (c, principal) =>
+    dataResponse(fullDirectory(await ownDirectory(directories, principal, c.req.param('id'))), 200, SECRET);
+
+  /** If a request has auth settings, only these are applied, and it needs the admin role (specification, PATCH). */
+  const update: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { fields, beside } = await readDirectoryFields(c.env.incoming);
+    const isAuth = isAuthChange(fields);
+    if (isAuth) requireAdmin(principal);
+    const change = isAuth ? updateAuth : updateBasics;
+    const directory = await change(rules, principal.accountId, id, fields, actorOf(c, principal));
+    const found = isAuth
+      ? [notApplied(SETTABLE.auth, fields, beside), lockedOut(directory)]
+      : [notApplied(SETTABLE.basics, fields, beside), unreachable(fields, mayReach)];
+    return dataResponse(fullDirectory(directory), 200, { ...SECRET, ...warning(...found) });
+  };
+
+  const destroy: Endpoint<'/:id'> = async (c, principal) => {
+    await deleteDirectory(rules, principal.accountId, c.req.param('id'), actorOf(c, principal));
+    return c.body(null, 204);
+  };
+
+  const destroyPublicKey: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const directory = await removePublicKeys(rules, principal.accountId, id, actorOf(c, principal));
+    return dataResponse(fullDirectory(directory), 200, SECRET);
+  };
+
+  const shown = { description: 'The directory', schema: data(Directory), example: DIRECTORY };
+  return [
+    route('GET', '/api/v1/directories', list, {
+      id: 'listDirectories',
+      isNarrowed: true,
+      isSpecified: true,
+      tag: 'Directories',
+      summary: 'List directories, newest first',
+      query: v.object({
+        external_id: v.optional(v.pipe(v.string(), v.description('Only directories with this `external_id`.'))),
+        ...PAGE,
+      }),
+      answer: { status: 200, description: 'The directories', schema: data(v.array(ListItem)), example: LISTED },
+      refusals: [422],
+    }),
+    route('POST', '/api/v1/directories', create, {
+      id: 'createDirectory',
+      isSpecified: true,
+      tag: 'Directories',
+      summary: 'Create a directory',
+      body: {
+        schema: v.object({ directory: NewDirectory }),
+        example: {
+          directory: { name: 'Acme Corp', external_id: 'order-7', metadata: { team: 'billing' }, retention_days: 30 },
+        },
+      },
+      answer: {
+        status: 201,
+        description: 'The directory, live, with its password',
+        schema: data(CreatedDirectory),
+        example: CREATED,
+        headers: ['Location'],
+      },
+      refusals: [507],
+    }),
+    route('GET', '/api/v1/directories/:id', show, {
+      id: 'getDirectory',
+      isSpecified: true,
+      tag: 'Directories',
+      summary: 'Fetch a directory',
+      answer: { status: 200, ...shown },
+      refusals: [404],
+    }),
+    route('PATCH', '/api/v1/directories/:id', update, {
+      id: 'updateDirectory',
+      isSpecified: true,
+      tag: 'Directories',
+      summary: 'Change a directory',
+      description: 'With `auth_mode` or `public_key`, only these two are applied, and the key needs the admin role.',
+      body: {
+        schema: v.object({ directory: v.union([AuthFields, BasicFields]) }),
+        example: { directory: { webhook_url: 'https://example.com/hook' } },
+      },
+      answer: { status: 200, ...shown },
+      refusals: [404, 507],
+    }),
+    route('DELETE', '/api/v1/directories/:id', destroy, {
+      id: 'deleteDirectory',
+      isSpecified: true,
+      tag: 'Directories',
+      summary: 'Delete a directory, its files and its credentials',
+      answer: { status: 204, description: 'It has gone' },
+      refusals: [404, 507],
+    }),
+    route('DELETE', '/api/v1/directories/:id/public_key', destroyPublicKey, {
+      id: 'deletePublicKey',
+      isSpecified: true,
+      tag: 'Access',
+      summary: 'Remove all public keys, and go back to the password',
+      role: 'admin',
+      answer: { status: 200, ...shown },
+      refusals: [404, 507],
+    }),
+  ];
+}

@@ -1,0 +1,79 @@
+/** GET /api/v1/events: the feed of what happened in all directories of the account. */
+import * as v from 'valibot';
+import { formatMicros } from '../../../foundation/base/clock.ts';
+import type { Database } from '../../../foundation/db/open.ts';
+import { refusingWhenFull } from '../../../rules/directories/storage-full.ts';
+import { eventsAfter, type NumberedEvent } from '../../../rules/history/events.ts';
+import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
+import type { Endpoint } from '../access.ts';
+import { UPLOADED } from '../openapi/webhooks.ts';
+import { dataResponse } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, Event } from '../schemas.ts';
+
+const EVENTS = '/api/v1/events';
+const LIMIT = 100;
+const MAX_LIMIT = 1000;
+
+const Query = v.object({
+  after: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^\d{1,15}$/, INVALID),
+      v.description(
+        'The highest `sequence` that you have processed. Without it, the feed begins with the oldest event.',
+      ),
+    ),
+  ),
+  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`At most this many. Without it, ${LIMIT}.`))),
+});
+
+const EXAMPLE = {
+  sequence: 4711,
+  event: 'file.uploaded',
+  at: UPLOADED.uploaded_at,
+  directory_id: UPLOADED.directory_id,
+  upload_id: '5f0c9f6e-0c0b-4c0e-9f44-5a6d1a3b7c21',
+  data: UPLOADED,
+};
+
+export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
+  const list: Endpoint = async (c, { accountId, scope }) => {
+    const { after = '0', limit = LIMIT } = checked(Query, c.req.query());
+    const page = { after: Number(after), limit: limit + 1, only: scope.directories };
+    const events = await refusingWhenFull(() => eventsAfter(database, accountId, page));
+    const hasMore = events.length > limit;
+    events.length = Math.min(events.length, limit);
+    const next = `${EVENTS}?limit=${limit}&after=${events.at(-1)?.sequence}`;
+    return dataResponse(`[${events.map(shown).join(',')}]`, 200, hasMore ? { link: `<${next}>; rel="next"` } : {});
+  };
+
+  return [
+    route('GET', EVENTS, list, {
+      id: 'listEvents',
+      isNarrowed: true,
+      tag: 'Events',
+      summary: "Follow what happens in all of the account's directories, oldest first",
+      description:
+        'For programs that poll instead of receiving webhooks: one request finds the new uploads of all directories. ' +
+        'Remember the highest `sequence` that you have processed, and send it as `after` the next time. ' +
+        'An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. ' +
+        '`data` is the body of the event’s webhook, whether or not there is a webhook URL. Later versions add values of `event`: ignore those that you do not know. ' +
+        'Events are kept as long as the history. 410 when events after `after` are no longer kept, or were lost when a backup was restored: `error` says where to continue.',
+      query: Query,
+      answer: {
+        status: 200,
+        description: 'The events',
+        schema: data(v.array(Event)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [410, 422, 507],
+    }),
+  ];
+}
+
+function shown({ body, at, ...event }: NumberedEvent): string {
+  const { sequence, event: kind, directory_id, upload_id } = event;
+  const fields = { sequence, event: kind, at: formatMicros(at), directory_id, upload_id };
+  return `${JSON.stringify(fields).slice(0, -1)},"data":${body}}`;
+}

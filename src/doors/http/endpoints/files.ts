@@ -1,0 +1,307 @@
+/** The content of files: programs fetch and remove uploads, and put files there for customers to fetch. */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Kysely } from 'kysely';
+import * as v from 'valibot';
+import { formatMicros } from '../../../foundation/base/clock.ts';
+import type { Tables } from '../../../foundation/db/schema.ts';
+import { BerthError, type ErrorCode } from '../../../foundation/base/errors.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import { type CompleteFile, completeFiles } from '../../../arrivals/files/file-rows.ts';
+import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
+import { displayName } from '../../../arrivals/uploads/upload-list.ts';
+import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
+import type { Endpoint } from '../access.ts';
+import { checkedBytes } from '../body-digest.ts';
+import { requestedPrecondition } from '../../web/content-headers.ts';
+import { fileAnswer } from '../../web/file-answer.ts';
+import { ownDirectory, ownTarget } from '../own-directory.ts';
+import { receivedBytes } from '../../web/received-bytes.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import { dataResponse, STATUS } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { Count, data } from '../schemas.ts';
+import type { Turn } from '../../web/turns.ts';
+import { warning } from '../../web/warnings.ts';
+
+/** How many files an account may send at once. Each holds a descriptor. */
+const AT_ONCE = 16;
+
+const PlacedFile = v.strictObject({
+  path: v.string(),
+  size_bytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
+});
+
+/** The limit for requests without one. */
+const LIMIT = 100;
+
+const Listing = v.object({
+  prefix: v.optional(v.pipe(v.string(), v.description('Only paths that begin with this.'))),
+  limit: v.optional(v.pipe(wholeNumberText(1, 1000), v.description(`At most this many. Without it, ${LIMIT}.`))),
+  after: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[\w-]{1,6000}$/, INVALID),
+      v.description('The end of the previous page, from its `Link` header.'),
+    ),
+  ),
+});
+
+/** How many uploads one request removes. Their ids fit into a request line. */
+const MOST_AT_ONCE = 100;
+
+const Batch = v.object({
+  ids: v.pipe(
+    v.string(),
+    v.regex(
+      new RegExp(`^[0-9a-f-]{36}(?:,[0-9a-f-]{36}){0,${MOST_AT_ONCE - 1}}$`),
+      `should be 1 to ${MOST_AT_ONCE} ids of uploads, separated by commas`,
+    ),
+    v.description(`1 to ${MOST_AT_ONCE} ids of uploads, separated by commas.`),
+  ),
+});
+
+/** The errors for which a batch goes on with its other uploads. */
+const OF_ONE_FILE: ReadonlySet<ErrorCode> = new Set(['upload_not_found', 'file_changed', 'file_in_use']);
+
+const Kept = v.strictObject({ id: v.string(), status: Count, error: v.string() });
+const BatchOutcome = v.strictObject({
+  deleted: v.array(v.string()),
+  kept: v.pipe(v.array(Kept), v.description('Those that were not removed, each as if it had been removed alone.')),
+});
+
+const ListedFile = v.pipe(
+  v.strictObject({
+    path: v.pipe(v.string(), v.description('Bytes that are not UTF-8 show as U+FFFD.')),
+    size_bytes: Count,
+    state: v.pipe(
+      v.picklist(['uploaded', 'placed']),
+      v.description('`placed`: the API has put the file there, and the customer has not changed it.'),
+    ),
+    upload_id: v.pipe(
+      v.nullable(v.pipe(v.string(), v.uuid())),
+      v.description('The id if it is an upload; otherwise `null`.'),
+    ),
+    modified_at: v.pipe(v.string(), v.isoTimestamp()),
+  }),
+  v.title('ListedFile'),
+);
+
+const EXAMPLE = {
+  path: 'reports/2026-11.csv',
+  size_bytes: 48_211,
+  state: 'placed',
+  upload_id: null,
+  modified_at: '2026-11-22T09:30:00.123456Z',
+};
+
+function shown({ id, path, size_bytes, state, uploaded_at }: CompleteFile) {
+  const upload_id = state === 'uploaded' ? id : null;
+  return { path: displayName(path), size_bytes, state, upload_id, modified_at: formatMicros(uploaded_at) };
+}
+
+export function fileRoutes(
+  directories: DirectoryQueries,
+  reads: Kysely<Tables>,
+  files: DirectoryFiles,
+  turn: Turn,
+): Route[] {
+  const content: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
+    const directory = await ownDirectory(directories, principal, c.req.param('id'));
+    const found = await files.content(directory, c.req.param('upload_id'));
+    return fileAnswer(c.env, found, () => turn(principal.accountId, c.env.outgoing));
+  };
+
+  const remove: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    await files.remove(target, c.req.param('upload_id'));
+    return c.body(null, 204);
+  };
+
+  const removeEach: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    // Some clients send a list as a parameter for each of its values.
+    const { ids } = checked(Batch, { ids: c.req.queries('ids')?.join(',') });
+    const deleted: string[] = [];
+    const kept: v.InferOutput<typeof Kept>[] = [];
+    for (const id of new Set(ids.split(','))) {
+      try {
+        await files.remove(target, id);
+        deleted.push(id);
+      } catch (error) {
+        // Any other refusal would be that of the remaining ones, too.
+        if (!(error instanceof BerthError) || !OF_ONE_FILE.has(error.code)) throw error;
+        kept.push({ id, status: STATUS[error.code], error: error.message });
+      }
+    }
+    return dataResponse(JSON.stringify({ deleted, kept }));
+  };
+
+  const coming = new Map<string, number>();
+  const put: Endpoint<'/:id'> = async (c, principal) => {
+    const { incoming, untimed } = c.env;
+    const { accountId } = principal;
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    checkCoding(incoming.headers);
+    const path = requestedPath(incoming.url ?? '', `/api/v1/directories/${target.id}/files/`);
+    const before = coming.get(accountId) ?? 0;
+    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
+    coming.set(accountId, before + 1);
+    try {
+      untimed?.();
+      const bytes = checkedBytes(incoming.headers, receivedBytes(incoming));
+      const placed = await files.place(target, path, bytes, requestedPrecondition(incoming.headers));
+      const { size_bytes, isNew, replaced, tag } = placed;
+      return dataResponse(JSON.stringify({ path: displayName(path), size_bytes }), isNew ? 201 : 200, {
+        ...(tag !== undefined && { etag: `"${tag}"` }),
+        ...warning(replaced && `the upload ${replaced} was replaced`),
+      });
+    } finally {
+      const left = (coming.get(accountId) ?? 1) - 1;
+      if (left > 0) coming.set(accountId, left);
+      else coming.delete(accountId);
+    }
+  };
+
+  const pathIn = (c: Parameters<Endpoint>[0], id: string) =>
+    requestedPath(c.env.incoming.url ?? '', `/api/v1/directories/${id}/files/`);
+
+  const list: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { prefix, after, limit = LIMIT } = checked(Listing, c.req.query());
+    const page = { prefix, limit: limit + 1, after: after === undefined ? undefined : Buffer.from(after, 'base64url') };
+    const found = await completeFiles(reads, id, page);
+    const hasMore = found.length > limit;
+    found.length = Math.min(found.length, limit);
+    const next = new URL(c.req.url);
+    next.searchParams.set('after', found.at(-1)?.path.toString('base64url') ?? '');
+    const link = { link: `<${next.pathname}${next.search}>; rel="next"` };
+    return dataResponse(JSON.stringify(found.map(shown)), 200, hasMore ? link : {});
+  };
+
+  const get: Endpoint<'/:id'> = async (c, principal) => {
+    const directory = await ownDirectory(directories, principal, c.req.param('id'));
+    const found = await files.contentAt(directory, pathIn(c, c.req.param('id')));
+    return fileAnswer(c.env, found, () => turn(principal.accountId, c.env.outgoing));
+  };
+
+  const removeAt: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    await files.removeAt(target, pathIn(c, target.id), requestedPrecondition(c.env.incoming.headers));
+    return c.body(null, 204);
+  };
+
+  return [
+    route('GET', '/api/v1/directories/:id/files', list, {
+      id: 'listFiles',
+      tag: 'Files',
+      summary: 'List the files in a directory by their paths',
+      description:
+        'Files that the customer has uploaded, and files that the API has put there. Files that are being written, whose connection died, or that still have a temporary name are left out.',
+      query: Listing,
+      answer: {
+        status: 200,
+        description: 'The files',
+        schema: data(v.array(ListedFile)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [404, 422],
+    }),
+    route('GET', '/api/v1/directories/:id/files/:path{.+}', get, {
+      id: 'getFile',
+      tag: 'Files',
+      summary: 'Fetch the file at a path',
+      description: 'An upload, or a file that the API has put there. Otherwise like fetching the file of an upload.',
+      accepts: ['Range', 'If-None-Match'],
+      answer: {
+        status: 200,
+        description: 'Its bytes',
+        content: 'application/octet-stream',
+        headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
+        others: { 206: 'Those of the range', 304: 'As `If-None-Match` has them' },
+      },
+      refusals: [404, 409, 416, 421, 422],
+    }),
+    route('DELETE', '/api/v1/directories/:id/files/:path{.+}', removeAt, {
+      id: 'deleteFile',
+      tag: 'Files',
+      summary: 'Remove the file at a path',
+      description:
+        'An upload, or a file that the API has put there. With `If-Match`, only if the file still has that `ETag`. 409 while the file is being written.',
+      accepts: ['If-Match'],
+      answer: { status: 204, description: 'It has gone' },
+      refusals: [404, 409, 412, 421, 422, 507],
+    }),
+    route('GET', '/api/v1/directories/:id/uploads/:upload_id/content', content, {
+      id: 'getUploadContent',
+      tag: 'Files',
+      summary: 'Fetch the file of an upload',
+      description:
+        'The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, a file that the caller has already is not sent again. 409 while the file is being written, or if it has been replaced. If it changes while it is sent, the connection ends before `Content-Length` bytes have arrived.',
+      answer: {
+        status: 200,
+        description: 'Its bytes',
+        content: 'application/octet-stream',
+        headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
+        others: { 206: 'Those of the range', 304: 'As `If-None-Match` has them' },
+      },
+      refusals: [404, 409, 416, 421],
+    }),
+    route('DELETE', '/api/v1/directories/:id/uploads/:upload_id', remove, {
+      id: 'deleteUpload',
+      tag: 'Files',
+      summary: 'Remove the file of an upload',
+      description:
+        'Removes the file and its entry in the list, for example after a receiver has fetched it. 409 while the file is being written, or if it has been replaced: a newer file of that name is never removed.',
+      answer: { status: 204, description: 'It has gone' },
+      refusals: [404, 409, 421, 507],
+    }),
+    route('DELETE', '/api/v1/directories/:id/uploads', removeEach, {
+      id: 'deleteUploads',
+      tag: 'Files',
+      summary: 'Remove the files of up to 100 uploads',
+      description:
+        'Removes each like a request of its own, and says which were not removed and why: 404 when it has gone already, 409 while it is being written, or if it has been replaced. You can repeat the request safely.',
+      query: Batch,
+      answer: {
+        status: 200,
+        description: 'What was removed, and what was not',
+        schema: data(BatchOutcome),
+        example: {
+          data: {
+            deleted: ['573b642f-87ee-4595-924a-7dd501515b7f'],
+            kept: [{ id: '0c4c9f2e-5a55-4f0f-8e07-3d2f2b3c9a10', status: 404, error: 'Upload not found' }],
+          },
+        },
+      },
+      refusals: [404, 421, 422, 507],
+    }),
+    route('PUT', '/api/v1/directories/:id/files/:path{.+}', put, {
+      id: 'putFile',
+      tag: 'Files',
+      summary: 'Put a file there for the customer to fetch',
+      description:
+        'The body is the file, of any type and size. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is compared with the body. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
+      accepts: ['If-Match', 'If-None-Match', 'Content-MD5', 'Digest', 'Content-Digest'],
+      body: 'bytes',
+      answer: {
+        status: 201,
+        headers: ['ETag', 'Warning'],
+        description: 'The file is there',
+        others: { 200: 'The file has replaced another one' },
+        schema: data(PlacedFile),
+        example: { data: { path: 'reports/2026-11.csv', size_bytes: 48211 } },
+      },
+      refusals: [400, 404, 409, 412, 415, 421, 422, 507],
+    }),
+  ];
+}
+
+/** Refuses bodies that are not the whole file as it is (RFC 9110, section 14.5). */
+export function checkCoding(headers: IncomingHttpHeaders): void {
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    throw new BerthError('unsupported_media_type', 'Content-Encoding is not supported');
+  }
+  if (headers['content-range'] !== undefined) {
+    throw new BerthError('partial_put', 'Content-Range is not supported');
+  }
+}

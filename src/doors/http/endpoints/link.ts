@@ -1,0 +1,233 @@
+/**
+ * /links/…: downloads and uploads with a link, without a key. A link gives access to its own path only; nothing is listed, no
+ * folder is named, and no cookie is set or read.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Context } from 'hono';
+import { type Clock, formatMicros } from '../../../foundation/base/clock.ts';
+import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
+import type { LinksTable } from '../../../foundation/db/schema.ts';
+import { limitInWords } from '../../../arrivals/links/limit.ts';
+import { encoded, TOKEN } from '../../../arrivals/links/token.ts';
+import type { Part } from '../../../arrivals/links/progress.ts';
+import type { Admitted, LinkUses, Visit } from '../../../arrivals/links/use.ts';
+import type { Log } from '../../../foundation/base/log.ts';
+import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
+import type { ByLink } from '../../../arrivals/files/placing.ts';
+import { baseName, displayName, type FilePath, pathOf } from '../../../arrivals/uploads/file-path.ts';
+import type { ClientAddress } from '../../web/client-address.ts';
+import { fileAnswer } from '../../web/file-answer.ts';
+import { LINK_HEADERS, type LinkPages, type Receipt } from '../link-page.ts';
+import { fileInForm, type FormFile, isForm } from '../multipart.ts';
+import type { ApiEnv } from '../../web/observe.ts';
+import { receivedBytes } from '../../web/received-bytes.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import { dataResponse, errorResponse, refusal } from '../../web/responses.ts';
+import type { Turn } from '../../web/turns.ts';
+import { checkCoding } from './files.ts';
+
+export const LINK = '/links/:token/*';
+
+/** How many files may arrive in one directory by links at once. */
+const AT_ONCE = 16;
+
+/** How many bytes a form may have besides its file. */
+const FORM_BYTES = 16_384;
+
+/** The precondition that no file is replaced. */
+const NEW = { isNew: true, allows: (tag: string | undefined) => tag === undefined };
+
+export interface LinkEndpointOptions {
+  readonly uses: LinkUses;
+  readonly files: Pick<DirectoryFiles, 'checkHome' | 'contentAt' | 'place'>;
+  readonly clientAddress: ClientAddress;
+  readonly pages: LinkPages;
+  readonly clock: Clock;
+  readonly turn: Turn;
+  readonly log: Log;
+}
+
+type LinkContext = Context<ApiEnv>;
+
+export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => Promise<Response> {
+  const { uses, files, clientAddress, pages, clock, turn, log } = options;
+  const coming = new Map<string, number>();
+
+  async function download(c: LinkContext, visit: Visit, admitted: Admitted): Promise<Response> {
+    const { incoming, outgoing } = c.env;
+    const { link, directory } = admitted;
+    const { upload: of, content } = await files.contentAt(directory, pathOf(link.path));
+    let bytesRead = 0;
+    const read = async function* (start: number, end: number): ReturnType<typeof content.read> {
+      for await (const chunk of content.read(start, end)) {
+        bytesRead += chunk.length;
+        yield chunk;
+      }
+    };
+    const found = { upload: of, content: { ...content, read } };
+    const answer = await fileAnswer(c.env, found, () => turn(`link ${directory.id}`, outgoing));
+    const part = incoming.method === 'GET' ? partOf(answer, content.size) : undefined;
+    // For a link without `once`, only a request that reaches the end of the file is recorded.
+    if (!part || (link.once === 0 && part[1] !== content.size)) return answer;
+    const begun = await uses.begin(visit, admitted, content, part).catch(async (error: unknown) => {
+      await answer.body?.cancel();
+      throw error;
+    });
+    const ended = (): void => {
+      // A response that was destroyed because the file has changed counts as finished for Node, too.
+      const isSent = outgoing.writableFinished && bytesRead === part[1] - part[0];
+      void uses
+        .end(visit, admitted, begun, isSent ? undefined : bytesRead)
+        .catch((error: unknown) => log.error({ err: error }, 'could not record the end of a download by link'));
+    };
+    if (outgoing.destroyed) ended();
+    else outgoing.once('close', ended);
+    return answer;
+  }
+
+  /** @param name the name in the URL. */
+  async function upload(c: LinkContext, visit: Visit, admitted: Admitted, name: FilePath): Promise<Receipt> {
+    const { incoming, untimed } = c.env;
+    const { link, directory } = admitted;
+    checkCoding(incoming.headers);
+    const most = link.max_bytes ?? 0;
+    const { 'content-type': type, 'content-length': length = 0 } = incoming.headers;
+    const formType = incoming.method === 'POST' && isForm(type) ? type : undefined;
+    if (incoming.method === 'POST' && formType === undefined)
+      throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data');
+    if (Number(length) > most + (formType === undefined ? 0 : FORM_BYTES)) throw tooLarge(most);
+    const before = coming.get(directory.id) ?? 0;
+    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
+    coming.set(directory.id, before + 1);
+    let form: FormFile | undefined;
+    try {
+      untimed?.();
+      const received = receivedBytes(incoming);
+      form = formType === undefined ? undefined : await fileInForm(received, formType);
+      const path = pathFor(link, form ? pathOf(Buffer.from(form.name)) : name);
+      const isNumbered = link.is_folder === 1;
+      const byLink: ByLink = { address: visit.address, isNumbered, take: (tx) => uses.take(tx, visit) };
+      const condition = isNumbered || link.once === 1 ? NEW : undefined;
+      const target = { accountId: directory.account_id, id: directory.id };
+      const { size_bytes } = await files
+        .place(target, path, atMost(form?.content ?? received, most), condition, byLink)
+        .catch(forOutsiders);
+      return { filename: displayName(baseName(path)), size_bytes, received_at: formatMicros(clock.now()) };
+    } finally {
+      form?.close();
+      const left = (coming.get(directory.id) ?? 1) - 1;
+      if (left > 0) coming.set(directory.id, left);
+      else coming.delete(directory.id);
+    }
+  }
+
+  async function answerTo(c: LinkContext): Promise<Response> {
+    const { incoming } = c.env;
+    const { token, name } = requestedLink(incoming.url ?? '');
+    const visit = { token, address: clientAddress(incoming) };
+    const admitted = await uses.check(visit);
+    const { link, directory } = admitted;
+    const isRead = incoming.method === 'GET' || incoming.method === 'HEAD';
+    // A folder's link takes any name, but only of a file that is sent.
+    const isNamed = link.is_folder === 1 ? name === '' || !isRead : name === baseName(pathOf(link.path));
+    if (!isNamed) throw invalid();
+    await files.checkHome(directory);
+    if (link.kind === 'download')
+      return isRead
+        ? download(c, visit, admitted)
+        : refusal(405, 'This link is for a download', { allow: 'GET, HEAD' });
+    const about = {
+      account: admitted.account,
+      name: link.is_folder === 1 ? undefined : displayName(name),
+      maxBytes: link.max_bytes ?? 0,
+      expiresAt: link.expires_at,
+      isOnce: link.once === 1,
+      now: clock.now(),
+    };
+    if (isRead) return pages.form(about);
+    const receipt = await upload(c, visit, admitted, name);
+    if (incoming.method === 'POST' && wantsPage(incoming)) return pages.receipt(about, receipt);
+    return dataResponse(JSON.stringify(receipt), 201);
+  }
+
+  return async (c) => {
+    let answer = await answerTo(c).catch((error: unknown) => errorResponse(error, log, c.env.notes.id));
+    if (answer.status >= 400 && wantsPage(c.env.incoming)) {
+      const { error = 'Something went wrong. Try again.' } = (await answer.json()) as { error?: string };
+      answer = await pages.refusal(error, answer.status, c.req.method === 'POST');
+    }
+    for (const [name, value] of Object.entries(LINK_HEADERS))
+      if (!answer.headers.has(name)) answer.headers.set(name, value);
+    return answer;
+  };
+}
+
+/** @returns the name after the token, '' for none. @throws {BerthError} `link_invalid`. */
+function requestedLink(url: string): { readonly token: string; readonly name: FilePath } {
+  const [, token = '', rest = ''] = /^\/links\/([^/?]*)(\/[^?]*)/.exec(url) ?? [];
+  if (!TOKEN.test(token)) throw invalid();
+  if (rest === '/') return { token, name: '' };
+  try {
+    return { token, name: requestedPath(rest, '/') };
+  } catch (error) {
+    if (error instanceof ValidationError) throw invalid();
+    throw error;
+  }
+}
+
+/** The path for a file of that name. A link to a file ignores the name. */
+function pathFor(link: Pick<LinksTable, 'path' | 'is_folder'>, name: FilePath): FilePath {
+  const path = pathOf(link.path);
+  if (link.is_folder === 0) return path;
+  // Some browsers send the folders of the sender's computer along.
+  const own = name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1);
+  try {
+    return requestedPath(`/${path === '' ? '' : `${encoded(path)}/`}${encoded(own)}`, '/');
+  } catch (error) {
+    if (error instanceof ValidationError)
+      throw new BerthError('file_conflict', 'This name is not possible. Rename the file.');
+    throw error;
+  }
+}
+
+function invalid(): BerthError {
+  return new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
+}
+
+/** Replaces refusals whose text names folders, or speaks of what an outsider does not know. */
+function forOutsiders(error: unknown): never {
+  const text = error instanceof BerthError ? REFUSALS[error.code] : undefined;
+  if (error instanceof BerthError && text !== undefined) throw new BerthError(error.code, text, { cause: error });
+  throw error;
+}
+
+const REFUSALS: Partial<Record<BerthError['code'], string>> = {
+  file_conflict: 'The file cannot be stored. Tell the person who sent you this link.',
+  precondition_failed: 'A file was stored here already. Ask for a new link.',
+  storage_full: 'There is no space for the file. Tell the person who sent you this link.',
+  directory_not_found: 'This link is not valid. Ask for a new one.',
+};
+
+/** The part of the file that a response sends; undefined if it sends none. */
+function partOf({ status, headers }: Response, size: number): Part | undefined {
+  if (status === 200) return [0, size];
+  const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(headers.get('content-range') ?? '') ?? [];
+  return status === 206 ? [Number(first), Number(last) + 1] : undefined;
+}
+
+async function* atMost(body: AsyncIterable<Buffer>, most: number): AsyncGenerator<Buffer, void, void> {
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > most) throw tooLarge(most);
+    yield chunk;
+  }
+}
+
+function tooLarge(most: number): BerthError {
+  return new BerthError('body_too_large', `The file is too large. The limit is ${limitInWords(most)}.`);
+}
+
+function wantsPage({ headers }: IncomingMessage): boolean {
+  return /\btext\/html\b/i.test(headers.accept ?? '');
+}

@@ -1,0 +1,47 @@
+/** POST /api/v1/directories/:id/password */
+import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import { type Renewed, renewPassword } from '../../../rules/directories/update.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { fullDirectory } from '../directory-json.ts';
+import { CREATED } from '../openapi/examples.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { CreatedDirectory, data } from '../schemas.ts';
+import { passwordUnused, warning } from '../../web/warnings.ts';
+
+export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
+  const renew: Endpoint<'/:id'> = async (c, principal, keep) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const answer = ({ directory, password }: Renewed): Response =>
+      dataResponse(fullDirectory(directory, password), 200, {
+        // The only response with this password.
+        ...SECRET,
+        ...warning(passwordUnused(directory)),
+      });
+    return answer(await renewPassword(rules, principal.accountId, id, actorOf(c, principal), keep(answer)));
+  };
+
+  return [
+    route('POST', '/api/v1/directories/:id/password', renew, {
+      id: 'renewPassword',
+      tag: 'Access',
+      summary: 'Replace the password by a new one',
+      description:
+        'The answer is like that of creating a directory, and the only one with the new password. So this also helps if the answer to a create was lost. ' +
+        'From the next login on, the new password works and the old one is refused. Live sessions go on. ' +
+        'While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.',
+      role: 'admin',
+      answer: {
+        status: 200,
+        description: 'The directory with its new password',
+        schema: data(CreatedDirectory),
+        example: CREATED,
+        headers: ['Warning'],
+      },
+      refusals: [404, 507],
+    }),
+  ];
+}

@@ -1,0 +1,125 @@
+/** /api/v1/directories/:id/public_keys: lists, adds and removes single keys of a directory. */
+import * as v from 'valibot';
+import { formatMicros } from '../../../foundation/base/clock.ts';
+import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import {
+  type Added,
+  addPublicKey,
+  NewPublicKey,
+  publicKeysOf,
+  removePublicKey,
+  type ShownKey,
+} from '../../../rules/directories/public-keys.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readFields } from '../body.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, PublicKey } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+import { keyUnused, lockedOut, warning } from '../../web/warnings.ts';
+
+const KEYS = '/api/v1/directories/:id/public_keys';
+const EXAMPLE = {
+  fingerprint: 'SHA256:5/6Zb1YNfdIT1nzAiTMQTUmhvgvI2wzzUfqvyYOxgEk',
+  type: 'ssh-ed25519',
+  comment: 'backup@acme',
+  inserted_at: '2026-11-20T20:50:00.123456Z',
+  last_used_at: '2026-11-21T03:00:02.654321Z',
+};
+
+export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
+  const list: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    return dataResponse(JSON.stringify((await publicKeysOf(rules.database.reads, id)).map(shown)));
+  };
+
+  const add: Endpoint<'/:id'> = async (c, principal, keep) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(NewPublicKey.entries, fields);
+    const answer = ({ directory, key }: Added): Response =>
+      dataResponse(JSON.stringify(shown(key)), 201, warning(keyUnused(directory)));
+    return answer(await addPublicKey(rules, principal.accountId, id, fields, actorOf(c, principal), keep(answer)));
+  };
+
+  const remove: Endpoint<'/:id/:fingerprint'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const fingerprint = fingerprintIn(c.req.param('fingerprint'));
+    const directory = await removePublicKey(rules, principal.accountId, id, fingerprint, actorOf(c, principal));
+    return c.body(null, 204, warning(lockedOut(directory)));
+  };
+
+  return [
+    route('GET', KEYS, list, {
+      id: 'listPublicKeys',
+      tag: 'Access',
+      summary: "List a directory's public keys, newest first",
+      description:
+        '`last_used_at` is the time of the last login with the key, updated within 30 seconds; `null` if none is known. With `auth_mode` `both`, a key that a client offered before it logged in by password may count too.',
+      answer: {
+        status: 200,
+        description: 'The keys',
+        schema: data(v.array(PublicKey)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [404],
+    }),
+    route('POST', KEYS, add, {
+      id: 'addPublicKey',
+      tag: 'Access',
+      summary: 'Add a public key',
+      description:
+        'The key works from the next login on, like those that are there already. To replace a key, add the new one, wait until the customer uses it, then delete the old one. ' +
+        'A directory has at most 100 keys. PATCH of the directory with `public_key` replaces all keys by one. ' +
+        'While `auth_mode` is `password`, keys are not used, and a `Warning` header says so.',
+      role: 'admin',
+      body: {
+        schema: NewPublicKey,
+        example: {
+          public_key: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH+BWzl2Ru6wmV10+35WnEGK45Sp1y1IIz3rpdICSSiN backup@acme',
+        },
+      },
+      answer: {
+        status: 201,
+        description: 'The key',
+        schema: data(PublicKey),
+        example: { data: { ...EXAMPLE, last_used_at: null } },
+        headers: ['Warning'],
+      },
+      refusals: [404, 422, 507],
+    }),
+    route('DELETE', `${KEYS}/:fingerprint{.+}`, remove, {
+      id: 'removePublicKey',
+      tag: 'Access',
+      summary: 'Remove one public key',
+      description:
+        'The fingerprint is percent-encoded like any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` instead of `+` and `/`. ' +
+        'Nobody can log in with that key any more. Live sessions go on, and `auth_mode` stays the same. If that is `public_key` and no key is left, nobody can log in, and a `Warning` header says so.',
+      role: 'admin',
+      answer: { status: 204, description: 'It has gone', headers: ['Warning'] },
+      refusals: [404, 507],
+    }),
+  ];
+}
+
+function shown({ fingerprint, type, comment, inserted_at, last_used_at }: ShownKey): object {
+  return {
+    fingerprint,
+    type,
+    comment,
+    inserted_at: formatMicros(inserted_at),
+    last_used_at: last_used_at === null ? null : formatMicros(last_used_at),
+  };
+}
+
+/** The stored form of a fingerprint. The other form is for proxies, some of which decode `%2F`, while others refuse it. */
+function fingerprintIn(path: string): string {
+  return `SHA256:${path
+    .replace(/^SHA256:/, '')
+    .replaceAll('-', '+')
+    .replaceAll('_', '/')}`;
+}

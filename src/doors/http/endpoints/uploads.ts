@@ -1,0 +1,121 @@
+/** The uploads of a directory: the list, and a single one. */
+import type { Context } from 'hono';
+import * as v from 'valibot';
+import { formatMicros, parseMicros } from '../../../foundation/base/clock.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import {
+  displayName,
+  type Filters,
+  type Page,
+  type UploadList,
+  type UploadRow,
+} from '../../../arrivals/uploads/upload-list.ts';
+import { ValidationError } from '../../../foundation/base/errors.ts';
+import type { Endpoint } from '../access.ts';
+import type { ApiEnv } from '../../web/observe.ts';
+import { UPLOAD, UPLOADS } from '../openapi/examples.ts';
+import { ownDirectory } from '../own-directory.ts';
+import { PAGE, readPage, requestedPage } from '../page.ts';
+import { dataResponse } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, Upload } from '../schemas.ts';
+import type { Turn } from '../../web/turns.ts';
+
+/** The query parameters, for openapi.json. */
+const FILTERS = {
+  filename: v.optional(v.pipe(v.string(), v.description('The complete filename: one upload or none.'))),
+  prefix: v.optional(v.pipe(v.string(), v.description('Only filenames that begin with this.'))),
+  since: v.optional(v.pipe(v.string(), v.isoTimestamp(), v.description('Only uploads from this time on.'))),
+};
+
+/** Reads at most a batch of rows after the given one. */
+type ReadAfter = (after: UploadRow | undefined) => Promise<UploadRow[]>;
+
+/** Rows that are read, serialized and sent at once, in about 1 ms. A list may have any number of rows. */
+const BATCH = 200;
+
+export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList, turn: Turn): Route[] {
+  const list: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { limit, after: place } = requestedPage(c);
+    const after = typeof place === 'object' ? { uploaded_at: place.at, id: place.id } : place;
+    const filters = requestedFilters(c);
+    const read = (from: Page['after'], count = BATCH): Promise<UploadRow[]> =>
+      uploads.list(id, { ...filters, limit: count, after: from });
+    if (limit === undefined || limit > BATCH) {
+      const rows = await read(after);
+      if (rows.length < BATCH) return dataResponse(json(rows));
+      await turn(principal.accountId, c.env.outgoing);
+      // The directory may have been deleted meanwhile.
+      await ownDirectory(directories, principal, id);
+    }
+    if (limit === undefined) return longResponse(await read(after), read);
+    const { rows, headers } = await readPage(
+      c,
+      (page) => read(after, page.limit),
+      ({ uploaded_at }) => uploaded_at,
+    );
+    return dataResponse(json(rows), 200, headers);
+  };
+  const show: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    return dataResponse(JSON.stringify(shown(await uploads.byId(id, c.req.param('upload_id')))));
+  };
+
+  return [
+    route('GET', '/api/v1/directories/:id/uploads', list, {
+      id: 'listUploads',
+      isSpecified: true,
+      tag: 'Uploads',
+      summary: 'List the files in a directory, newest first',
+      description:
+        'Filters limit the list and its pages: `filename` finds the file with that name, `prefix` selects by the beginning of the filename, `since` by the time of the upload.',
+      query: v.object({ ...PAGE, ...FILTERS }),
+      answer: { status: 200, description: 'The files', schema: data(v.array(Upload)), example: UPLOADS },
+      refusals: [404, 422],
+    }),
+    route('GET', '/api/v1/directories/:id/uploads/:upload_id', show, {
+      id: 'getUpload',
+      tag: 'Uploads',
+      summary: 'Fetch an upload',
+      answer: { status: 200, description: 'The upload', schema: data(Upload), example: UPLOAD },
+      refusals: [404],
+    }),
+  ];
+}
+
+/**
+ * The same response for a long list, read and sent in batches as fast as the client reads, so that neither a slow client nor a
+ * long list keeps more than one batch in memory. Uploads that arrive meanwhile would be before those that were sent already.
+ */
+function longResponse(first: readonly UploadRow[], read: ReadAfter): Response {
+  return new Response(ReadableStream.from(parts(first, read)), {
+    headers: { 'content-type': 'application/json' },
+  });
+}
+
+async function* parts(first: readonly UploadRow[], read: ReadAfter): AsyncGenerator<Buffer> {
+  let rows = first;
+  for (let before = '{"data":['; rows.length > 0; before = ',') {
+    yield Buffer.from(before + json(rows).slice(1, -1));
+    rows = rows.length < BATCH ? [] : await read(rows.at(-1));
+  }
+  yield Buffer.from(']}');
+}
+
+function json(rows: readonly UploadRow[]): string {
+  return JSON.stringify(rows.map(shown));
+}
+
+/** The four fields of an upload (specification, "Upload"). */
+function shown({ id, path, size_bytes, uploaded_at }: UploadRow) {
+  return { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at) };
+}
+
+/** @throws {ValidationError} when `since` is not a time. */
+function requestedFilters(c: Context<ApiEnv>): Filters {
+  const text = c.req.query('since');
+  const since = text === undefined ? undefined : parseMicros(text);
+  if (text !== undefined && since === undefined) throw new ValidationError({ since: ['is invalid'] });
+  return { filename: c.req.query('filename'), prefix: c.req.query('prefix'), since };
+}

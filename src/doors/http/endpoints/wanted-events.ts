@@ -1,0 +1,105 @@
+/** …/webhook/events: the events besides uploads that a directory or the account subscribes to. */
+import type { Clock } from '../../../foundation/base/clock.ts';
+import type { Database } from '../../../foundation/db/open.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import {
+  accountEvents,
+  EventsFields,
+  eventsOf,
+  setAccountEvents,
+  setEvents,
+  type WantedEvents,
+} from '../../../rules/directories/wanted-events.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readFields } from '../body.ts';
+import { actorOf, ownTarget } from '../own-directory.ts';
+import { dataResponse } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, WantedEvents as Shown } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+import { warning } from '../../web/warnings.ts';
+
+const OF_DIRECTORY = '/api/v1/directories/:id/webhook/events';
+const OF_ACCOUNT = '/api/v1/webhook/events';
+const EVENTS = ['file.uploaded', 'file.deleted', 'upload.failed'] as const;
+
+const ABOUT =
+  '`file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know.';
+
+interface EventOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+}
+
+/** @param followsLogins whether refused logins are known here. */
+export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOptions, followsLogins: boolean): Route[] {
+  const shown = (wanted: WantedEvents): Response => {
+    const isUnknown = wanted.events.includes('login.refused') && !followsLogins;
+    const text = isUnknown ? 'login.refused is not sent while the dashboard is off (BERTH_DASHBOARD)' : undefined;
+    return dataResponse(JSON.stringify(wanted), 200, warning(text));
+  };
+
+  const show: Endpoint<'/:id'> = async (c, { accountId }) =>
+    shown(await eventsOf(rules.database.reads, { accountId, id: c.req.param('id') }));
+
+  const set: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(EventsFields.entries, fields);
+    return shown(await setEvents(rules, target, fields));
+  };
+
+  const showAccount: Endpoint = async (_c, { accountId }) =>
+    shown(await accountEvents(rules.database.reads, accountId));
+
+  const setAccount: Endpoint = async (c, principal) => {
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(EventsFields.entries, fields);
+    return shown(await setAccountEvents(rules, actorOf(c, principal), fields));
+  };
+
+  const answer = (inherited: boolean) => ({
+    status: 200,
+    description: 'The events',
+    schema: data(Shown),
+    example: { data: { events: inherited ? ['file.uploaded'] : [...EVENTS], inherited } },
+    headers: ['Warning'] as const,
+  });
+  const body = { schema: EventsFields, example: { events: EVENTS.slice(1) } };
+  return [
+    route('GET', OF_DIRECTORY, show, {
+      id: 'getEvents',
+      tag: 'Webhooks',
+      summary: 'Show the events that a directory subscribes to',
+      answer: answer(true),
+      refusals: [404],
+    }),
+    route('PUT', OF_DIRECTORY, set, {
+      id: 'setEvents',
+      tag: 'Webhooks',
+      summary: 'Subscribe a directory to more events than uploads',
+      description: `${ABOUT} \`null\` means the events of the account, which is the default for a directory.`,
+      body,
+      answer: answer(false),
+      refusals: [404, 507],
+    }),
+    route('GET', OF_ACCOUNT, showAccount, {
+      id: 'getAccountEvents',
+      tag: 'Webhooks',
+      summary: 'Show the events that the account subscribes to',
+      answer: answer(false),
+      refusals: [],
+    }),
+    route('PUT', OF_ACCOUNT, setAccount, {
+      id: 'setAccountEvents',
+      tag: 'Webhooks',
+      summary: 'Subscribe all directories without a list of their own to more events',
+      description: `${ABOUT} \`null\` means no other events.`,
+      role: 'admin',
+      body,
+      answer: answer(false),
+      refusals: [507],
+    }),
+  ];
+}

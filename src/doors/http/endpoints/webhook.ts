@@ -1,0 +1,128 @@
+/** The webhook of a directory: its URL, a test, and a new secret. */
+import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import {
+  type RenewedSecret,
+  renewWebhookSecret,
+  SecretFields,
+  updateWebhook,
+  WebhookFields,
+} from '../../../rules/directories/webhook.ts';
+import { liveDirectory } from '../../../rules/directories/target.ts';
+import { type Destined, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
+import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readFields } from '../body.ts';
+import { ownTarget } from '../own-directory.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
+import type { Turn } from '../../web/turns.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+import { type MayReach, unreachable, warning } from '../../web/warnings.ts';
+
+const PATH = '/api/v1/directories/:id/webhook';
+const EXAMPLE = {
+  data: { webhook_url: null, uses_account_webhook: true, sends_to: 'https://example.com/hook' },
+};
+
+export function webhookRoutes(
+  directories: DirectoryQueries,
+  rules: ChangeOptions & TrialRules,
+  turn: Turn,
+  mayReach: MayReach,
+): Route[] {
+  async function shown(directory: Destined): Promise<string> {
+    const { webhook_url, uses_account_webhook } = directory;
+    const sends_to = await receiverUrl(rules.database.reads, directory);
+    return JSON.stringify({ webhook_url, uses_account_webhook: uses_account_webhook === 1, sends_to });
+  }
+
+  const show: Endpoint<'/:id'> = async (c, { accountId }) =>
+    dataResponse(await shown(await liveDirectory(rules.database.reads, { accountId, id: c.req.param('id') })));
+
+  const update: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(WebhookFields.entries, fields);
+    const directory = await updateWebhook(rules, target, fields);
+    return dataResponse(await shown(directory), 200, warning(unreachable(fields, mayReach)));
+  };
+
+  const tryOne: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    await turn(principal.accountId, c.env.outgoing);
+    const { ok: delivered, status, error, latency } = (await tryWebhook(rules, target)).answer;
+    return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
+  };
+
+  const renewSecret: Endpoint<'/:id'> = async (c, principal, keep) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming, { isOptional: true });
+    refuseUnknown(SecretFields.entries, fields);
+    return secretResponse(await renewWebhookSecret(rules, target, fields, keep(secretResponse)));
+  };
+
+  const answer = {
+    status: 200,
+    description: 'Where the webhooks go',
+    schema: data(DirectoryWebhook),
+    example: EXAMPLE,
+  };
+  return [
+    route('GET', PATH, show, {
+      id: 'getWebhook',
+      tag: 'Webhooks',
+      summary: 'Fetch where the webhooks of a directory go',
+      description:
+        "`sends_to` is `webhook_url` or, without one, the URL of the account's webhook. It is `null` if no webhooks are sent.",
+      answer,
+      refusals: [404],
+    }),
+    route('PATCH', PATH, update, {
+      id: 'updateWebhook',
+      tag: 'Webhooks',
+      summary: 'Set where the webhooks of a directory go, or turn them off',
+      description:
+        'Changes the given fields. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, even if the account has a webhook URL. Pending deliveries then fail, and can be replayed later.',
+      body: { schema: WebhookFields, example: { webhook_url: null, uses_account_webhook: false } },
+      answer: { ...answer, headers: ['Warning'] },
+      refusals: [404, 507],
+    }),
+    route('POST', `${PATH}/test`, tryOne, {
+      id: 'testWebhook',
+      tag: 'Webhooks',
+      summary: 'Send one webhook as a test',
+      description:
+        'Sends a signed `file.uploaded` for a file that does not exist, with `"test": true`, once and while you wait, for up to 6 seconds. The answer has the response of the receiver, or in `error` why there was none. 422 while `sends_to` of the directory is `null`.',
+      answer: {
+        status: 200,
+        description: 'The response of the receiver',
+        schema: data(TestOutcome),
+        example: { data: { delivered: true, status: 204, error: null, duration_ms: 48.2 } },
+      },
+      refusals: [404, 422],
+    }),
+    route('POST', '/api/v1/directories/:id/webhook_secret', renewSecret, {
+      id: 'renewWebhookSecret',
+      tag: 'Webhooks',
+      summary: 'Replace the webhook secret, in two steps',
+      description:
+        'First, send the request without `activate`: the answer has the new secret, and from now on `webhook-signature` has a signature with each of the two secrets, so that receivers can be changed one after the other. Repeating this step replaces the new secret. Then send `"activate": true`: `x-service-signature` is made with the new secret, and the old one ends. To use a `secret` of your own, send 16 to 64 characters of printable ASCII; with `activate` it replaces the old one at once.',
+      role: 'admin',
+      body: { schema: SecretFields, example: { activate: false }, isOptional: true },
+      answer: {
+        status: 200,
+        description: 'The secret, and whether it is in use',
+        schema: data(WebhookSecret),
+        example: { data: { secret: 'q83vASNFZ4mrze8BI0VniavN7wEjRWeJ', active: false } },
+      },
+      refusals: [400, 404, 413, 415, 422, 507],
+    }),
+  ];
+}
+
+function secretResponse(renewed: RenewedSecret): Response {
+  return dataResponse(JSON.stringify(renewed), 200, SECRET);
+}

@@ -1,0 +1,189 @@
+/**
+ * `Idempotency-Key` on POST: the same request with the same key within 24 hours gets the same response, and is not carried out
+ * again.
+ *
+ * Promise: whenever this process dies, either both a change and its response are stored, or neither. So a rule stores the
+ * response in its own transaction, and nothing is written before. Refusals are not stored. Requests in flight are known only to
+ * this process and, on a database that several machines share, by a lock that ends with its connection. So after a crash, no
+ * request is in flight.
+ */
+import type { Clock } from '../../foundation/base/clock.ts';
+import type { ClockLead } from '../../foundation/db/clock-lead.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { KeptAnswersTable } from '../../foundation/db/schema.ts';
+import { hold, release } from '../../foundation/db/shared.ts';
+import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import {
+  ANSWER_LIFE,
+  insertKept,
+  keptAt,
+  type Place,
+  placeOf,
+  removalOf,
+  requireRoom,
+} from '../../rules/history/stored-responses.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
+import { readBody } from './body.ts';
+
+const LONGEST_KEY = 255;
+const PRINTABLE = /^[\x20-\x7e]+$/;
+
+export interface IdempotencyOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly clockLead: ClockLead;
+  readonly log: Log;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly body: string;
+}
+
+/** Makes endpoints of POST repeatable. If an endpoint does not store its response itself, that is done after it. */
+export function createRepeatable({ database, clock, clockLead, log }: IdempotencyOptions) {
+  /** Requests in flight. Each resolves once the stored response was looked up, with whether there was one. */
+  const inFlight = new Map<string, Promise<boolean>>();
+  /** Responses to changes that were undone, until their rows are removed. */
+  const withdrawn = new Set<string>();
+
+  async function isCurrent({ inserted_at }: KeptAnswersTable): Promise<boolean> {
+    // A clock that jumps ahead does not count.
+    return clock.now() - inserted_at < ANSWER_LIFE || (await clockLead()).now - inserted_at < ANSWER_LIFE;
+  }
+
+  async function isWithdrawn(place: Place): Promise<boolean> {
+    if (!withdrawn.has(place.id)) return false;
+    if (await keptAt(database.reads, place)) return true;
+    withdrawn.delete(place.id);
+    return false;
+  }
+
+  /**
+   * The stored response, or its row if that is too old.
+   * @throws {ValidationError} when the key was used for another request; {BerthError} `in_flight`.
+   */
+  async function earlier(place: Place): Promise<Response | KeptAnswersTable | undefined> {
+    if (await isWithdrawn(place)) throw stillInFlight();
+    const row = await keptAt(database.reads, place);
+    if (!row || !(await isCurrent(row))) return row;
+    if (row.request !== place.request) {
+      throw new ValidationError({ idempotency_key: ['was used for another request'] });
+    }
+    const { headers, ...answer } = JSON.parse(place.open(row.answer)) as Answer;
+    return responseOf({ ...answer, headers: [...headers, ['idempotency-replayed', 'true']] });
+  }
+
+  async function firstTime(
+    place: Place,
+    old: KeptAnswersTable | undefined,
+    accountId: string,
+    perform: (keep: Keep) => ReturnType<Endpoint>,
+  ) {
+    let isKept = false;
+    const rowOf = (answer: Answer): KeptAnswersTable => ({
+      id: place.id,
+      account_id: accountId,
+      request: place.request,
+      answer: place.seal(JSON.stringify(answer)),
+      inserted_at: clock.now(),
+    });
+    const keep: Keep = (render) => ({
+      async keep(tx, result) {
+        // Another machine was first, so this change is not made.
+        if (!(await insertKept(tx, rowOf(await answerOf(render(result))), old))) throw stillInFlight();
+        isKept = true;
+      },
+      withdraw() {
+        withdrawn.add(place.id);
+        return removalOf(place);
+      },
+    });
+    try {
+      const response = await perform(keep);
+      if (isKept || !response.ok) return response;
+      const answer = await answerOf(response);
+      await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer), old));
+      return responseOf(answer);
+    } catch (error) {
+      // The change is committed but not applied. The error is the response, and a repeated request applies the change again.
+      if (isKept && !withdrawn.has(place.id)) await forget(place);
+      throw error;
+    }
+  }
+
+  /** Runs `work` unless another machine has the same request in flight. */
+  async function alone({ id }: Place, work: () => Promise<Response>): Promise<Response> {
+    const name = `answer ${id}`;
+    if (!(await hold(database.db, name))) throw stillInFlight();
+    try {
+      return await work();
+    } finally {
+      // If the connection has ended, so has the lock.
+      await release(database.db, name).catch(() => undefined);
+    }
+  }
+
+  async function forget(place: Place): Promise<void> {
+    try {
+      await database.db.transaction().execute(removalOf(place));
+    } catch (error) {
+      log.warn({ err: error }, 'could not remove the stored response to a change that is not applied yet');
+    }
+  }
+
+  return function repeatable(endpoint: Endpoint): Endpoint {
+    return async (c, principal) => {
+      const { incoming } = c.env;
+      const key = incoming.headers['idempotency-key'];
+      const apiKey = apiKeyOf(incoming);
+      if (key === undefined || apiKey === undefined) return endpoint(c, principal, keepNothing);
+      const request = [c.req.method, incoming.url ?? '', await readBody(incoming)];
+      const place = placeOf(apiKey, checkedKey(String(key)), request);
+      const other = inFlight.get(place.id);
+      if (other) {
+        const answer = (await other) ? await earlier(place) : undefined;
+        if (!(answer instanceof Response)) throw stillInFlight();
+        return answer;
+      }
+      const { promise: isRepeated, resolve: looked } = Promise.withResolvers<boolean>();
+      inFlight.set(place.id, isRepeated);
+      try {
+        return await alone(place, async () => {
+          const before = await earlier(place);
+          looked(before instanceof Response);
+          if (before instanceof Response) return before;
+          await requireRoom(database.reads, principal.accountId);
+          return firstTime(place, before, principal.accountId, (keep) => endpoint(c, principal, keep));
+        });
+      } finally {
+        // For a request that was refused before the lookup. It changed nothing.
+        looked(true);
+        await isWithdrawn(place).finally(() => inFlight.delete(place.id));
+      }
+    };
+  };
+}
+
+/** @throws {ValidationError} */
+function checkedKey(key: string): string {
+  const wrong = (message: string) => new ValidationError({ idempotency_key: [message] });
+  if (key === '') throw wrong("can't be blank");
+  if (key.length > LONGEST_KEY) throw wrong(`should be at most ${LONGEST_KEY} character(s)`);
+  if (!PRINTABLE.test(key)) throw wrong('is invalid');
+  return key;
+}
+
+function stillInFlight(): BerthError {
+  return new BerthError('in_flight', 'A request with this Idempotency-Key is still in progress');
+}
+
+async function answerOf(response: Response): Promise<Answer> {
+  return { status: response.status, headers: [...response.headers], body: await response.text() };
+}
+
+function responseOf({ status, headers, body }: Answer): Response {
+  return new Response(body === '' ? null : body, { status, headers: headers.map(([name, value]) => [name, value]) });
+}

@@ -1,0 +1,81 @@
+/**
+ * The API for commands of this machine's root (`berth directory …`), on a Unix socket that only root can open. A command says
+ * which account it acts for and who runs it. It may do everything that an admin key of the account may, on any plan and without
+ * a rate limit.
+ */
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import type { Kysely } from 'kysely';
+import type { Principal } from '../../rules/keys/authenticate.ts';
+import { UNLIMITED } from '../../rules/accounts/scope.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import { ACCOUNT, OPERATOR, operatorKeyId } from '../../foundation/base/operator-socket.ts';
+import type { Identify } from './access.ts';
+import { type ApiEnv, type NameRequest, REQUEST_ID } from '../web/observe.ts';
+import { refusal } from '../web/responses.ts';
+import type { HttpServerOptions } from './server.ts';
+
+/** How long requests in flight may take once the server closes. */
+const GRACE_MS = 1000;
+
+export function byOperator(reads: Kysely<Tables>): Identify {
+  const identify = async ({ incoming: { headers }, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> => {
+    const account = String(headers[ACCOUNT] ?? '');
+    const login = String(headers[OPERATOR] ?? '');
+    const found = await reads
+      .selectFrom('accounts')
+      .select('id')
+      .where('id', '=', account)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    if (!found) return undefined;
+    const keyId = operatorKeyId(login);
+    notes.principal = { accountId: found.id, keyId, role: 'admin', plan: 'business', scope: UNLIMITED };
+    return notes.principal;
+  };
+  return Object.assign(identify, { countStranger: () => undefined });
+}
+
+export interface OperatorServerOptions {
+  readonly app: HttpServerOptions['app'];
+  readonly nameRequest: NameRequest;
+  readonly log: Log;
+}
+
+/** Listens on the socket, and replaces one that an earlier process has left. If that fails, everything else goes on. */
+export async function serveOperators(
+  socket: string,
+  { app, nameRequest, log }: OperatorServerOptions,
+): Promise<{ close(): Promise<void> }> {
+  const answer = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
+    errorHandler: () => refusal(400, 'Bad request'),
+  });
+  const server = createServer((request, response) => {
+    response.setHeader(REQUEST_ID, nameRequest(request));
+    void answer(request, response);
+  });
+  try {
+    rmSync(socket, { force: true });
+    const listening = once(server, 'listening');
+    // Node binds before `listen` returns, so nobody else can open the socket, not even for a moment.
+    const mask = process.umask(0o177);
+    server.listen(socket);
+    process.umask(mask);
+    await listening;
+  } catch (error) {
+    log.error({ err: error, socket }, 'berth directory cannot reach this service: its socket could not be made');
+  }
+  return {
+    async close() {
+      if (!server.listening) return;
+      const closed = once(server, 'close');
+      server.close();
+      const late = setTimeout(() => server.closeAllConnections(), GRACE_MS);
+      await closed;
+      clearTimeout(late);
+    },
+  };
+}

@@ -1,0 +1,78 @@
+/** Checks that the database is private, undamaged and of this version, or that its server answers and suits berth. Only reads it. */
+import { existsSync, lstatSync } from 'node:fs';
+import { inspect } from '../../../foundation/db/inspect.ts';
+import { isPostgresUrl, shownPlace } from '../../../foundation/base/database-place.ts';
+import { explained, refuseUnsuitable, serverState } from '../../../foundation/db/postgres-server.ts';
+import { isUnfinished } from '../../../foundation/db/unfinished-restore.ts';
+import { errorMessage } from '../../../foundation/base/errors.ts';
+import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
+
+/** A write-ahead log of this size is not being moved into the database: some process keeps a read open. */
+const LARGE_LOG = 512 * 1024 * 1024;
+
+/** If a trivial query takes longer, every request is slow. */
+const SLOW_MS = 100;
+
+export const checkDatabase: Check = async (config, clock) =>
+  isPostgresUrl(config.database) ? checkServer(config.database) : checkFile(config, clock);
+
+async function checkServer(url: string): Promise<Finding[]> {
+  const where = shownPlace(url);
+  try {
+    await using inspection = await inspect(url);
+    await refuseUnsuitable(inspection.db, url);
+    const began = performance.now();
+    const { version, is_forgetful: isForgetful, is_exposed: isExposed } = await serverState(inspection.db);
+    const ms = Math.ceil(performance.now() - began);
+    const { missing, unknown } = await inspection.schema();
+    return orOk(
+      [
+        ...ofSchema(where, missing, unknown),
+        isForgetful &&
+          warn(
+            `${where} may lose confirmed changes in a power cut (synchronous_commit)`,
+            "alter database NAME set synchronous_commit = 'on'",
+          ),
+        isExposed && warn(`the connection to ${where} is not encrypted`, 'sslmode=verify-full in the URL'),
+        ms > SLOW_MS &&
+          warn(`${where} took ${ms} ms to answer a trivial query`, 'check the load of its machine and of the network'),
+      ],
+      `${where} answers in ${ms} ms: PostgreSQL ${version}, of this version`,
+    );
+  } catch (error) {
+    return [fail(errorMessage(explained(error, url)), 'fix the server or BERTH_DATABASE_URL; sshd goes on meanwhile')];
+  }
+}
+
+function ofSchema(where: string, missing: readonly string[], unknown: readonly string[]): (Finding | false)[] {
+  return [
+    unknown.length > 0 &&
+      fail(`${where} was written by a newer berth (${unknown.join(', ')})`, 'install that version again'),
+    missing.length > 0 && warn(`${where} still has to be migrated (${missing.join(', ')})`, 'restart berth'),
+  ];
+}
+
+const checkFile: Check = async (config) => {
+  const file = config.database;
+  if (!existsSync(file)) return [fail(`${file} is missing`, 'start berth to create one, or: berth restore FILE')];
+  const mode = lstatSync(file).mode & 0o777;
+  const log = lstatSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  await using inspection = await inspect(file);
+  const damage = inspection.damage();
+  const { missing, unknown } = damage === undefined ? await inspection.schema() : { missing: [], unknown: [] };
+  return orOk(
+    [
+      isUnfinished(config) && fail('a restore was interrupted', 'systemctl restart berth, which finishes it first'),
+      (mode & 0o077) !== 0 && fail(`others can read ${file} (mode ${mode.toString(8)})`, `chmod 600 ${file}`),
+      log > LARGE_LOG &&
+        warn(
+          `${file}-wal has grown to ${log >> 20} MiB`,
+          `end the process that keeps it open (fuser ${file}), then restart berth`,
+        ),
+      damage !== undefined &&
+        fail(`${file} is damaged: ${damage}`, 'stop berth, keep a copy of the file, then: berth restore FILE'),
+      ...ofSchema(file, missing, unknown),
+    ],
+    `${file} is undamaged and of this version`,
+  );
+};

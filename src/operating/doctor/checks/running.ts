@@ -1,0 +1,125 @@
+/** Checks the two processes: berth serve with its API, and our sshd. */
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { connect } from 'node:net';
+import { type Config, originOf } from '../../../foundation/base/config.ts';
+import { errorMessage } from '../../../foundation/base/errors.ts';
+import { urlHost } from '../../../foundation/base/url-host.ts';
+import { requestApi } from '../api.ts';
+import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
+import { pathsOf } from '../../../machine/sftp/paths.ts';
+import { sshdCheck, startupsOf } from '../../../machine/sftp/sshd-listener.ts';
+import { publicHostKeys } from '../../../machine/sftp/public-host-keys.ts';
+import { command, serveProcess } from '../processes.ts';
+
+/** How long sshd may take to send its banner. */
+const TIMEOUT_MS = 5000;
+
+export const checkServe: Check = async (config) => {
+  const pid = serveProcess(config);
+  if (pid === undefined) {
+    return [fail('berth serve does not run', 'systemctl start berth; see why it ended: journalctl -u berth')];
+  }
+  const name = `berth serve (process ${pid})`;
+  try {
+    const { status } = await requestApi(config, { method: 'GET', path: '/healthz' });
+    if (status === 200) return [ok(`${name} runs and is healthy`), ...dashboardAt(config)];
+    return [fail(`${name} is not healthy: it answers ${status}`, 'see the reason: journalctl -u berth')];
+  } catch (error) {
+    if (/handshake failure/.test(errorMessage(error))) {
+      return [fail(`${name} runs, but its API has no certificate`, 'follow the line "certificate"')];
+    }
+    return [fail(`${name} does not answer: ${errorMessage(error)}`, 'systemctl restart berth')];
+  }
+};
+
+/** Where people find the dashboard. Only a proxy knows its own address. */
+function dashboardAt({ dashboard, api, tls }: Config): Finding[] {
+  if (!dashboard.isOn) return [];
+  const { host, port } = dashboard.own ?? api;
+  if (tls.mode === 'proxy') return [ok(`the dashboard is below /dashboard of the proxy for ${urlHost(host)}:${port}`)];
+  return [ok(`the dashboard is at ${originOf(tls, port)}/dashboard`)];
+}
+
+/**
+ * Asks the kernel first whether the listener is ours. A connection that ends before a login leaves lines in sshd's log, makes sshd
+ * penalize the address, and may be refused by a sshd with many logins under way.
+ */
+export const checkSshd: Check = async (config) => {
+  const { port } = config.sftp;
+  if (sshdCheck(pathsOf(config), port)()) {
+    const problems = [await unitProblem(), crowd(config)].filter((found) => found !== undefined);
+    return [...problems, ok(`sshd listens on port ${port}`)];
+  }
+  const remedy = 'systemctl start berth-sshd; see why it ended: journalctl -u berth-sshd';
+  let banner: string;
+  try {
+    banner = await bannerAt(port);
+  } catch (error) {
+    return [fail(`no sshd answers on port ${port}: ${errorMessage(error)}`, remedy)];
+  }
+  const freePort = `${await holderOf(port)}, or choose another BERTH_SFTP_PORT; then: systemctl restart berth-sshd`;
+  if (!banner.startsWith('SSH-2.0-OpenSSH')) {
+    return [fail(`another program answers on port ${port}: ${banner.slice(0, 60)}`, freePort)];
+  }
+  if (!(await hasOurKeys(config))) {
+    return [fail(`another sshd answers on port ${port}: its host keys are not those of berth`, freePort)];
+  }
+  return [await unitProblem(), ok(`sshd listens on port ${port} (${banner})`)].filter((found) => found !== undefined);
+};
+
+/** So many connections that have not logged in yet that sshd closes new ones. */
+function crowd(config: Config): Finding | undefined {
+  const startups = startupsOf(pathsOf(config));
+  if (startups === undefined || startups.waiting < startups.some) return undefined;
+  const { waiting, all } = startups;
+  return warn(
+    `${waiting} connections have not logged in yet, so sshd closes ${waiting < all ? 'some' : 'all'} new ones`,
+    `see where they come from: ss -Htn sport = :${config.sftp.port}; then block those networks at the firewall`,
+  );
+}
+
+/** The first line that the listener there sends. @throws {Error} when there is none, or it sends nothing. */
+async function bannerAt(port: number): Promise<string> {
+  const socket = connect({ host: '127.0.0.1', port });
+  try {
+    const [data] = (await once(socket, 'data', { signal: AbortSignal.timeout(TIMEOUT_MS) })) as [Buffer];
+    return data.toString('latin1').split(/[\r\n]/)[0] ?? '';
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Whether sshd identifies itself by one of berth's keys. True when ssh-keyscan finds no key. */
+async function hasOurKeys(config: Config): Promise<boolean> {
+  const { stdout } = await command('ssh-keyscan', ['-T', '5', '-p', String(config.sftp.port), '127.0.0.1']);
+  const offered = stdout.split('\n').flatMap((line) => /^[^#]\S* \S+ (\S+)/.exec(line)?.[1] ?? []);
+  if (offered.length === 0) return true;
+  const { inUse, next } = await publicHostKeys(pathsOf(config).hostKeys, config.sftp);
+  const ours = [...inUse, ...next].map(({ known_hosts: line }) => line.split(' ')[2]);
+  return offered.some((key) => ours.includes(key));
+}
+
+/** The remedy when another program holds a port, with its name if we can see it. */
+async function holderOf(port: number): Promise<string> {
+  const { stdout } = await command('ss', ['-Hltnp', `sport = :${port}`]);
+  const [, name, pid] = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout) ?? [];
+  return pid === undefined ? 'end that program' : `end ${name} (process ${pid})`;
+}
+
+/** A problem of sshd's systemd unit, if there is one. The port may still be open, by an sshd that was started earlier. */
+async function unitProblem(): Promise<Finding | undefined> {
+  if (!existsSync('/run/systemd/system')) return undefined;
+  const { stdout } = await command('systemctl', [
+    'show',
+    '--property=LoadState,ActiveState,SubState',
+    'berth-sshd.service',
+  ]);
+  const {
+    LoadState: load,
+    ActiveState: active = '',
+    SubState: sub,
+  } = Object.fromEntries(stdout.split('\n').map((line) => line.split('='))) as Record<string, string | undefined>;
+  if (load !== 'loaded' || ['active', 'reloading'].includes(active)) return undefined;
+  return fail(`systemd reports berth-sshd.service as ${active} (${sub})`, 'see the reason: journalctl -u berth-sshd');
+}

@@ -1,0 +1,120 @@
+/**
+ * Hosts every directory, wherever it is at home: this machine applies changes of its own directories, and sends a request to the home of
+ * any other.
+ *
+ * Promise: an earlier change of a directory never undoes a later one here. Changes made on other nodes arrive on another way than this
+ * node's own, so they may arrive out of the order of their commits.
+ */
+import type { Kysely } from 'kysely';
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../foundation/base/clock.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryHost } from '../../rules/directories/host.ts';
+import type { Version } from '../../rules/directories/homes.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import type { MoveLock } from './move/move-lock.ts';
+import type { Requests } from './requests.ts';
+import type { Tombstones } from './tombstones.ts';
+
+const LOST_DELETION =
+  'a directory that was deleted on this node is in the database again, which has lost the deletion: nobody can log in to it; delete ' +
+  'it again (docs/many-machines.md)';
+
+export interface HostOfAllOptions {
+  readonly here: string;
+  readonly reads: Kysely<Tables>;
+  readonly local: DirectoryHost;
+  readonly requests: Pick<Requests, 'send'>;
+  readonly tombstones: Tombstones;
+  /** Keeps a directory closed while it leaves. */
+  readonly moveLock: Pick<MoveLock, 'pass' | 'isShut'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface HostOfAll extends DirectoryHost {
+  /** Forgets all versions: a database that has lost its last commits gives out their numbers again. */
+  forget(): void;
+  /** From that version on, the directory is at home elsewhere. */
+  departed(version: Version): void;
+}
+
+export function hostOfAll({
+  here,
+  reads,
+  local,
+  requests,
+  tombstones,
+  moveLock,
+  clock,
+  log,
+}: HostOfAllOptions): HostOfAll {
+  /** The latest versions of directories that are at home here. */
+  const latest = new LRUCache<string, number>({ max: 10_000 });
+
+  /** Applies a change, unless a later version came first. */
+  async function inOrder({ id, version }: Version, follow: () => Promise<void>): Promise<void> {
+    const before = latest.get(id);
+    if (before !== undefined && before > version) return;
+    latest.set(id, version);
+    try {
+      await follow();
+    } catch (error) {
+      if (latest.get(id) === version) latest.delete(id);
+      throw error;
+    }
+  }
+
+  return {
+    ...local,
+    async apply(directory, isNew = false) {
+      if (directory.node !== here) return requests.send(directory, isNew);
+      moveLock.pass(directory.id);
+      if (!tombstones.has(directory.sftp_username)) {
+        await inOrder(directory, () => local.apply(directory));
+        // The node that set the expiry cannot end sessions here.
+        if (directory.expires_at !== null && directory.expires_at <= clock.now()) await local.endSessions(directory);
+        return;
+      }
+      await local.shutOut(directory);
+      log.error({ directory_id: directory.id, username: directory.sftp_username }, LOST_DELETION);
+    },
+    quotaObstacle: async (directory) =>
+      directory.node === here ? local.quotaObstacle(directory) : quotaObstacleOf(reads, directory.node),
+    isApplied: (directory) =>
+      !tombstones.has(directory.sftp_username) && !moveLock.isShut(directory.id) && local.isApplied(directory),
+    async remove(directory, isNew = false) {
+      if (directory.node !== here) return requests.send(directory, isNew);
+      await inOrder(directory, () => local.remove(directory));
+      await tombstones.add(directory.sftp_username);
+    },
+    // On other nodes these follow from the change itself.
+    async shutOut(directory) {
+      if (directory.node === here) await local.shutOut(directory);
+    },
+    async endSessions(directory) {
+      if (directory.node === here) await local.endSessions(directory);
+    },
+    forget: () => latest.clear(),
+    departed: ({ id, version }) => void latest.set(id, version),
+  };
+}
+
+/** Records whether quotas can be set on a node, which only its own kernel knows, when the node joins. */
+export async function recordQuotaObstacle(
+  db: Kysely<Tables>,
+  node: string,
+  obstacle: string | undefined,
+): Promise<void> {
+  await db
+    .updateTable('nodes')
+    .set({ quota_obstacle: obstacle ?? null })
+    .where('name', '=', node)
+    .execute();
+}
+
+/** The obstacle that the node has recorded, with the node's name; undefined for none. */
+async function quotaObstacleOf(reads: Kysely<Tables>, node: string): Promise<string | undefined> {
+  const row = await reads.selectFrom('nodes').select('quota_obstacle').where('name', '=', node).executeTakeFirst();
+  return row?.quota_obstacle ? `${row.quota_obstacle} (on the node ${node})` : undefined;
+}

@@ -1,0 +1,42 @@
+/** The remains on this node of directories that have moved to another one. */
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryHost } from '../../rules/directories/host.ts';
+
+export interface LeftoversOptions {
+  readonly db: Kysely<Tables>;
+  readonly reads: Kysely<Tables>;
+  readonly here: string;
+  readonly host: Pick<DirectoryHost, 'remove' | 'makeDurable'>;
+}
+
+export function leftoversOf(reads: Kysely<Tables>, node: string) {
+  return (
+    reads
+      .selectFrom('leftovers')
+      .select(['directory_id as id', 'sftp_username', 'uid', 'node'])
+      .where('leftovers.node', '=', node)
+      // Unless the directory has returned.
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('directories')
+              .select('id')
+              .whereRef('directories.id', '=', 'leftovers.directory_id')
+              .where('directories.node', '=', node),
+          ),
+        ),
+      )
+      .execute()
+  );
+}
+
+/** Removes the remains, then their rows once no power cut can bring the remains back. Repeatable. */
+export async function removeLeftovers({ db, reads, here, host }: LeftoversOptions): Promise<void> {
+  const left = await leftoversOf(reads, here);
+  if (left.length === 0) return;
+  for (const directory of left) await host.remove({ ...directory, version: 0 });
+  await host.makeDurable([]);
+  const ids = left.map(({ id }) => id);
+  await db.deleteFrom('leftovers').where('node', '=', here).where('directory_id', 'in', ids).execute();
+}

@@ -1,0 +1,133 @@
+/** Makes this machine one of the nodes that share a PostgreSQL database. None of this runs with SQLite. */
+import type { Kysely } from 'kysely';
+import type { Background, Loop } from '../../foundation/base/background.ts';
+import type { Clock } from '../../foundation/base/clock.ts';
+import type { Config } from '../../foundation/base/config.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryHost } from '../../rules/directories/host.ts';
+import type { Homes } from '../../rules/directories/homes.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import { pathsOf } from '../../machine/sftp/paths.ts';
+import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
+import { filesHere } from './files.ts';
+import { type HostOfAll, hostOfAll, recordQuotaObstacle } from './host.ts';
+import { removeLeftovers } from './leftovers.ts';
+import { chooseHome } from './live.ts';
+import { removeAbandoned } from './move/receive.ts';
+import { type Depart, departures, type Leave } from './move/departure.ts';
+import { createMoveLock } from './move/move-lock.ts';
+import type { Moved } from './move/rehome.ts';
+import { createRequests } from './requests.ts';
+import { openNodeSession } from './session.ts';
+import { tombstonesIn } from './tombstones.ts';
+
+/** How often the remains of directories that have moved away are removed. */
+const LEFTOVERS_MS = 5000;
+/** How often files of abandoned moves are searched for. */
+const ABANDONED_MS = 3_600_000;
+
+export interface NodesOptions {
+  readonly config: Pick<Config, 'database' | 'node' | 'apiUrl' | 'sftp' | 'jailDir' | 'stateDir' | 'runtimeDir'>;
+  readonly db: Kysely<Tables>;
+  readonly reads: Kysely<Tables>;
+  readonly background: Background;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Applies changes on a directory's home. */
+export interface Following {
+  /** Applies the changes of one directory. */
+  apply(id: string): Promise<unknown>;
+  /** Applies all changes, since this node was away. */
+  applyAll(): Promise<unknown>;
+}
+
+export interface Nodes {
+  readonly homes: Homes;
+  /** The host of all directories, built on the host of this machine. */
+  hostOf(local: DirectoryHost): DirectoryHost;
+  /** File operations on directories that are at home here. */
+  filesOf(own: DirectoryFiles): DirectoryFiles;
+  /** Whether a directory is moving to another node, so that nothing may change it. */
+  isShut(directoryId: string): boolean;
+  /** Runs a change of a directory that is not moving. @throws {BerthError} `home_unavailable`. */
+  through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
+  /** Makes directories leave this node. */
+  departures(leave: Leave): Depart;
+  /** Whether this node has no connection to the database. */
+  isCutOff(): boolean;
+  /** Makes this node live, and applies changes made on other nodes. */
+  begin(following: Following): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Takes this node's name. @throws {OperatorError} when another machine has it. */
+export async function startNodes(options: NodesOptions): Promise<Nodes> {
+  const { config, db, reads, background, clock, log } = options;
+  const here = config.node;
+  const session = await openNodeSession(options);
+  let following: Following | undefined;
+  let host: HostOfAll | undefined;
+  let leftovers: Loop | undefined;
+  const tombstones = tombstonesIn(config.stateDir);
+  const moveLock = createMoveLock();
+  const arrivals = { reads, here, paths: pathsOf(config) };
+  const abandoned = background.start('abandoned-moves', { every: ABANDONED_MS }, () => removeAbandoned(arrivals));
+  const failed = (error: unknown): void => log.error({ err: error }, 'could not apply a change, and will retry');
+  const apply = async (id: string): Promise<void> => void (await following?.apply(id));
+  const requests = createRequests({ reads, session, apply: (id) => void apply(id).catch(failed) });
+
+  async function gone(moved: Moved): Promise<void> {
+    host?.departed(moved);
+    void leftovers?.run();
+    await requests.send(moved, false);
+  }
+
+  async function recordObstacle(): Promise<void> {
+    if (host) await recordQuotaObstacle(session.db(), here, await host.quotaObstacle({ node: here }));
+  }
+
+  return {
+    homes: {
+      here,
+      choose: (tx, tried = []) => chooseHome(tx, here, tried),
+      async applied({ id, version }) {
+        const { numUpdatedRows } = await session
+          .db()
+          .updateTable('unapplied')
+          .set({ done: version })
+          .where('directory_id', '=', id)
+          .where('done', '<', version)
+          .executeTakeFirst();
+        if (numUpdatedRows > 0n) await requests.applied(id);
+      },
+    },
+    isCutOff: session.isCutOff,
+    hostOf(local) {
+      const left = { db, reads, here, host: local };
+      leftovers = background.start('leftovers', { every: LEFTOVERS_MS, atOnce: true }, () => removeLeftovers(left));
+      return (host = hostOfAll({ here, reads, local, requests, tombstones, moveLock, clock, log }));
+    },
+    filesOf: (own) => filesHere(own, { reads, here, moveLock }),
+    isShut: moveLock.isShut,
+    through: moveLock.through,
+    departures: (leave) => departures({ ...leave, db, here, moveLock, clock, log, apply, gone }),
+    async begin(given) {
+      following = given;
+      await session.begin({
+        onMessage: requests.onMessage,
+        onJoined() {
+          host?.forget();
+          given.applyAll().catch(failed);
+          recordObstacle().catch(failed);
+        },
+      });
+    },
+    async close() {
+      await leftovers?.close();
+      await abandoned.close();
+      await session.close();
+    },
+  };
+}

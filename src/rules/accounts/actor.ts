@@ -1,0 +1,90 @@
+/**
+ * Checks at the moment of a change that the key or user behind the request may still make it.
+ *
+ * A request is let in when its headers arrive; its body may come much later. So each rule verifies the actor again, in the
+ * transaction of the change and with the rows locked: a key that was revoked meanwhile, or a user who was demoted, disabled
+ * or signed out, changes nothing.
+ */
+import type { Transaction } from 'kysely';
+import type { Clock } from '../../foundation/base/clock.ts';
+import type { Role, Tables } from '../../foundation/db/schema.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
+import { lockedAccount } from './accounts.ts';
+import { requireApi } from './plans.ts';
+import { hasExpired, requireChanges, type Scope, SCOPE_COLUMNS, scopeOf, UNLIMITED } from './scope.ts';
+
+/** The key or session that let a request in, with the role that it had then. */
+export type Credential =
+  /** `clock` decides whether the key has expired. */
+  | { readonly kind: 'api-key'; readonly id: string; readonly role: Role; readonly clock: Clock }
+  | { readonly kind: 'session'; readonly id: string; readonly userId: string; readonly role: Role };
+
+/** The request that makes a change. */
+export interface Actor {
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly requestId: string;
+  /** Method and pattern of the path, such as `PATCH /api/v1/directories/:id`. */
+  readonly route: string;
+  /** Undefined for root's commands and for berth's own changes, which nobody can revoke. */
+  readonly credential?: Credential | undefined;
+}
+
+/** The credential and the scope with which each transaction's actor was verified. */
+const verified = new WeakMap<Transaction<Tables>, { readonly credential: Credential; readonly scope: Scope }>();
+
+/**
+ * Call it first in a transaction that changes something. Rows are locked in the order account, user, session, key, directory,
+ * so that changes cannot deadlock. `insertAudit` verifies the actor of a rule that has not done so, and that the change is
+ * within the scope.
+ * @returns the actor's limits.
+ * @throws {BerthError} `unauthenticated`, `plan_required` or `not_authorized` when the actor may no longer make changes.
+ */
+export async function verifyActor(
+  tx: Transaction<Tables>,
+  actor: (Pick<Actor, 'credential'> & { readonly accountId?: string | undefined }) | undefined,
+): Promise<Scope> {
+  const { accountId = '', credential } = actor ?? {};
+  if (!credential) return UNLIMITED;
+  const before = verified.get(tx);
+  if (before?.credential === credential) return before.scope;
+  const account = await lockedAccount(tx, accountId);
+  let scope = UNLIMITED;
+  if (credential.kind === 'api-key') {
+    const key = account && (await keyInForce(tx, accountId, credential));
+    if (!account || !key) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+    requireApi(account.plan);
+    if (credential.role === 'admin' && key.role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
+    scope = scopeOf(key);
+    requireChanges(scope);
+  } else {
+    const role = account && (await roleInSession(tx, accountId, credential));
+    if (!role) throw new BerthError('not_authorized', 'Your session has ended, so nothing was changed. Sign in again.');
+    if (credential.role === 'admin' && role !== 'admin')
+      throw new BerthError('not_authorized', 'You are no longer an admin, so nothing was changed.');
+  }
+  verified.set(tx, { credential, scope });
+  return scope;
+}
+
+async function keyInForce(
+  tx: Transaction<Tables>,
+  accountId: string,
+  { id, clock }: Credential & { readonly kind: 'api-key' },
+) {
+  const own = tx.selectFrom('api_keys').select(['role', ...SCOPE_COLUMNS]);
+  const live = own.where('id', '=', id).where('account_id', '=', accountId).where('revoked_at', 'is', null);
+  const key = await live.forShare().executeTakeFirst();
+  return key && !hasExpired(key, clock) ? key : undefined;
+}
+
+async function roleInSession(
+  tx: Transaction<Tables>,
+  accountId: string,
+  { id, userId }: { readonly id: string; readonly userId: string },
+): Promise<Role | undefined> {
+  const own = tx.selectFrom('users').select('role').where('id', '=', userId).where('account_id', '=', accountId);
+  const user = await own.where('disabled_at', 'is', null).forShare().executeTakeFirst();
+  const session = tx.selectFrom('user_sessions').select('id').where('id', '=', id).where('user_id', '=', userId);
+  return (await session.forShare().executeTakeFirst()) && user?.role;
+}

@@ -1,0 +1,95 @@
+/**
+ * Every change of a directory takes these steps: a transaction with the audit and a mark (`unapplied.ts`), then the host,
+ * which can be repeated. A request that changes nothing leaves `updated_at` as it is.
+ *
+ * When the host fails after the commit, the caller gets the error, and the host is tried again in the background. Repeating
+ * the request tries it again as well.
+ */
+import { sql, type Transaction, type Updateable } from 'kysely';
+import { verifyActor } from '../accounts/actor.ts';
+import { requireDirectory } from '../accounts/scope.ts';
+import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import { insertAudit } from '../history/audit.ts';
+import { HOSTED, hostedById } from './host.ts';
+import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
+import { lockedDirectory, notFound, type Target } from './target.ts';
+import { type ApplyOptions, markUnapplied } from './unapplied.ts';
+
+export interface ChangeOptions extends ApplyOptions {
+  readonly clock: Clock;
+}
+
+export type Changes = Updateable<DirectoriesTable>;
+
+/** Further statements in the same transaction, given the changed directory. */
+type Also = (tx: Transaction<Tables>, directory: DirectoriesTable) => Promise<void> | undefined;
+
+/** Computes the changes, in the transaction that makes them. `revokeAccess` may run it twice, so it has to be repeatable there. */
+export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoriesTable) => Changes | Promise<Changes>;
+
+/**
+ * @returns the changed directory.
+ * @throws {BerthError} `directory_not_found`, `storage_full`; and the errors of `plan`.
+ */
+export function changeDirectory(
+  options: ChangeOptions,
+  target: Target,
+  plan: Plan,
+  also?: Also,
+): Promise<DirectoriesTable> {
+  return refusingWhenFull(() => changeOnce(options, target, plan, also));
+}
+
+/** Makes a change that takes access away. On a full disk it ends the directory's sessions first: they may be filling it. */
+export async function revokeAccess(
+  options: ChangeOptions,
+  target: Target,
+  plan: Plan,
+  also?: Also,
+): Promise<DirectoriesTable> {
+  const { accountId, id } = target;
+  return refusingWhenFull(async () => {
+    const work = (): Promise<DirectoriesTable> => changeOnce(options, target, plan, also);
+    const done = await withDiskReserve(options, { accountId, id }, work, async () => {
+      // Applies the row as it is now: the change may not have been committed.
+      const directory = await hostedById(options.database.reads, accountId, id);
+      if (directory) await options.host.apply(directory).catch(() => undefined);
+    });
+    return done ?? notFound();
+  });
+}
+
+async function changeOnce(
+  { database, host, clock }: ChangeOptions,
+  target: Target,
+  plan: Plan,
+  also: Also | undefined,
+): Promise<DirectoriesTable> {
+  const { id, actor } = target;
+  const done = await database.db.transaction().execute(async (tx) => {
+    requireDirectory(await verifyActor(tx, actor), id);
+    const before = await lockedDirectory(tx, target);
+    const now = clock.now();
+    const changes = await plan(tx, now, before);
+    const applies = HOSTED.some((column) => Object.hasOwn(changes, column));
+    const isRepeated = Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value);
+    if (isRepeated && !applies) return { directory: before, forHost: false };
+    const changed = isRepeated ? {} : { ...changes, updated_at: now };
+    const { version } = await tx
+      .updateTable('directories')
+      .set({ ...changed, version: sql`version + 1` })
+      .where('id', '=', id)
+      .returning('version')
+      .executeTakeFirstOrThrow();
+    if (applies) await markUnapplied(tx, { id, version });
+    if (isRepeated) return { directory: { ...before, version }, forHost: applies };
+    const after = changes as Partial<DirectoriesTable>;
+    if (actor) await insertAudit(tx, actor, { action: 'update', at: now, directory: before, before, after });
+    const directory = { ...before, ...changed, version };
+    await also?.(tx, directory);
+    return { directory, forHost: applies };
+  });
+  if (done.forHost) await host.apply(done.directory);
+  return done.directory;
+}

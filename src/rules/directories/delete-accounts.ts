@@ -1,0 +1,65 @@
+/**
+ * Finishes what `berth account delete` began by marking the account: its keys are refused, and it gets no new directory. The
+ * directories are deleted one by one, each as by a DELETE of the API, with its audit; then the keys and the account.
+ * Each step can be repeated, and the service looks for marked accounts from time to time, so a crash only delays it.
+ */
+import { BerthError } from '../../foundation/base/errors.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import { deleteDirectory, type DeleteOptions } from './delete.ts';
+
+type Options = DeleteOptions & { readonly log: Log };
+
+export async function finishDeletions(options: Options, signal: AbortSignal): Promise<void> {
+  const accounts = await options.database.reads
+    .selectFrom('accounts')
+    .select(['id', 'deleted_by'])
+    .where('deleted_at', 'is not', null)
+    .execute();
+  for (const { id, deleted_by } of accounts) {
+    await deleteDirectories(options, id, deleted_by ?? 'operator:root', signal);
+    if (signal.aborted) return;
+    await removeAccount(options, id);
+  }
+}
+
+/** Logs a directory that cannot be deleted now, and continues with the others. */
+async function deleteDirectories(
+  options: Options,
+  accountId: string,
+  keyId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const actor = { accountId, keyId, requestId: accountId, route: 'berth account delete' };
+  const live = await options.database.reads
+    .selectFrom('directories')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .execute();
+  for (const { id } of live) {
+    if (signal.aborted) return;
+    try {
+      await deleteDirectory(options, accountId, id, actor);
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'directory_not_found') continue; // deleted meanwhile
+      options.log.error(
+        { err: error, directory_id: id },
+        'could not delete a directory of a deleted account, will try again',
+      );
+    }
+  }
+}
+
+/** The account stays until the background has removed the rows of its directories (`row-removal.ts`). */
+async function removeAccount({ database }: Options, id: string): Promise<void> {
+  await database.db.transaction().execute(async (tx) => {
+    // Waits for the transaction of a create that is under way, whose directory is then found below.
+    await tx.selectFrom('accounts').select('id').where('id', '=', id).forUpdate().execute();
+    const directory = await tx.selectFrom('directories').select('id').where('account_id', '=', id).executeTakeFirst();
+    if (directory) return;
+    await tx.deleteFrom('kept_answers').where('account_id', '=', id).execute();
+    await tx.deleteFrom('kept_answer_totals').where('account_id', '=', id).execute();
+    await tx.deleteFrom('api_keys').where('account_id', '=', id).execute();
+    await tx.deleteFrom('accounts').where('id', '=', id).execute();
+  });
+}

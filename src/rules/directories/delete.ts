@@ -1,0 +1,119 @@
+/**
+ * Deletes a directory. From the commit on it exists for no caller; its credentials and sessions end before the answer; its
+ * rows and files are removed in the background, and after a crash by the next start. Username and UID are never used again:
+ * `principals` keeps them. On a full disk the credentials and sessions end before the commit.
+ */
+import { sql } from 'kysely';
+import { verifyActor } from '../accounts/actor.ts';
+import { DAY } from '../../foundation/base/clock.ts';
+import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import { type Actor, insertAudit } from '../history/audit.ts';
+import type { Removal } from '../history/stored-responses.ts';
+import type { ChangeOptions } from './change.ts';
+import type { RowRemoval } from './row-removal.ts';
+import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
+import { isHomeAway } from './homes.ts';
+import { notFound } from './target.ts';
+import { markUnapplied } from './unapplied.ts';
+
+export interface DeleteOptions extends ChangeOptions {
+  readonly removal: RowRemoval;
+}
+
+const DELETED = ['id', 'sftp_username', 'uid', 'node', 'version'] as const;
+
+export type Deleted = Pick<DirectoriesTable, (typeof DELETED)[number]>;
+
+/** How long a deletion is remembered after its request failed because the directory's node was away. */
+const REMEMBERED_FOR = DAY;
+
+/**
+ * @param actor the request behind it, for the audit.
+ * @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`; `home_unavailable` when
+ * its node does not answer: the node ends the sessions when it is back, and a repeated request succeeds then.
+ */
+export async function deleteDirectory(
+  options: DeleteOptions,
+  accountId: string,
+  id: string,
+  actor?: Actor,
+): Promise<void> {
+  const work = async (): Promise<void> => {
+    const deleted =
+      (await markDeleted(options, accountId, id, actor && { actor, action: 'delete' })) ??
+      (await unanswered(options, accountId, id));
+    if (!deleted) return notFound();
+    try {
+      await takeAway(options, deleted);
+    } catch (error) {
+      if (!isHomeAway(error) || (await remember(options, accountId, deleted))) throw error;
+    }
+  };
+  await refusingWhenFull(() =>
+    // The background removes the rows once there is room, unless this process ends before that.
+    withDiskReserve(options, { accountId, id }, work, (directory) => takeAway(options, directory)),
+  );
+}
+
+/** @param also runs in the same transaction. @returns undefined when the account has no such directory. */
+export function markDeleted(
+  options: DeleteOptions,
+  accountId: string,
+  id: string,
+  audited?: { readonly actor: Actor; readonly action: 'delete' | 'undo-create' },
+  also?: Removal,
+): Promise<Deleted | undefined> {
+  return options.database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, audited?.actor);
+    const now = options.clock.now();
+    const deleted = await tx
+      .updateTable('directories')
+      .set({ deleted_at: now, version: sql`version + 1` })
+      .where('id', '=', id)
+      .where('account_id', '=', accountId)
+      .where('deleted_at', 'is', null)
+      .returning(DELETED)
+      .executeTakeFirst();
+    if (!deleted) return undefined;
+    await markUnapplied(tx, deleted);
+    if (audited) await insertAudit(tx, audited.actor, { action: audited.action, at: now, directory: deleted });
+    await also?.(tx);
+    return deleted;
+  });
+}
+
+/** Removes the directory from its host; the background removes its rows. @param isNew whether no client knows it yet. */
+export async function takeAway(options: DeleteOptions, directory: Deleted, isNew = false): Promise<void> {
+  await options.host.remove(directory, isNew);
+  // Another node removes the rows as well.
+  if (directory.node === options.homes.here) options.removal.add(directory.id);
+}
+
+/** Returns false when the directory's node has removed it meanwhile. */
+async function remember({ database, clock }: DeleteOptions, accountId: string, deleted: Deleted): Promise<boolean> {
+  const { id, ...columns } = deleted;
+  const now = clock.now();
+  return database.db.transaction().execute(async (tx) => {
+    await tx
+      .deleteFrom('unanswered_deletions')
+      .where('inserted_at', '<', now - REMEMBERED_FOR)
+      .execute();
+    const isThere = await tx.selectFrom('directories').select('id').where('id', '=', id).executeTakeFirst();
+    if (!isThere) return false;
+    await tx
+      .insertInto('unanswered_deletions')
+      .values({ ...columns, directory_id: id, account_id: accountId, inserted_at: now })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    return true;
+  });
+}
+
+function unanswered({ database }: DeleteOptions, accountId: string, id: string): Promise<Deleted | undefined> {
+  return database.reads
+    .selectFrom('unanswered_deletions')
+    .select(['directory_id as id', 'sftp_username', 'uid', 'node', 'version'])
+    .where('directory_id', '=', id)
+    .where('account_id', '=', accountId)
+    .executeTakeFirst();
+}

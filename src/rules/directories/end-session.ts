@@ -1,0 +1,45 @@
+/** Lists the live SFTP sessions of a directory, and ends one. Its client may log in again. */
+import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import { insertAudit } from '../history/audit.ts';
+import { liveDirectory, type Target } from './target.ts';
+
+export interface LiveSession {
+  /** Never used for another session, even after this one has ended. */
+  readonly name: string;
+  /** The client's address. */
+  readonly address: string;
+  /** When the client logged in. */
+  readonly since: Micros;
+}
+
+/** The sessions on this machine. */
+export interface LiveSessions {
+  /** Users who may have sessions; some of these may have ended just now. */
+  usernames(): readonly string[];
+  of(username: string): readonly LiveSession[];
+  /** The session has ended when this resolves. Repeatable. */
+  end(username: string, name: string): Promise<void>;
+}
+
+export interface EndSessionOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly sessions: LiveSessions;
+}
+
+/** Does nothing if the session has ended already. @throws {BerthError} `directory_not_found`. */
+export async function endSession(
+  { database, clock, sessions }: EndSessionOptions,
+  target: Target,
+  name: string,
+): Promise<void> {
+  const directory = await liveDirectory(database.reads, target);
+  const session = sessions.of(directory.sftp_username).find((each) => each.name === name);
+  if (!session) return;
+  const { actor } = target;
+  const from = `${session.address} since ${formatMicros(session.since)}`;
+  const change = { at: clock.now(), action: 'update', directory, details: { session: { from, to: null } } } as const;
+  if (actor) await database.db.transaction().execute((tx) => insertAudit(tx, actor, change));
+  await sessions.end(directory.sftp_username, name);
+}

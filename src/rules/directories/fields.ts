@@ -1,0 +1,179 @@
+/** The fields of a directory and their limits. Fields that are not listed for a request are ignored. */
+import * as v from 'valibot';
+import type { AuthMode } from '../../foundation/db/schema.ts';
+import {
+  atMost,
+  checked,
+  filled,
+  INVALID,
+  optionalText,
+  orBlank,
+  storable,
+  wholeNumber,
+} from '../../foundation/base/validation.ts';
+import { DEFAULTS } from './defaults.ts';
+import { isExactNumber } from './json-text.ts';
+import { parsePublicKey, type PublicKey } from './public-key.ts';
+
+const METADATA_BYTES = 16_384;
+
+const name = v.pipe(
+  v.string(orBlank),
+  ...storable,
+  filled,
+  ...atMost(100),
+  v.description('The name. Slug and username are derived from it when the directory is created.'),
+);
+
+const notes = v.pipe(optionalText(2000), v.description('Notes.'));
+
+const externalId = v.pipe(
+  optionalText(255),
+  v.description(
+    'Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it.',
+  ),
+);
+
+/** Stored as JSON text. */
+const metadata = v.pipe(
+  v.custom<object | null>(
+    (value) => typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value),
+    INVALID,
+  ),
+  v.metadata({
+    type: ['object', 'null'],
+    description: `Anything, stored as given: at most ${METADATA_BYTES} bytes of JSON. \`null\` is \`{}\`.`,
+  }),
+  v.transform((value) => JSON.stringify(value ?? {})),
+  v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, `should be at most ${METADATA_BYTES} byte(s)`),
+);
+
+/** Spelled out for upper and lower case, since JSON Schema's patterns have no flags. */
+const HTTP = /^[Hh][Tt][Tt][Pp][Ss]?:\/\//;
+
+export const webhookUrl = v.pipe(
+  v.nullable(
+    v.pipe(
+      v.string(INVALID),
+      v.regex(HTTP, 'must start with https:// or http://'),
+      v.check((text) => !HTTP.test(text) || isUrl(text), INVALID),
+      v.metadata({ allOf: [{ pattern: '^[^\\s\\u0000-\\u001f\\u007f-\\u009f]*$' }] }),
+      ...atMost(2048),
+    ),
+  ),
+  v.description(
+    "Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it.",
+  ),
+);
+
+const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('How many SFTP connections are allowed at a time.'));
+
+const retentionDays = v.pipe(
+  wholeNumber(0, 36_500),
+  v.description('Files are deleted after this number of days. 0 keeps them.'),
+);
+
+export const publicKey = (description: string) =>
+  v.pipe(
+    v.string(orBlank),
+    filled,
+    v.description(description),
+    v.transform(parsePublicKey),
+    v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
+    v.check(
+      ({ weakness }) => weakness === undefined,
+      ({ input }) => input.weakness ?? INVALID,
+    ),
+  );
+
+export const NewDirectory = v.pipe(
+  v.object(
+    {
+      name,
+      description: v.optional(notes, DEFAULTS.description),
+      external_id: v.optional(externalId, DEFAULTS.external_id),
+      metadata: v.optional(metadata, {}),
+      max_connections: v.optional(maxConnections, DEFAULTS.max_connections),
+      retention_days: v.optional(retentionDays, DEFAULTS.retention_days),
+    },
+    orBlank,
+  ),
+  v.title('CreateDirectory'),
+);
+
+/** `isAuthChange` in JSON Schema: the two kinds of change exclude each other. Client generators skip `not`. */
+const IS_AUTH = {
+  anyOf: ['auth_mode', 'public_key'].map((field) => ({ properties: { [field]: {} }, required: [field] })),
+};
+
+export const BasicFields = v.pipe(
+  v.object({
+    name: v.optional(name),
+    description: v.optional(notes),
+    webhook_url: v.optional(webhookUrl),
+    external_id: v.optional(externalId),
+    metadata: v.optional(metadata),
+    max_connections: v.optional(maxConnections),
+  }),
+  v.title('BasicFields'),
+  v.metadata({ not: IS_AUTH }),
+);
+
+export const AuthFields = v.pipe(
+  v.object({
+    auth_mode: v.optional(v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], orBlank)),
+    public_key: v.optional(
+      publicKey('The line of a `.pub` file with a strong OpenSSH key. It replaces all keys of the directory.'),
+    ),
+  }),
+  v.title('AuthFields'),
+  v.metadata({ not: { not: IS_AUTH } }),
+);
+
+export type NewDirectory = v.InferOutput<typeof NewDirectory>;
+export type BasicFields = v.InferOutput<typeof BasicFields>;
+export type AuthFields = v.InferOutput<typeof AuthFields>;
+
+/** The parsed `directory` object of a request, not validated yet. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** @throws {ValidationError} naming every field that is wrong. */
+export function newDirectory(fields: Fields): NewDirectory {
+  return checked(NewDirectory, fields);
+}
+
+/** @throws {ValidationError} naming every field that is wrong. */
+export function basicFields(fields: Fields): BasicFields {
+  return checked(BasicFields, fields);
+}
+
+/** @throws {ValidationError} naming every field that is wrong. */
+export function authFields(fields: Fields): AuthFields {
+  return checked(AuthFields, fields);
+}
+
+/** Whether a request changes the auth settings. Its other fields are then ignored (specification, PATCH, 2). */
+export function isAuthChange(fields: Fields): boolean {
+  return Object.hasOwn(fields, 'auth_mode') || Object.hasOwn(fields, 'public_key');
+}
+
+/** The names of the fields that a request of each kind can set; others are ignored. */
+export const SETTABLE = {
+  create: Object.keys(NewDirectory.entries),
+  basics: Object.keys(BasicFields.entries),
+  auth: Object.keys(AuthFields.entries),
+};
+
+/** Whether the text is a URL as it stands: the parser would drop blanks and control characters. */
+function isUrl(text: string): boolean {
+  return text.isWellFormed() && !/[\s\p{Cc}]/u.test(text) && hasReadableCredentials(URL.parse(text));
+}
+
+/** A URL with credentials such as `%zz`, which cannot be decoded, could never be requested. */
+function hasReadableCredentials(url: URL | null): boolean {
+  try {
+    return url !== null && typeof decodeURIComponent(url.username + url.password) === 'string';
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * `unapplied` rows, here called marks, mean: the disk may differ from the database for this directory. A mark is written in
+ * the transaction of the change. The host follows right after, and the mark is removed in the background once no power cut
+ * can undo that. Marks that a crash, a power cut or a full disk leaves are applied again: the credentials before sshd starts
+ * (`prepare.ts`), everything before the API listens, and from time to time. So no credential outlives its change.
+ *
+ * Order: every change is applied right after its commit, and the host writes the credentials before it waits for anything.
+ * So of two changes of one directory, the later commit is also applied later.
+ */
+import type { Transaction } from 'kysely';
+import type { Database } from '../../foundation/db/open.ts';
+import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import { yielder } from '../../foundation/base/event-loop.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import { type Homes, isHomeAway, type Version } from './homes.ts';
+import type { DirectoryHost } from './host.ts';
+import type { RowRemoval } from './row-removal.ts';
+
+/** Options for recording a change and applying it. */
+export interface ApplyOptions {
+  readonly database: Database;
+  readonly host: DirectoryHost;
+  readonly homes: Homes;
+}
+
+interface FollowOptions extends ApplyOptions {
+  readonly removal: RowRemoval;
+}
+
+/** Marks the changed directory, for its home to follow. */
+export async function markUnapplied(tx: Transaction<Tables>, { id, version }: Version): Promise<void> {
+  await tx
+    .insertInto('unapplied')
+    .values({ directory_id: id, version })
+    .onConflict((conflict) => conflict.column('directory_id').doUpdateSet({ version }))
+    .execute();
+}
+
+/**
+ * Makes the host agree with the directory's row, and repeats that if the row changed meanwhile.
+ * @returns the row that the host agrees with; undefined when it has gone.
+ */
+export async function applyCurrent({ database, host, homes, removal }: FollowOptions, id: string) {
+  for (let applied: DirectoriesTable | undefined; ;) {
+    const row = await rowOf(database, homes.here, id);
+    if (!row || row.version === applied?.version) return row;
+    if (row.deleted_at !== null || removal.has(id)) {
+      await host.remove(row);
+      removal.add(id);
+    } else if (!host.isApplied(row)) {
+      await host.apply(row);
+    }
+    applied = row;
+  }
+}
+
+/**
+ * Applies every marked directory of this node, and removes the marks of live ones; the mark of a deleted one is removed with
+ * its row. A directory that fails is logged and keeps its mark; the others continue.
+ * @returns how many failed.
+ */
+export async function applyUnapplied({ log, ...options }: FollowOptions & { readonly log: Log }): Promise<number> {
+  const marked = await markedFor(options.database, options.homes.here);
+  const applied: DirectoriesTable[] = [];
+  const yieldNow = yielder();
+  let failed = 0;
+  for (const { id } of marked) {
+    try {
+      const row = await applyRequested(options, id);
+      if (row?.deleted_at === null) applied.push(row);
+    } catch (error) {
+      failed += 1;
+      const level = isHomeAway(error) ? 'info' : 'error'; // it is being moved to another node
+      log[level]({ err: error, directory_id: id }, 'could not make the disk follow a directory, will try again');
+    }
+    await yieldNow();
+  }
+  try {
+    if (applied.length > 0) await unmark(options, applied);
+  } catch (error) {
+    // For example because another process writes. These directories still count as applied.
+    log.warn({ err: error }, 'could not remove the marks of applied changes, will try again');
+  }
+  return failed;
+}
+
+/** Like `applyCurrent`, but also reports to other nodes, where a caller may wait for the change. */
+export async function applyRequested(options: FollowOptions, id: string) {
+  const row = await applyCurrent(options, id);
+  if (row) await options.homes.applied(row);
+  return row;
+}
+
+/** The mark of a later change has a higher version, and stays. */
+async function unmark({ database, host }: ApplyOptions, rows: readonly DirectoriesTable[]): Promise<void> {
+  await host.makeDurable(rows.map((row) => row.sftp_username));
+  await database.db.transaction().execute(async (tx) => {
+    for (const { id, version } of rows) {
+      await tx.deleteFrom('unapplied').where('directory_id', '=', id).where('version', '<=', version).execute();
+    }
+  });
+}
+
+function markedFor({ reads }: Database, node: string): Promise<{ id: string }[]> {
+  return reads
+    .selectFrom('unapplied')
+    .innerJoin('directories', 'directories.id', 'unapplied.directory_id')
+    .select('directories.id')
+    .where('directories.node', '=', node)
+    .execute();
+}
+
+function rowOf({ reads }: Database, node: string, id: string): Promise<DirectoriesTable | undefined> {
+  return reads.selectFrom('directories').selectAll().where('id', '=', id).where('node', '=', node).executeTakeFirst();
+}

@@ -1,0 +1,180 @@
+/** Turns a row of the audit into a sentence: "dana@example.com added the key ci-server". */
+import type { AuditTable } from '../../foundation/db/schema.ts';
+import type { AuditedColumn } from './audit.ts';
+import { ACTIONS, type Changes, changesOf } from './audit-in-words.ts';
+
+export interface AuditSentence {
+  /** The subject of the sentence. */
+  readonly actor: string;
+  /** Its verb and object. */
+  readonly deed: string;
+}
+
+type Row = Pick<AuditTable, 'action' | 'changes' | 'key_id'> & { readonly key_name: string | null };
+
+/** Names of keys by fingerprint. */
+export type KeyNames = ReadonlyMap<string, string>;
+
+export function auditSentence(row: Row, keys: KeyNames = new Map()): AuditSentence {
+  const changes = changesOf(row);
+  const deed = deedOf(row.action, changes, keys);
+  return { actor: actorOf(row), deed };
+}
+
+/** The fingerprints of keys in a row. */
+export function fingerprintsIn(row: Pick<AuditTable, 'changes'>): string[] {
+  const { public_key: all, public_key_fingerprint: newest } = changesOf(row);
+  return [all?.from, all?.to, newest?.from, newest?.to].flat().filter((each) => typeof each === 'string');
+}
+
+function actorOf({ key_id, key_name }: Pick<Row, 'key_id' | 'key_name'>): string {
+  const [, kind, name = ''] = /^(operator|user):(.*)$/.exec(key_id) ?? [];
+  if (kind === 'user') return name;
+  return kind === undefined ? `API key "${key_name ?? key_id}"` : `Operator ${name}`;
+}
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
+const quoted = (value: unknown): string => `"${text(value)}"`;
+
+function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames): string {
+  const { count, file, name, email, role, read_only, directories } = changes;
+  switch (action) {
+    case 'create':
+      return 'created the directory';
+    case 'delete':
+      return 'deleted the directory';
+    case 'put-file':
+      return `added the file ${quoted(file?.to)}`;
+    case 'remove-file':
+      return `deleted the file ${quoted(file?.from)}`;
+    case 'replay':
+      return count ? `replayed ${text(count.to)} failed deliveries` : 'replayed a delivery';
+    case 'announce':
+      return 'announced a file again';
+    case 'announce-partial':
+      return `announced the incomplete file ${quoted(file?.to)}`;
+    case 'release-file':
+      return `released the file ${quoted(file?.to)}`;
+    case 'create-link':
+      return `created a link to ${file?.from === null ? 'upload' : 'download'} ${quoted(file?.to ?? file?.from)}`;
+    case 'revoke-link':
+      return file ? `revoked a link to ${quoted(file.from)}` : 'revoked all links';
+    case 'test':
+      return 'sent a test webhook';
+    case 'show-secret':
+      return 'viewed the webhook secret';
+    case 'create-key':
+      return [
+        `created the API key ${quoted(name?.to)} with the role ${text(role?.to)}`,
+        ...(read_only ? ['read-only'] : []),
+        ...(Array.isArray(directories?.to) ? [`limited to ${directories.to.length} directories`] : []),
+      ].join(', ');
+    case 'revoke-key':
+      return `revoked the API key ${quoted(name?.from)}`;
+    case 'create-user':
+      return `invited ${text(email?.to)} as ${text(role?.to)}`;
+    case 'remove-user':
+      return `removed ${text(email?.to ?? email?.from)}`;
+    case 'update-user':
+      return updatedUser(changes);
+    case 'update-account':
+      if (changes['webhook_url']) return 'changed the account’s webhook URL';
+      if (changes['events']) return 'changed the account’s events';
+      if (changes['webhook_secret']) return 'changed the account’s webhook secret';
+      return changes['second_factor_required']?.to === true
+        ? 'required a second factor for everyone'
+        : 'made the second factor optional';
+    case 'erase':
+      return 'erased the history';
+    case 'update':
+      return updated(changes, keys);
+    case 'undo-create':
+      return ACTIONS[action];
+  }
+}
+
+function updatedUser({ email, ...changes }: Changes): string {
+  const who = text(email?.to);
+  const parts = Object.entries(changes)
+    .filter(([, { from, to }]) => from === undefined || from !== to)
+    .map(([field, { to }]) => {
+      if (field === 'role') return `changed the role of ${who} to ${text(to)}`;
+      if (field === 'disabled') return to === true ? `disabled ${who}` : `enabled ${who}`;
+      if (field === 'password' && to === undefined) return `changed the password of ${who}`;
+      return `changed the ${field.replaceAll('_', ' ')} of ${who}`;
+    });
+  return parts.length === 0 ? `changed ${who}` : parts.join('; ');
+}
+
+type Phrase = (change: Changes[string], all: Changes, keys: KeyNames) => string | undefined;
+
+/** The phrase for each field's change; undefined when another field's phrase covers it. */
+const PHRASES: Readonly<Record<AuditedColumn | 'events' | 'session', Phrase>> = {
+  name: ({ from, to }) => `renamed the directory from ${quoted(from)} to ${quoted(to)}`,
+  description: () => 'changed the description',
+  slug: () => 'changed the slug',
+  external_id: ({ to }) => (to === null ? 'removed the external id' : `set the external id to ${quoted(to)}`),
+  metadata: () => 'changed the metadata',
+  max_connections: ({ to }) => `set the connection limit to ${text(to)}`,
+  retention_days: () => 'changed the retention days',
+  quota_bytes: ({ to }) =>
+    to === null ? 'removed the quota' : `set the quota to ${Number(to).toLocaleString('en')} bytes`,
+  auth_mode: ({ to }) => `changed the login method to ${LOGINS[text(to)] ?? text(to)}`,
+  suspended: ({ to }) => (to === true ? 'suspended the directory' : 'resumed the directory'),
+  expires_at: ({ to }) =>
+    to === null ? 'removed the expiry' : `set the expiry to ${text(to).slice(0, 16).replace('T', ' ')} UTC`,
+  allowed_networks: ({ to }) =>
+    Array.isArray(to) && to.length > 0 ? `allowed logins from ${to.join(', ')} only` : 'allowed logins from everywhere',
+  password_hash: () => 'replaced the password',
+  webhook_url: ({ to }) => (to === null ? 'removed the webhook URL' : `changed the webhook URL (${text(to)})`),
+  uses_account_webhook: ({ to }) =>
+    to === true
+      ? 'turned on the account’s webhook for the directory'
+      : 'turned off the account’s webhook for the directory',
+  events: ({ to }) =>
+    Array.isArray(to)
+      ? `subscribed to the events ${['file.uploaded', ...to].map(text).join(', ')}`
+      : 'went back to the account’s events',
+  webhook_secret: () => 'activated the new webhook secret',
+  next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
+  session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,
+  public_key: ({ from, to }, all, keys) => keysInWords(from, to, all['public_key_fingerprint'], keys),
+  public_key_fingerprint: ({ from, to }, all, keys) =>
+    'public_key' in all
+      ? undefined
+      : keysInWords(from === null ? [] : [from], to === null ? [] : [to], undefined, keys),
+};
+
+const LOGINS: Readonly<Record<string, string>> = {
+  password: 'password',
+  public_key: 'public key',
+  both: 'password or public key',
+};
+
+/** If there was and is at most one key, the row has its fingerprint in `single`, a field of its own. */
+function keysInWords(gone: unknown, came: unknown, single: Changes[string] | undefined, keys: KeyNames): string {
+  const [before, after] = [gone, came].map((some, index) => {
+    if (Array.isArray(some)) return some.map(text);
+    const only = index === 0 ? single?.from : single?.to;
+    return typeof only === 'string' ? [only] : [];
+  });
+  const list = (some: readonly string[] = []): string => some.map((each) => keys.get(each) ?? each).join(', ');
+  const parts = [
+    ...(after && after.length > 0 ? [`added the key ${list(after)}`] : []),
+    ...(before && before.length > 0 ? [`removed the key ${list(before)}`] : []),
+  ];
+  return parts.length > 0 ? parts.join(' and ') : 'changed the public keys';
+}
+
+function isPhrased(field: string): field is keyof typeof PHRASES {
+  return Object.hasOwn(PHRASES, field);
+}
+
+function updated(changes: Changes, keys: KeyNames): string {
+  const parts = Object.entries(changes).flatMap(([field, change]) => {
+    const words = isPhrased(field) ? PHRASES[field] : undefined;
+    const sentence = words ? words(change, changes, keys) : `changed the ${field.replaceAll('_', ' ')}`;
+    return sentence ?? [];
+  });
+  return parts.length === 0 ? 'saved the directory unchanged' : parts.join('; ');
+}

@@ -1,0 +1,150 @@
+/**
+ * The audit: who changed what, written in the transaction of the change, so that neither exists without the other.
+ *
+ * Promise: it holds no secrets. `AUDITED` says which columns are written with their values. Public keys are reduced to their
+ * fingerprints, and a webhook URL to its origin, since paths and queries often contain tokens.
+ */
+import { createHash } from 'node:crypto';
+import type { Transaction } from 'kysely';
+import { type Actor, verifyActor } from '../accounts/actor.ts';
+import { requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
+import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import type { AuditAction, DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+
+export type { Actor } from '../accounts/actor.ts';
+
+export interface AuditedChange {
+  readonly at: Micros;
+  readonly action: AuditAction;
+  readonly directory: Pick<DirectoriesTable, 'id' | 'sftp_username'>;
+  readonly before?: Partial<DirectoriesTable>;
+  /** The columns that were set. */
+  readonly after?: Partial<DirectoriesTable>;
+  /** Changes other than columns, such as the name of a file; no secrets. */
+  readonly details?: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;
+}
+
+type Column = keyof DirectoriesTable;
+
+type How = 'shown' | 'named' | 'origin' | 'fingerprints' | 'unaudited';
+
+/** How a change of each column is written: with both values, by name only, or not at all. */
+const AUDITED = {
+  id: 'unaudited',
+  account_id: 'unaudited',
+  node: 'unaudited',
+  version: 'unaudited',
+  name: 'shown',
+  description: 'named',
+  slug: 'shown',
+  external_id: 'shown',
+  metadata: 'named',
+  sftp_host: 'unaudited',
+  sftp_port: 'unaudited',
+  sftp_username: 'unaudited',
+  uid: 'unaudited',
+  password_hash: 'named',
+  webhook_url: 'origin',
+  uses_account_webhook: 'shown',
+  webhook_secret: 'named',
+  next_webhook_secret: 'named',
+  max_connections: 'shown',
+  storage_bytes: 'unaudited',
+  retention_days: 'shown',
+  auth_mode: 'shown',
+  public_key: 'fingerprints',
+  public_key_fingerprint: 'shown',
+  suspended: 'shown',
+  expires_at: 'shown',
+  allowed_networks: 'shown',
+  events: 'unaudited', // wanted-events.ts writes its change as a detail
+  quota_bytes: 'shown',
+  inserted_at: 'unaudited',
+  updated_at: 'unaudited',
+  deleted_at: 'unaudited',
+} as const satisfies Record<Column, How>;
+
+/** The columns whose changes the audit has. */
+export type AuditedColumn = { [C in Column]: (typeof AUDITED)[C] extends 'unaudited' ? never : C }[Column];
+
+/** Left out when a directory is created: every directory has them. */
+const GIVEN: ReadonlySet<Column> = new Set(['password_hash', 'webhook_secret']);
+
+/**
+ * Writes a row, and verifies that the actor may still make the change.
+ * @throws {BerthError} like `verifyActor`, and when the change is outside of the actor's scope.
+ */
+export async function insertAudit(tx: Transaction<Tables>, actor: Actor, change: AuditedChange): Promise<void> {
+  const scope = await verifyActor(tx, actor);
+  if (change.directory.id === '') requireWholeAccount(scope);
+  else requireDirectory(scope, change.directory.id);
+  await tx
+    .insertInto('audit')
+    .values({
+      at: change.at,
+      action: change.action,
+      account_id: actor.accountId,
+      key_id: actor.keyId,
+      request_id: actor.requestId,
+      route: actor.route,
+      directory_id: change.directory.id,
+      username: change.directory.sftp_username,
+      changes: JSON.stringify({ ...differences(change.before ?? {}, change.after ?? {}), ...change.details }),
+    })
+    .execute();
+}
+
+/** Writes a row for a change of the account itself. `details` must not contain secrets. */
+export async function insertAccountAudit(
+  tx: Transaction<Tables>,
+  actor: Actor,
+  { at, action, details = {} }: Pick<AuditedChange, 'at' | 'action' | 'details'>,
+): Promise<void> {
+  await insertAudit(tx, actor, { at, action, directory: { id: '', sftp_username: '' }, details });
+}
+
+interface Difference {
+  from?: unknown;
+  to?: unknown;
+}
+
+/** The changed fields, with their values if those may be shown. */
+function differences(before: Partial<DirectoriesTable>, after: Partial<DirectoriesTable>): Record<string, Difference> {
+  const found: Record<string, Difference> = {};
+  for (const column of Object.keys(after) as Column[]) {
+    const from = before[column] ?? null;
+    const to = after[column] ?? null;
+    if (from === to || (from === null && GIVEN.has(column))) continue;
+    const how: How = AUDITED[column];
+    if (how === 'shown') found[column] = { from: shown(column, from), to: shown(column, to) };
+    else if (how === 'origin') found[column] = { from: origin(from), to: origin(to) };
+    else if (how === 'fingerprints') found[column] = keyDifference(from, to);
+    else if (how === 'named') found[column] = {};
+  }
+  return found;
+}
+
+/** The value as the API shows it. */
+function shown(column: Column, value: unknown): unknown {
+  if (column === 'suspended' || column === 'uses_account_webhook') return value === 1;
+  if (column === 'expires_at') return typeof value === 'number' ? formatMicros(value) : value;
+  return column === 'allowed_networks' && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
+}
+
+/** The fingerprints of removed and added keys. With at most one key, `public_key_fingerprint` says the same. */
+function keyDifference(from: unknown, to: unknown): Difference {
+  const [before, after] = [from, to].map((lines) => (typeof lines === 'string' ? lines.split('\n') : []));
+  if (!before || !after || (before.length < 2 && after.length < 2)) return {};
+  const without = (some: string[], others: string[]): string[] =>
+    some.filter((line) => !others.includes(line)).map(fingerprint);
+  return { from: without(before, after), to: without(after, before) };
+}
+
+function fingerprint(line: string): string {
+  const blob = Buffer.from(line.split(' ')[1] ?? '', 'base64');
+  return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+}
+
+function origin(url: unknown): string | null {
+  return typeof url === 'string' ? (URL.parse(url)?.origin ?? null) : null;
+}

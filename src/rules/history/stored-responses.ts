@@ -1,0 +1,162 @@
+/**
+ * Stored responses to requests with an Idempotency-Key, kept for 24 hours. Each is encrypted (AES-256-GCM) with secrets that
+ * are derived from the API key and the Idempotency-Key together (HKDF, RFC 5869): the database alone reveals neither a
+ * response nor its request.
+ */
+import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Clock, DAY, type Micros } from '../../foundation/base/clock.ts';
+import { compiled } from '../../foundation/db/compiled.ts';
+import type { KeptAnswersTable, Tables } from '../../foundation/db/schema.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
+
+/** How long a request can be repeated for its stored response. */
+export const ANSWER_LIFE: Micros = DAY;
+
+/** How much may be stored for an account: a day of responses of 1.5 KB at the default rate limit. */
+const MOST_BYTES = 2 ** 28;
+
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** Stores the response to one request. */
+export interface StoredResponse<Result> {
+  /** Stores it, in the transaction of the request's change. */
+  keep(tx: Transaction<Tables>, result: Result): Promise<void>;
+  /** For a change that is undone: the response is not used from now on. @returns a function that removes its row. */
+  withdraw(): Removal;
+}
+
+export type Removal = (tx: Transaction<Tables>) => Promise<void>;
+
+/** Where the response to one request is stored, and how it is encrypted. */
+export interface Place {
+  readonly id: string;
+  /** Distinguishes this request from others with the same Idempotency-Key. */
+  readonly request: string;
+  seal(text: string): Buffer;
+  /** @throws when `sealed` was not sealed for this request. */
+  open(sealed: Buffer): string;
+}
+
+/** @param request everything that distinguishes it from other requests, in any number of parts. */
+export function placeOf(apiKey: string, idempotencyKey: string, request: readonly (string | Buffer)[]): Place {
+  const secrets = Buffer.from(hkdfSync('sha256', apiKey, 'berth kept answer', idempotencyKey, 96));
+  const key = secrets.subarray(0, 32);
+  const macKey = secrets.subarray(32, 64);
+  const id = secrets.toString('hex', 64);
+  const mac = createHmac('sha256', macKey);
+  for (const part of request) mac.update(`${Buffer.byteLength(part)}:`).update(part);
+  const digest = mac.digest('hex');
+  const context = Buffer.from(id + digest);
+  return {
+    id,
+    request: digest,
+    seal(text) {
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv(CIPHER, key, nonce).setAAD(context);
+      const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
+    },
+    open(sealed) {
+      const nonce = sealed.subarray(0, NONCE_BYTES);
+      const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
+      const text = sealed.subarray(NONCE_BYTES + TAG_BYTES);
+      const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+      decipher.setAAD(context).setAuthTag(tag);
+      return decipher.update(text, undefined, 'utf8') + decipher.final('utf8');
+    },
+  };
+}
+
+const byId = compiled<{ id: string }>()((db, p) => db.selectFrom('kept_answers').selectAll().where('id', '=', p('id')));
+
+/** The stored row, however old; undefined when there is none. */
+export function keptAt(reads: Kysely<Tables>, { id }: Pick<Place, 'id'>): Promise<KeptAnswersTable | undefined> {
+  return byId.first(reads, { id });
+}
+
+/**
+ * @param replaced the row to replace, because it is too old.
+ * @returns false when there is another row by now, which stays.
+ */
+export async function insertKept(
+  tx: Transaction<Tables>,
+  row: KeptAnswersTable,
+  replaced?: KeptAnswersTable,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('kept_answers')
+    .values(row)
+    .onConflict((conflict) =>
+      conflict
+        .column('id')
+        .doUpdateSet(row)
+        .where('kept_answers.inserted_at', '=', replaced?.inserted_at ?? -1),
+    )
+    .executeTakeFirstOrThrow();
+  if (numInsertedOrUpdatedRows !== 1n) return false;
+  await addToTotal(tx, row.account_id, row.answer.length - (replaced?.answer.length ?? 0));
+  return true;
+}
+
+/**
+ * Lets a form of the dashboard make its change once: a second change with the same token is undone. Remembered as long as a response.
+ * @throws {BerthError} `in_flight` in the transaction of the second change.
+ */
+export function once(accountId: string, token: string, clock: Clock): StoredResponse<unknown> {
+  const id = createHash('sha256').update(`${accountId} ${token}`).digest('hex');
+  return {
+    async keep(tx) {
+      const row = { id, account_id: accountId, request: '', answer: Buffer.alloc(0), inserted_at: clock.now() };
+      if (!(await insertKept(tx, row))) throw new BerthError('in_flight', 'This form has been sent before');
+    },
+    withdraw: () => removalOf({ id }),
+  };
+}
+
+export function removalOf({ id }: Pick<Place, 'id'>): Removal {
+  return async (tx) => {
+    const removed = tx.deleteFrom('kept_answers').where('id', '=', id).returning(['account_id', 'answer']);
+    const row = await removed.executeTakeFirst();
+    if (row) await addToTotal(tx, row.account_id, -row.answer.length);
+  };
+}
+
+/**
+ * Checked before the request is carried out: if its response could not be stored, the request could be carried out twice.
+ * @throws {BerthError} `rate_limited`.
+ */
+export async function requireRoom(reads: Kysely<Tables>, accountId: string): Promise<void> {
+  const total = await totalOf.first(reads, { accountId });
+  if (!total || total.bytes < MOST_BYTES) return;
+  throw new BerthError(
+    'rate_limited',
+    `Over ${MOST_BYTES / 2 ** 20} MiB of answers are kept for the Idempotency-Keys of your account. Each is kept for 24 hours: try again later, or without the header.`,
+  );
+}
+
+const totalOf = compiled<{ accountId: string }>()((db, p) =>
+  db.selectFrom('kept_answer_totals').select('bytes').where('account_id', '=', p('accountId')),
+);
+
+async function addToTotal(tx: Transaction<Tables>, accountId: string, bytes: number): Promise<void> {
+  await tx
+    .insertInto('kept_answer_totals')
+    .values({ account_id: accountId, bytes })
+    .onConflict((conflict) =>
+      conflict.column('account_id').doUpdateSet({ bytes: sql`kept_answer_totals.bytes + ${bytes}` }),
+    )
+    .execute();
+}
+
+/** Corrects the totals after old responses were removed. */
+export async function recountKept(db: Kysely<Tables>): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await tx.deleteFrom('kept_answer_totals').execute();
+    await sql`
+      insert into kept_answer_totals (account_id, bytes)
+      select account_id, sum(length(answer)) from kept_answers group by account_id`.execute(tx);
+  });
+}

@@ -1,0 +1,266 @@
+/**
+ * API keys: shown once when they are issued, stored as a hash, revoked for good. The API, the dashboard and `berth key`
+ * share these rules.
+ */
+import { randomUUID } from 'node:crypto';
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely';
+import * as v from 'valibot';
+import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import { listed } from '../../foundation/db/dialect.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import { latest } from '../../foundation/db/shared.ts';
+import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
+import { BerthError, OperatorError, ValidationError } from '../../foundation/base/errors.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
+import type { UsedKeys } from './last-used.ts';
+import { checked, INVALID, orBlank, timestamp } from '../../foundation/base/validation.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import { GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
+import { type Environment, generateKey, hashKey } from './key-format.ts';
+import { allowsApi } from '../accounts/plans.ts';
+import { SCOPE_COLUMNS } from '../accounts/scope.ts';
+
+export const ROLES = ['admin', 'member'] as const satisfies readonly Role[];
+
+/** How many directories a key can be limited to. */
+const MOST_DIRECTORIES = 100;
+
+const directories = v.pipe(
+  v.custom<string[]>((value) => Array.isArray(value) && value.every((each) => typeof each === 'string'), orBlank),
+  v.metadata({ type: 'array', items: { type: 'string' } }),
+  v.check((list) => list.length > 0, 'should have at least 1 item(s)'),
+  v.metadata({ minItems: 1 }),
+  v.check((list) => list.length <= MOST_DIRECTORIES, `should have at most ${MOST_DIRECTORIES} item(s)`),
+  v.metadata({ maxItems: MOST_DIRECTORIES }),
+);
+
+export const NewKey = v.pipe(
+  v.object({
+    name: GivenName,
+    role: v.picklist(ROLES, INVALID),
+    expires_at: v.optional(
+      v.pipe(
+        v.nullable(timestamp),
+        v.description('The key is refused from then on. Without this, or with `null`, it never expires.'),
+      ),
+    ),
+    read_only: v.optional(v.pipe(v.boolean(orBlank), v.description('The key cannot change anything.'))),
+    directories: v.optional(
+      v.pipe(
+        v.nullable(directories),
+        v.description(
+          'The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it is for all.',
+        ),
+      ),
+    ),
+  }),
+  v.title('NewApiKey'),
+);
+
+/** A key as it may be shown later: without its hash. */
+export type ApiKey = Omit<Selectable<ApiKeysTable>, 'hash'>;
+
+/** A new key with its text. Later only its hash is known. */
+export type IssuedKey = ApiKey & { readonly key: string };
+
+/** The actor for the audit: a user or a key of the account, or this machine's operator, who belongs to no account. */
+export type KeyActor = Omit<Actor, 'accountId'> & Partial<Pick<Actor, 'accountId'>>;
+
+const SHOWN = [
+  'id',
+  'account_id',
+  'name',
+  'role',
+  'inserted_at',
+  'last_used_at',
+  'revoked_at',
+  'created_by',
+  ...SCOPE_COLUMNS,
+] as const;
+
+/**
+ * Issues a key. Its text is only in the result.
+ * @param fields those of `NewKey`.
+ * @throws {ValidationError}.
+ * @throws {BerthError} `plan_required` when the plan does not include the API. An operator can create keys on any plan.
+ * @throws {OperatorError} when there is no such account.
+ */
+export async function createKey(
+  { database, clock, environment }: { database: Database; clock: Clock; environment: Environment },
+  { accountId, ...fields }: { readonly accountId: string } & Readonly<Record<string, unknown>>,
+  actor?: KeyActor,
+  answer?: StoredResponse<IssuedKey>,
+): Promise<IssuedKey> {
+  const key = generateKey(environment);
+  const { read_only, expires_at = null, directories: named, ...given } = checked(NewKey, fields);
+  const now = clock.now();
+  if (expires_at !== null && expires_at <= now) throw new ValidationError({ expires_at: ['must be in the future'] });
+  return database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, actor);
+    const account = await lockedAccount(tx, accountId);
+    if (!account) throw unknownAccount(accountId);
+    if (actor?.accountId !== undefined && !allowsApi(account.plan))
+      throw new BerthError('plan_required', 'API keys need the Pro or Business plan.');
+    const row = {
+      id: randomUUID(),
+      account_id: accountId,
+      ...given,
+      inserted_at: now,
+      last_used_at: null,
+      revoked_at: null,
+      created_by: actor?.keyId ?? null,
+      expires_at,
+      read_only: read_only ? (1 as const) : (0 as const),
+      directories: named ? JSON.stringify(await directoriesNamed(tx, accountId, named)) : null,
+    };
+    await tx
+      .insertInto('api_keys')
+      .values({ ...row, hash: hashKey(key) })
+      .execute();
+    if (actor) await audit(tx, actor, 'create-key', row, now);
+    const issued = { ...row, key };
+    await answer?.keep(tx, issued);
+    return issued;
+  });
+}
+
+/** @returns the ids of those directories. @throws {ValidationError} naming each that the account does not have. */
+async function directoriesNamed(
+  tx: Transaction<Tables>,
+  accountId: string,
+  named: readonly string[],
+): Promise<readonly string[]> {
+  const among = sql<string>`(${listed(tx, named, 'text')})`;
+  const found = await tx
+    .selectFrom('directories')
+    .select(['id', 'sftp_username'])
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .where((eb) => eb.or([eb('id', 'in', among), eb('sftp_username', 'in', among)]))
+    .execute();
+  const ids = new Map(found.flatMap(({ id, sftp_username }) => [[id, id] as const, [sftp_username, id] as const]));
+  const unknown = named
+    .filter((each) => !ids.has(each))
+    .map((each) => `${shown(each)} is not a directory of the account`);
+  if (unknown.length > 0) throw new ValidationError({ directories: [...new Set(unknown)] });
+  return [...new Set(named.map((each) => ids.get(each) ?? each))];
+}
+
+function shown(text: string): string {
+  return text.length > 100 ? 'one' : JSON.stringify(text.toWellFormed());
+}
+
+/**
+ * The keys of an account, oldest first, revoked ones too.
+ * @throws {OperatorError} when there is no such account.
+ */
+export async function listKeys({ db }: Database, accountId: string): Promise<ApiKey[]> {
+  await requireAccount(db, accountId);
+  return db
+    .selectFrom('api_keys')
+    .select(SHOWN)
+    .where('account_id', '=', accountId)
+    .orderBy('inserted_at')
+    .orderBy('id')
+    .execute();
+}
+
+export async function findKey(reads: Kysely<Tables>, accountId: string, id: string): Promise<ApiKey | undefined> {
+  const key = reads.selectFrom('api_keys').select(SHOWN).where('id', '=', id).where('account_id', '=', accountId);
+  return key.executeTakeFirst();
+}
+
+/** The account's keys that come after `after`, newest first. */
+export async function newestKeys(
+  reads: Kysely<Tables>,
+  accountId: string,
+  { after, limit }: { after?: Pick<ApiKey, 'inserted_at' | 'id'> | undefined; limit: number },
+): Promise<ApiKey[]> {
+  let keys = reads.selectFrom('api_keys').select(SHOWN).where('account_id', '=', accountId);
+  if (after)
+    keys = keys.where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('inserted_at', 'id'), '<', tuple(after.inserted_at, after.id)),
+    );
+  return keys.orderBy('inserted_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
+}
+
+/**
+ * Revokes a key from the next request on. A key can revoke itself. Revoking a key again changes nothing.
+ * @throws {BerthError} `api_key_not_found` when the actor's account has no such key; `last_admin` when the actor is an API
+ * key, and nobody could create keys afterwards.
+ * @throws {OperatorError} when there is no such key and the actor is an operator.
+ */
+export async function revokeKey(
+  { database, clock }: { database: Database; clock: Clock },
+  keyId: string,
+  actor?: KeyActor,
+): Promise<ApiKey> {
+  return database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, actor);
+    const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).forUpdate().executeTakeFirst();
+    if (!key || (actor?.accountId ?? key.account_id) !== key.account_id)
+      throw actor?.accountId === undefined
+        ? new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`)
+        : new BerthError('api_key_not_found', 'API key not found');
+    if (key.revoked_at !== null) return key;
+    const revoked_at = clock.now();
+    await tx.updateTable('api_keys').set({ revoked_at }).where('id', '=', keyId).execute();
+    if (actor?.credential?.kind === 'api-key') await requireAdminLeft(tx, key.account_id, clock);
+    if (actor) await audit(tx, actor, 'revoke-key', key, revoked_at);
+    return { ...key, revoked_at };
+  });
+}
+
+/** Operators can always create keys with `berth key`, but a customer cannot run it. */
+async function requireAdminLeft(tx: Transaction<Tables>, accountId: string, clock: Clock): Promise<void> {
+  const admins = (table: 'api_keys' | 'users') =>
+    tx.selectFrom(table).select('id').where('account_id', '=', accountId).where('role', '=', 'admin').limit(1);
+  const key = await admins('api_keys')
+    .where('revoked_at', 'is', null)
+    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', clock.now())]))
+    .where('read_only', '=', 0)
+    .where('directories', 'is', null)
+    .executeTakeFirst();
+  if (key || (await admins('users').where('disabled_at', 'is', null).executeTakeFirst())) return;
+  throw new BerthError(
+    'last_admin',
+    'This is the last key of an admin, and the dashboard has none. Create another first.',
+  );
+}
+
+async function audit(
+  tx: Transaction<Tables>,
+  actor: KeyActor,
+  action: 'create-key' | 'revoke-key',
+  { id, account_id: accountId, name, role, ...limits }: ApiKey,
+  at: Micros,
+): Promise<void> {
+  const { expires_at, read_only, directories: ids } = limits;
+  const values = Object.entries({
+    key: id,
+    name,
+    role,
+    ...(expires_at !== null && { expires_at: formatMicros(expires_at) }),
+    ...(read_only === 1 && { read_only: true }),
+    ...(ids !== null && { directories: JSON.parse(ids) as unknown }),
+  });
+  const isNew = action === 'create-key';
+  const details = values.map(([field, value]) => [
+    field,
+    isNew ? { from: null, to: value } : { from: value, to: null },
+  ]);
+  await insertAccountAudit(tx, { ...actor, accountId }, { at, action, details: Object.fromEntries(details) });
+}
+
+/** Notes uses of API keys, by id. */
+export const USED_API_KEYS: UsedKeys = {
+  name: 'last-used',
+  async write(tx, id, at) {
+    await tx
+      .updateTable('api_keys')
+      .set({ last_used_at: latest(tx, 'last_used_at', at) })
+      .where('id', '=', id)
+      .execute();
+  },
+};

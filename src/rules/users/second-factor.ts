@@ -1,0 +1,283 @@
+/**
+ * The second factor: codes from an app (TOTP, RFC 6238), and recovery codes in case the app is lost.
+ *
+ * Promises: no code is accepted twice, and a secret is stored only after a code of it was right. Wrong codes of the app make
+ * the next try wait. Recovery codes never wait, since they are too long to be guessed: so nobody can keep a user out by
+ * entering wrong codes.
+ */
+import type { Kysely, Transaction } from 'kysely';
+import { Secret, TOTP } from 'otpauth';
+import { verifyActor } from '../accounts/actor.ts';
+import { type Micros, SECOND } from '../../foundation/base/clock.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
+import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import { randomText } from '../../foundation/base/random-text.ts';
+import { endUserSession, hashToken, openUserSession, type SignedIn, userKeyId, type Visit } from './sessions.ts';
+import { checkPassword, type PasswordOptions } from './set-password.ts';
+import type { Tries } from './tries.ts';
+import { changing, type Changing, type UserChange, type UserOptions } from './users.ts';
+
+const PERIOD_SECONDS = 30;
+/** How many periods the clocks may be apart (RFC 6238, section 5.2). */
+const WINDOW = 1;
+
+const RECOVERY_CODES = 10;
+/** 79 bits, without characters that look alike. */
+const RECOVERY_LENGTH = 16;
+const ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
+
+export interface SecondFactorOptions extends PasswordOptions {
+  readonly tries: Tries;
+}
+
+/** A proof that the request is the user's own. Either field is enough. */
+export interface Proof {
+  readonly code: string;
+  readonly current_password: string;
+}
+
+/** 160 bits in base32 (RFC 4226, section 4). */
+export function newSecret(): string {
+  return new Secret({ size: 20 }).base32;
+}
+
+const MINUTE: Micros = 60 * SECOND;
+/** For this long after signing in, nobody has to enter the password again. */
+const RECENT: Micros = 300 * SECOND;
+
+export function hasSignedInJustNow({ signedInAt }: Pick<SignedIn, 'signedInAt'>, now: Micros): boolean {
+  // The absolute difference, in case the clock was set back.
+  return Math.abs(now - signedInAt) <= RECENT;
+}
+
+/**
+ * Requires more than a session, which may have been stolen, before a second factor is set up: a recent sign-in or the password.
+ * @throws {ValidationError} about `current_password`. @throws {BerthError} `not_authorized` for a user without a password.
+ */
+export async function confirmOwner(options: SecondFactorOptions, user: SignedIn, password: string): Promise<void> {
+  if (hasSignedInJustNow(user, options.clock.now())) return;
+  const { hasPassword } = await secondFactorOf(options.database.reads, user.userId);
+  if (!hasPassword)
+    throw new BerthError(
+      'not_authorized',
+      'You have to have signed in within the last five minutes to do this. Sign out and in again.',
+    );
+  await prove(options, { userId: user.userId, ...user.principal }, { code: '', current_password: password });
+}
+
+/** The URI that an app reads from the QR code. */
+export function keyUri(secret: string, email: string): string {
+  return new TOTP({ issuer: 'berth', label: email, secret }).toString();
+}
+
+/** Whether the user has a password and a second factor, and how many recovery codes are left. */
+export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
+  const user = reads.selectFrom('users').select(['password_hash', 'totp_secret']).where('id', '=', userId);
+  const { password_hash, totp_secret } = await user.executeTakeFirstOrThrow(removed);
+  const codes = await reads.selectFrom('recovery_codes').select('hash').where('user_id', '=', userId).execute();
+  return { hasPassword: password_hash !== null, isOn: totp_secret !== null, recoveryCodes: codes.length };
+}
+
+/**
+ * Replaces the session that awaits a code by a new one.
+ * @returns the token of the new session.
+ * @throws {ValidationError} about `code`, even for a right one after too many wrong ones.
+ */
+export async function signInWithCode(
+  { database, clock, tries }: SecondFactorOptions,
+  { userId, sessionId }: SignedIn,
+  code: string,
+  visit: Visit,
+): Promise<string> {
+  const now = clock.now();
+  return trying(tries, userId, code, () =>
+    database.db.transaction().execute(async (tx) => {
+      await takeCode(tx, userId, code, now);
+      if (!(await endUserSession(tx, userId, sessionId)))
+        throw new BerthError('not_authorized', 'This sign-in has ended.');
+      return openUserSession(tx, userId, { now, visit, awaitsCode: false });
+    }),
+  );
+}
+
+/**
+ * @returns the recovery codes.
+ * @throws {ValidationError} about `code`. @throws {BerthError} `not_authorized` when the user has a second factor already.
+ */
+export async function setUpSecondFactor(
+  options: UserOptions,
+  userId: string,
+  { secret, code }: { readonly secret: string; readonly code: string },
+  change: UserChange,
+): Promise<string[]> {
+  const totp_step = stepOf(secret, plain(code), options.clock.now());
+  if (totp_step === undefined) throw wrongCode();
+  return changing(options, userId, change, async ({ tx, user, audited }) => {
+    if (user.has_second_factor) throw new BerthError('not_authorized', 'You have a second factor already.');
+    await tx.updateTable('users').set({ totp_secret: secret, totp_step }).where('id', '=', userId).execute();
+    await audited('update-user', { second_factor: { from: false, to: true } });
+    return insertRecoveryCodes(tx, userId);
+  });
+}
+
+/**
+ * Replaces the recovery codes.
+ * @returns the new codes.
+ * @throws {ValidationError} about `code` or `current_password`.
+ * @throws {BerthError} `not_authorized` when the user has no second factor.
+ */
+export async function renewRecoveryCodes(
+  options: SecondFactorOptions,
+  userId: string,
+  proof: Proof,
+  change: UserChange,
+): Promise<string[]> {
+  await prove(options, { userId, ...change.actor }, proof);
+  return changing(options, userId, change, async ({ tx, user, audited }) => {
+    if (!user.has_second_factor) throw new BerthError('not_authorized', 'You have no second factor.');
+    await audited('update-user', { recovery_codes: { from: null, to: RECOVERY_CODES } });
+    return insertRecoveryCodes(tx, userId);
+  });
+}
+
+/**
+ * @throws {ValidationError} about `code` or `current_password`.
+ * @throws {BerthError} `not_authorized` while the account requires a second factor.
+ */
+export async function turnOffSecondFactor(
+  options: SecondFactorOptions,
+  userId: string,
+  proof: Proof,
+  change: UserChange,
+): Promise<void> {
+  await prove(options, { userId, ...change.actor }, proof);
+  await endSecondFactor(options, userId, change, async ({ tx, user }) => {
+    const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
+    if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
+      throw new BerthError('not_authorized', 'Your account requires a second factor, so it cannot be turned off.');
+  });
+}
+
+/**
+ * Turns off the second factor of another user, who has lost the app and the recovery codes.
+ * @throws {BerthError} `not_authorized` when it is the actor's own, since turning that off requires a proof.
+ */
+export async function resetSecondFactor(options: UserOptions, userId: string, change: UserChange): Promise<void> {
+  await endSecondFactor(options, userId, change, ({ user }) => {
+    if (change.actor.keyId === userKeyId(user.email))
+      throw new BerthError('not_authorized', 'Turn your own second factor off on your profile.');
+  });
+}
+
+/** While it is required, users without a second factor have to set one up first, and nobody can turn theirs off. */
+export async function requireSecondFactor(
+  { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: UserOptions['clock'] },
+  isRequired: boolean,
+  actor: Actor,
+): Promise<void> {
+  const at = clock.now();
+  await database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, actor);
+    const { numUpdatedRows } = await tx
+      .updateTable('accounts')
+      .set({ second_factor_required_at: isRequired ? at : null })
+      .where('id', '=', actor.accountId)
+      .where('second_factor_required_at', isRequired ? 'is' : 'is not', null)
+      .executeTakeFirst();
+    const details = { second_factor_required: { from: !isRequired, to: isRequired } };
+    if (numUpdatedRows > 0n) await insertAccountAudit(tx, actor, { at, action: 'update-account', details });
+  });
+}
+
+async function endSecondFactor(
+  options: UserOptions,
+  userId: string,
+  change: UserChange,
+  check: (changing: Changing) => void | Promise<void>,
+): Promise<void> {
+  await changing(options, userId, change, async (own) => {
+    await check(own);
+    if (!own.user.has_second_factor) return;
+    await own.tx.updateTable('users').set({ totp_secret: null }).where('id', '=', userId).execute();
+    await own.tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
+    await own.audited('update-user', { second_factor: { from: true, to: false } });
+  });
+}
+
+/** @throws {ValidationError} about `code` or, if that is empty, `current_password`. */
+export async function prove(
+  options: SecondFactorOptions,
+  { userId, ...actor }: { readonly userId: string } & Pick<Actor, 'accountId' | 'credential'>,
+  { code, current_password: password }: Proof,
+): Promise<void> {
+  await trying(options.tries, userId, code, async () => {
+    if (code !== '') {
+      await options.database.db.transaction().execute(async (tx) => {
+        await verifyActor(tx, actor);
+        await takeCode(tx, userId, code, options.clock.now());
+      });
+    } else if (!(await checkPassword(options, userId, password))) {
+      throw new ValidationError({ current_password: ['is wrong'] });
+    }
+  });
+}
+
+/** Limits tries with short codes and passwords. Recovery codes, which are too long to be guessed, are not limited. */
+async function trying<T>(tries: Tries, userId: string, code: string, work: () => Promise<T>): Promise<T> {
+  const wait = plain(code).length < RECOVERY_LENGTH ? await tries.begin(userId) : 0;
+  if (wait > 0) {
+    const tooOften = `was wrong too often: try again in ${Math.ceil(wait / MINUTE)} min`;
+    throw new ValidationError({ [code === '' ? 'current_password' : 'code']: [tooOften] });
+  }
+  const result = await work();
+  await tries.succeeded(userId);
+  return result;
+}
+
+/** Uses up a code. @throws {ValidationError} when it is wrong, or was used before. */
+async function takeCode(tx: Transaction<Tables>, userId: string, code: string, now: Micros): Promise<void> {
+  const user = tx.selectFrom('users').select(['totp_secret', 'totp_step']).where('id', '=', userId);
+  const { totp_secret: secret, totp_step: last } = await user.forNoKeyUpdate().executeTakeFirstOrThrow(removed);
+  if (secret === null) throw wrongCode();
+  const text = plain(code);
+  const step = stepOf(secret, text, now);
+  // A last step in the future comes from a clock that has been set back since. It must not keep the user out.
+  if (step !== undefined && (step > last || last > step + 2 * WINDOW)) {
+    await tx.updateTable('users').set({ totp_step: step }).where('id', '=', userId).execute();
+    return;
+  }
+  const recovery = tx.deleteFrom('recovery_codes').where('user_id', '=', userId).where('hash', '=', hashToken(text));
+  if ((await recovery.executeTakeFirst()).numDeletedRows === 0n) throw wrongCode();
+}
+
+/** The number, counted from 1970, of the period that has this code. */
+function stepOf(secret: string, code: string, now: Micros): number | undefined {
+  if (!/^\d{6}$/.test(code)) return undefined;
+  const timestamp = now / 1000;
+  const delta = new TOTP({ secret, period: PERIOD_SECONDS }).validate({ token: code, timestamp, window: WINDOW });
+  return delta === null ? undefined : TOTP.counter({ period: PERIOD_SECONDS, timestamp }) + delta;
+}
+
+async function insertRecoveryCodes(tx: Transaction<Tables>, userId: string): Promise<string[]> {
+  const codes = Array.from({ length: RECOVERY_CODES }, () => randomText(ALPHABET, RECOVERY_LENGTH));
+  await tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
+  const rows = codes.map((code) => ({ user_id: userId, hash: hashToken(code) }));
+  await tx.insertInto('recovery_codes').values(rows).execute();
+  return codes.map((code) => code.replaceAll(/.{4}(?=.)/g, '$&-'));
+}
+
+/** Normalizes a code, which people may type in groups or in capitals. */
+function plain(code: string): string {
+  return code.replaceAll(/[\s-]/g, '').toLowerCase();
+}
+
+/** The user was removed after the request was let in. */
+function removed(): BerthError {
+  return new BerthError('not_authorized', 'Your user was removed, so nothing was changed.');
+}
+
+function wrongCode(): ValidationError {
+  return new ValidationError({ code: ['is wrong, or was used already'] });
+}

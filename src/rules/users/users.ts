@@ -1,0 +1,237 @@
+/** The users of the dashboard. Each change is one transaction with its audit, and ends the sessions of the changed user. */
+import { randomUUID } from 'node:crypto';
+import type { Kysely, Transaction } from 'kysely';
+import * as v from 'valibot';
+import { verifyActor } from '../accounts/actor.ts';
+import { lockedAccount, unknownAccount } from '../accounts/accounts.ts';
+import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { AuditAction, Role, Tables } from '../../foundation/db/schema.ts';
+import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import { atMost, checked, filled, INVALID, orBlank } from '../../foundation/base/validation.ts';
+import { newLink } from './links.ts';
+import { endUserSessions } from './sessions.ts';
+
+export interface UserOptions {
+  readonly database: Pick<Database, 'db'>;
+  readonly clock: Clock;
+}
+
+/** The actor of a change. It can only change users of its own account. */
+export interface UserChange {
+  readonly actor: Actor;
+  /** Set by the command line: the account may be left without an enabled admin. */
+  readonly mayLeaveNoAdmin?: true;
+  /** The id of a session that is not ended: the one in which users change themselves. */
+  readonly keptSession?: string;
+}
+
+/** A user without hashes and secrets. */
+export type User = Awaited<ReturnType<typeof listUsers>>[number];
+
+const SHOWN = ['id', 'account_id', 'email', 'role', 'inserted_at', 'signed_in_at', 'disabled_at'] as const;
+
+/** An address has at most 254 characters (RFC 5321, errata 1690). */
+const EMAIL_LIMIT = 254;
+
+const NewUser = v.object({
+  email: v.config(
+    v.pipe(
+      v.string(orBlank),
+      v.trim(),
+      filled,
+      ...atMost(EMAIL_LIMIT),
+      v.rfcEmail(INVALID),
+      v.regex(/^[!-~]+$/, INVALID),
+      v.toLowerCase(),
+    ),
+    { abortPipeEarly: true },
+  ),
+  role: v.picklist(['admin', 'member'], INVALID),
+});
+
+function users(db: Kysely<Tables>) {
+  return db
+    .selectFrom('users')
+    .select(SHOWN)
+    .select(({ eb }) => [
+      eb('password_hash', 'is not', null).as('has_password'),
+      eb('totp_secret', 'is not', null).as('has_second_factor'),
+      eb
+        .selectFrom('user_links')
+        .select(({ fn }) => fn.max('expires_at').as('until'))
+        .whereRef('user_id', '=', 'users.id')
+        .as('link_expires_at'),
+    ]);
+}
+
+/** The users of an account, or of all accounts, in the order of their emails. */
+export function listUsers(reads: Kysely<Tables>, accountId?: string) {
+  return users(reads)
+    .$if(accountId !== undefined, (all) => all.where('account_id', '=', accountId ?? ''))
+    .orderBy('account_id')
+    .orderBy('email')
+    .execute();
+}
+
+/** The account's users whose emails come after `after`, in that order. */
+export function usersOf(reads: Kysely<Tables>, accountId: string, { after, limit }: { after: string; limit: number }) {
+  const own = users(reads).where('account_id', '=', accountId).where('email', '>', after);
+  return own.orderBy('email').limit(limit).execute();
+}
+
+/** Undefined when the account has no such user. */
+export async function userById(reads: Kysely<Tables>, accountId: string, id: string): Promise<User | undefined> {
+  return users(reads).where('id', '=', id).where('account_id', '=', accountId).executeTakeFirst();
+}
+
+/** The users with that email, at most one of each account. */
+export async function usersByEmail(reads: Kysely<Tables>, email: string): Promise<User[]> {
+  const folded = foldedEmail(email);
+  return folded === undefined ? [] : users(reads).where('email', '=', folded).orderBy('account_id').execute();
+}
+
+/** Folds an email for comparison. Undefined when it is not ASCII, since other letters may fold into ASCII (U+212A into k). */
+export function foldedEmail(given: string): string | undefined {
+  const text = given.trim();
+  return /^[!-~]+$/.test(text) ? text.toLowerCase() : undefined;
+}
+
+/**
+ * Creates a user of the actor's account, who sets a password with the link that has the returned token.
+ * @throws {ValidationError} about `email` or `role`.
+ * @throws {OperatorError} when there is no such account.
+ */
+export async function createUser(
+  { database, clock }: UserOptions,
+  fields: { readonly email: string; readonly role: string },
+  actor: Actor,
+): Promise<{ id: string; email: string; token: string }> {
+  const now = clock.now();
+  return database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, actor);
+    const user = await insertUser(tx, fields, { actor, now });
+    return { ...user, token: await newLink(tx, user.id, now) };
+  });
+}
+
+/** Creates a user without a link, for the company's login. Throws like `createUser`. */
+export async function insertUser(
+  tx: Transaction<Tables>,
+  fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string },
+  { actor, now }: { readonly actor: Actor; readonly now: Micros },
+): Promise<{ id: string; email: string }> {
+  const { email, role } = checked(NewUser, fields);
+  if (!(await lockedAccount(tx, actor.accountId))) throw unknownAccount(actor.accountId);
+  const id = randomUUID();
+  const oidc_subject = fields.oidcSubject ?? null;
+  const made = await tx
+    .insertInto('users')
+    .values({ id, account_id: actor.accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('id')
+    .executeTakeFirst();
+  if (!made) throw new ValidationError({ email: ['has already been taken'] });
+  const details = { email: { from: null, to: email }, role: { from: null, to: role } };
+  await insertAccountAudit(tx, actor, { at: now, action: 'create-user', details });
+  return { id, email };
+}
+
+/** Does nothing if the user has that role already. Throws like `changing`. */
+export async function setRole(options: UserOptions, userId: string, role: Role, change: UserChange): Promise<void> {
+  await changing(options, userId, change, async ({ tx, user, audited }) => {
+    if (user.role === role) return;
+    if (role !== 'admin') await requireOtherAdmin(tx, user, change);
+    await tx.updateTable('users').set({ role }).where('id', '=', userId).execute();
+    await audited('update-user', { role: { from: user.role, to: role } });
+  });
+}
+
+/** A disabled user cannot sign in in any way until enabled again. Throws like `changing`. */
+export async function setDisabled(
+  options: UserOptions,
+  userId: string,
+  isDisabled: boolean,
+  change: UserChange,
+): Promise<void> {
+  await changing(options, userId, change, async ({ tx, user, now, audited }) => {
+    const wasDisabled = user.disabled_at !== null;
+    if (wasDisabled === isDisabled) return;
+    if (isDisabled) await requireOtherAdmin(tx, user, change);
+    const disabled_at = isDisabled ? now : null;
+    await tx.updateTable('users').set({ disabled_at }).where('id', '=', userId).execute();
+    await audited('update-user', { disabled: { from: wasDisabled, to: isDisabled } });
+  });
+}
+
+/** Removes the password and makes a link for setting a new one. Throws like `changing`. @returns the link's token. */
+export async function resetPassword(options: UserOptions, userId: string, change: UserChange): Promise<string> {
+  return changing(options, userId, change, async ({ tx, now, audited }) => {
+    await tx.updateTable('users').set({ password_hash: null }).where('id', '=', userId).execute();
+    await audited('update-user', { password: { from: 'set', to: 'to be set' } });
+    return newLink(tx, userId, now);
+  });
+}
+
+/** Removes the user with their sessions, links and recovery codes. Throws like `changing`. */
+export async function removeUser(options: UserOptions, userId: string, change: UserChange): Promise<void> {
+  await changing(options, userId, change, async ({ tx, user, audited }) => {
+    await requireOtherAdmin(tx, user, change);
+    await audited('remove-user', { role: { from: user.role, to: null } });
+    await tx.deleteFrom('users').where('id', '=', userId).execute();
+  });
+}
+
+export interface Changing {
+  readonly tx: Transaction<Tables>;
+  readonly user: User;
+  readonly now: Micros;
+  /** Writes the audit, and ends the user's sessions except `keptSession`. */
+  audited(action: AuditAction, details: Readonly<Record<string, { from: unknown; to: unknown }>>): Promise<void>;
+}
+
+/**
+ * Changes a user of the actor's account.
+ * @throws {BerthError} `user_not_found`; `last_admin` when no enabled admin would be left; and like `verifyActor`.
+ */
+export async function changing<T>(
+  { database, clock }: UserOptions,
+  userId: string,
+  { actor, keptSession }: UserChange,
+  work: (changing: Changing) => Promise<T>,
+): Promise<T> {
+  return database.db.transaction().execute(async (tx) => {
+    // The lock lets one change after the other decide whether another admin is left.
+    await lockedAccount(tx, actor.accountId);
+    await verifyActor(tx, actor);
+    const mine = users(tx).where('id', '=', userId).where('account_id', '=', actor.accountId);
+    const user = await mine.executeTakeFirst();
+    if (!user) throw new BerthError('user_not_found', 'User not found');
+    const now = clock.now();
+    const who = { email: { from: user.email, to: user.email } };
+    return work({
+      tx,
+      user,
+      now,
+      async audited(action, details) {
+        await insertAccountAudit(tx, actor, { at: now, action, details: { ...who, ...details } });
+        await endUserSessions(tx, userId, keptSession);
+      },
+    });
+  });
+}
+
+async function requireOtherAdmin(tx: Transaction<Tables>, user: User, { mayLeaveNoAdmin }: UserChange): Promise<void> {
+  if (mayLeaveNoAdmin || user.role !== 'admin' || user.disabled_at !== null) return;
+  const other = await tx
+    .selectFrom('users')
+    .select('id')
+    .where('account_id', '=', user.account_id)
+    .where('id', '!=', user.id)
+    .where('role', '=', 'admin')
+    .where('disabled_at', 'is', null)
+    .executeTakeFirst();
+  if (!other)
+    throw new BerthError('last_admin', `${user.email} is the account's last admin: make somebody else an admin first.`);
+}

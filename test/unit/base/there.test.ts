@@ -34,7 +34,7 @@ test('under the unit, a berth with other state is refused the jails, and does no
   const other = { ...place.config, stateDir: `${place.config.stateDir}-other` };
   const owner = readFileSync(paths.owner, 'utf8');
   const said = asService(`
-import { preflight } from '${SRC}sftp/preflight.ts';
+import { preflight } from '${SRC}machine/sftp/preflight.ts';
 try { preflight(${JSON.stringify(other)}); console.log('accepted'); } catch (error) { console.log(error.message); }`);
   assert.match(said, /belongs to the berth whose BERTH_STATE_DIR is /);
   assert.equal(readFileSync(paths.owner, 'utf8'), owner);
@@ -46,7 +46,7 @@ test('under the unit, users who were deleted before stay deleted in a folder tha
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(join(folder, 'gone'), '');
   const said = asService(`
-import { tombstonesIn } from '${SRC}nodes/tombstones.ts';
+import { tombstonesIn } from '${SRC}operating/nodes/tombstones.ts';
 const users = tombstonesIn(${JSON.stringify(place.config.stateDir)});
 console.log(users.has('gone'), users.has('other'));`);
   assert.equal(said, 'true false');
@@ -54,7 +54,7 @@ console.log(users.has('gone'), users.has('other'));`);
 
 test('nothing that the service runs asks access(2)', () => {
   // Root runs these.
-  const ofRoot = ['doctor/', 'cli/', 'backup/', 'listen/'];
+  const ofRoot = ['operating/doctor/', 'cli/', 'operating/backup/', 'doors/listen/'];
   const wrong = globSync('**/*.{ts,tsx}', { cwd: SRC })
     .filter((file) => !ofRoot.some((folder) => file.startsWith(folder)))
     .filter((file) => /\b(existsSync|accessSync)\b(?!`)/.test(readFileSync(join(SRC, file), 'utf8')));

@@ -28,9 +28,9 @@ import { refuseForeign, refuseMissing } from '../foundation/db/damage.ts';
 import { lockInstance } from '../foundation/db/instance-lock.ts';
 import { type Database, openDatabase } from '../foundation/db/open.ts';
 import { USED_PUBLIC_KEYS } from '../rules/directories/public-keys.ts';
-import { applyRequested, applyUnapplied } from '../rules/directories/unapplied.ts';
+import { applyRequested, applyPending } from '../rules/directories/pending-apply.ts';
 import { FIRST_UID } from '../rules/directories/create.ts';
-import { onlyHome, readdress } from '../rules/directories/homes.ts';
+import { onlyHome, readdress } from '../rules/directories/node-placement.ts';
 import { createRowRemoval } from '../rules/directories/row-removal.ts';
 import { type AppOptions, createApp } from '../doors/http/app.ts';
 import { byApiKey } from '../doors/http/access.ts';
@@ -181,17 +181,17 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const uploads = parts.adopt(await openUploads(ground, recording), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
-  const homes = nodes?.homes ?? onlyHome(config);
+  const placement = nodes?.placement ?? onlyHome(config);
   const own = watched(local, uploads);
   const host = nodes?.hostOf(own) ?? own;
   await local.relinkLiveSessions();
   await uploads.adoptSessions();
-  const following = { database, host, homes, removal, log };
-  await applyUnapplied(following);
-  await nodes?.begin({ apply: (id) => applyRequested(following, id), applyAll: () => applyUnapplied(following) });
+  const following = { database, host, placement, removal, log };
+  await applyPending(following);
+  await nodes?.begin({ apply: (id) => applyRequested(following, id), applyAll: () => applyPending(following) });
 
   const depart = nodes?.departures({ local, uploads });
-  const rules = { database, clock, host, homes, removal };
+  const rules = { database, clock, host, placement, removal };
   const checkHealth = (): Promise<void> => health(ground, uploads);
   const replays = parts.adopt(startReplayQueue({ ...ground, transact: dispatcher.transact }), closed);
   const wake = (): void => {
@@ -227,7 +227,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
   const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
   const { historyDays } = config;
-  const upkeep = parts.adopt(startUpkeep({ ...ground, host, homes, local, removal, uploads, historyDays }), closed);
+  const upkeep = parts.adopt(startUpkeep({ ...ground, host, placement, local, removal, uploads, historyDays }), closed);
   const { port, dashboardPort, reload } = api;
   log.info({ port, dashboard_port: dashboardPort, metrics_port: scrapes.port }, 'berth serves');
 

@@ -5,10 +5,10 @@ import type { Clock } from '../foundation/base/clock.ts';
 import { pagesById } from '../foundation/db/pages.ts';
 import { finishDeletions } from '../rules/directories/delete-accounts.ts';
 import { type DirectoryHost, type HostedDirectory, hostedAfter } from '../rules/directories/host.ts';
-import type { Homes } from '../rules/directories/homes.ts';
+import type { NodePlacement } from '../rules/directories/node-placement.ts';
 import { startExpiry } from '../rules/directories/expiry.ts';
 import type { RowRemoval } from '../rules/directories/row-removal.ts';
-import { applyCurrent, applyUnapplied } from '../rules/directories/unapplied.ts';
+import { applyCurrent, applyPending } from '../rules/directories/pending-apply.ts';
 import { noteStorage } from '../rules/history/daily-storage.ts';
 import { pruneHistory, type PruningOptions } from '../rules/history/prune.ts';
 import type { LocalHost } from '../machine/sftp/host.ts';
@@ -40,7 +40,7 @@ export interface UpkeepOptions extends PruningOptions {
   readonly paths: Paths;
   /** The host of all directories, which the rules use. */
   readonly host: DirectoryHost;
-  readonly homes: Homes;
+  readonly placement: NodePlacement;
   readonly local: LocalHost;
   readonly removal: RowRemoval;
   readonly uploads: Uploads;
@@ -56,10 +56,10 @@ export interface Upkeep {
 export function startUpkeep(options: UpkeepOptions): Upkeep {
   const { background } = options;
   const expiry = startExpiry(options);
-  const unapplied = background.start(
+  const pendingApply = background.start(
     'unapplied',
     { every: RETRY_MS },
-    async () => void (await applyUnapplied(options)),
+    async () => void (await applyPending(options)),
   );
   // Retried, since the disk needs room for the reserve.
   const reserve = background.start('reserve', { every: RETRY_MS, atOnce: true }, () =>
@@ -90,7 +90,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   return {
     covered,
     async close() {
-      for (const loop of [expiry, coverage, disk, accounts, history, clock, unapplied, unwatched, reserve])
+      for (const loop of [expiry, coverage, disk, accounts, history, clock, pendingApply, unwatched, reserve])
         await loop.close();
       resolve();
     },
@@ -118,14 +118,14 @@ async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
 }
 
 function reconciling(options: UpkeepOptions, signal: AbortSignal): ReconcileOptions {
-  const { database, homes, host, local, log, paths, removal } = options;
+  const { database, placement, host, local, log, paths, removal } = options;
   return {
     paths,
     log,
     host: local,
     signal,
-    rows: (after, limit) => hostedAfter(database.reads, homes.here, after, limit),
-    reapply: async (id) => void (await applyCurrent({ database, host, homes, removal }, id)),
+    rows: (after, limit) => hostedAfter(database.reads, placement.here, after, limit),
+    reapply: async (id) => void (await applyCurrent({ database, host, placement, removal }, id)),
   };
 }
 

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { applyUnapplied } from '../../src/rules/directories/unapplied.ts';
+import { applyPending } from '../../src/rules/directories/pending-apply.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { dataOf, FULL_FIELDS } from '../support/field-sets.ts';
 import { hosted } from '../support/hosted.ts';
@@ -31,7 +31,7 @@ test('200: every mode follows every mode, and the host has it', async () => {
     assert.equal(api.host.served.get(sftp_username)?.auth_mode, auth_mode);
   }
   const calls = api.host.calls.length;
-  assert.equal(await applyUnapplied({ ...api.rules, log: createLog('silent') }), 0);
+  assert.equal(await applyPending({ ...api.rules, log: createLog('silent') }), 0);
   assert.equal(api.host.calls.length, calls, 'there was nothing left to apply');
   assert.deepEqual(await api.database.db.selectFrom('unapplied').selectAll().execute(), []);
 });

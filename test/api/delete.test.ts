@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { Database } from '../../src/foundation/db/open.ts';
-import { applyUnapplied } from '../../src/rules/directories/unapplied.ts';
+import { applyPending } from '../../src/rules/directories/pending-apply.ts';
 import { deleteDirectory } from '../../src/rules/directories/delete.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
@@ -65,7 +65,7 @@ test('204: gone for every endpoint at once, taken from the host, rows removed, t
   );
 
   await api.rules.removal.idle();
-  await applyUnapplied({ ...api.rules, log: createLog('silent') });
+  await applyPending({ ...api.rules, log: createLog('silent') });
   assert.equal(await rowsIn(api.database, 'files'), 2500);
   assert.equal(await rowsIn(api.database, 'deliveries'), 1);
   assert.equal(await rowsIn(api.database, 'attempts'), 1);
@@ -82,12 +82,18 @@ test('the next start completes a deletion that a stop has interrupted', async ()
   await addFiles(api.database, id, 1500);
   const stopped = createRowRemoval({ database: api.database, log: createLog('silent'), host: api.host });
   await stopped.close();
-  const { database, clock, host, homes } = api.rules;
-  await deleteDirectory({ database, clock, host, homes, removal: stopped }, api.tenant.accountId, id);
+  const { database, clock, host, placement } = api.rules;
+  await deleteDirectory({ database, clock, host, placement, removal: stopped }, api.tenant.accountId, id);
   assert.equal(await rowsIn(database, 'files'), 1500);
 
   api.host.calls.length = 0;
-  const failed = await applyUnapplied({ database, host, homes, removal: api.rules.removal, log: createLog('silent') });
+  const failed = await applyPending({
+    database,
+    host,
+    placement,
+    removal: api.rules.removal,
+    log: createLog('silent'),
+  });
   assert.equal(failed, 0);
   assert.deepEqual(api.host.calls, [`remove ${sftp_username}`]);
   await api.rules.removal.idle();
@@ -102,7 +108,7 @@ test('the next start applies a change that a stop has interrupted; if it fails, 
   api.host.fail(systemError('ENOSPC'));
   await api.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'public_key' } } });
   assert.equal(api.host.served.get(sftp_username)?.auth_mode, 'password');
-  const repeat = () => applyUnapplied({ ...api.rules, log: createLog('silent') });
+  const repeat = () => applyPending({ ...api.rules, log: createLog('silent') });
   assert.equal(await repeat(), 1);
   assert.equal(await rowsIn(api.database, 'unapplied'), 1);
   api.host.fail(undefined);

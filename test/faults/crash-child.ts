@@ -9,7 +9,7 @@ import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts
 import { readConfig } from '../../src/foundation/base/config.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { updateAccess } from '../../src/rules/directories/access.ts';
-import { onlyHome } from '../../src/rules/directories/homes.ts';
+import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
 import type { Transaction } from 'kysely';
 import type { FilesTable, Tables } from '../../src/foundation/db/schema.ts';
@@ -18,7 +18,7 @@ import { deleteDirectory } from '../../src/rules/directories/delete.ts';
 import type { Fields } from '../../src/rules/directories/fields.ts';
 import { hostedById } from '../../src/rules/directories/host.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
-import { applyUnapplied } from '../../src/rules/directories/unapplied.ts';
+import { applyPending } from '../../src/rules/directories/pending-apply.ts';
 import { renewPassword, updateAuth } from '../../src/rules/directories/update.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/rules/directories/public-keys.ts';
 import { markDeleted } from '../../src/rules/accounts/accounts.ts';
@@ -47,7 +47,7 @@ function rules(clock: Clock) {
   const sockets = { socketsFor: () => [socket] };
   const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log, host });
-  return { database, clock, host: ownOf(host), removal, homes: onlyHome(config) };
+  return { database, clock, host: ownOf(host), removal, placement: onlyHome(config) };
 }
 
 /** Four processes die side by side, where a berth has one: each leaves the directories of the others, and their marks, alone. */
@@ -175,32 +175,32 @@ const operations: Record<string, () => Promise<void>> = {
     const options = rules(systemClock());
     dieAfter(Number(step));
     await updateAuth(options, account, directory, { auth_mode: 'public_key', public_key: parameters.key });
-    await applyUnapplied({ ...options, log });
+    await applyPending({ ...options, log });
   },
   async password() {
     const options = rules(systemClock());
     dieAfter(Number(step));
     await renewPassword(options, account, directory);
-    await applyUnapplied({ ...options, log });
+    await applyPending({ ...options, log });
   },
   async 'add key'() {
     const options = rules(systemClock());
     dieAfter(Number(step));
     await addPublicKey(options, account, directory, { public_key: parameters.key });
-    await applyUnapplied({ ...options, log });
+    await applyPending({ ...options, log });
   },
   async 'remove key'() {
     const options = rules(systemClock());
     const [newest] = await publicKeysOf(database.reads, directory);
     dieAfter(Number(step));
     await removePublicKey(options, account, directory, newest?.fingerprint ?? '');
-    await applyUnapplied({ ...options, log });
+    await applyPending({ ...options, log });
   },
   async access() {
     const options = rules(systemClock());
     dieAfter(Number(step));
     await updateAccess(options, account, directory, JSON.parse(parameters.key) as object as Fields);
-    await applyUnapplied({ ...options, log });
+    await applyPending({ ...options, log });
   },
   /** How a deletion begins when the disk is full. */
   async 'shut out'() {

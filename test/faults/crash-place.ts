@@ -11,7 +11,7 @@ import type { Config } from '../../src/foundation/base/config.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
 import { updateAccess } from '../../src/rules/directories/access.ts';
-import { onlyHome } from '../../src/rules/directories/homes.ts';
+import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
 import { addPublicKey } from '../../src/rules/directories/public-keys.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
@@ -92,7 +92,7 @@ export async function crashPlace(
   const clock = systemClock();
   const removal = createRowRemoval({ database, log: createLog('silent'), host });
   parts.defer(() => removal.close());
-  const rules = { database, clock, host, removal, homes: onlyHome(config) };
+  const rules = { database, clock, host, removal, placement: onlyHome(config) };
   const account = await createAccount(rules, { name: 'Test', plan: 'business' });
 
   /** Its webhooks go where all of this place do. */

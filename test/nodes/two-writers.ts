@@ -6,7 +6,7 @@ import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { Plan } from '../../src/foundation/db/schema.ts';
 import { isShared } from '../../src/foundation/db/shared.ts';
 import type { CreateOptions } from '../../src/rules/directories/create.ts';
-import { onlyHome } from '../../src/rules/directories/homes.ts';
+import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { createPasswordHashing } from '../../src/rules/users/password-hashing.ts';
@@ -50,7 +50,7 @@ export async function twoWriters(): Promise<TwoWriters> {
       host,
       removal,
       clock,
-      homes: onlyHome(place.config),
+      placement: onlyHome(place.config),
       passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
       tries: createTries({ database, clock }),
     };

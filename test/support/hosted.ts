@@ -13,7 +13,7 @@ import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { Plan, Role, Tables } from '../../src/foundation/db/schema.ts';
 import type { CreateOptions } from '../../src/rules/directories/create.ts';
-import { onlyHome } from '../../src/rules/directories/homes.ts';
+import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { byApiKey } from '../../src/doors/http/access.ts';
 import { createApp } from '../../src/doors/http/app.ts';
@@ -133,7 +133,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     createLastUsed({ database, clock, background: createBackground(log), of: USED_API_KEYS }),
     (made) => made.close(),
   );
-  const rules = { database, clock, host, removal, homes: onlyHome({ node: config.node, sftp }) };
+  const rules = { database, clock, host, removal, placement: onlyHome({ node: config.node, sftp }) };
   const sender = createSender(guardedAgents(options.dispatches ? ['127.0.0.0/8'] : []), '1.2.3');
   parts.defer(() => sender.close());
   const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;

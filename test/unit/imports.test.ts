@@ -63,9 +63,9 @@ const ALLOWED: Record<string, readonly string[]> = {
   'operating/metrics': ['operating/nodes/list.ts'],
   'operating/nodes': [
     'arrivals/files/directory-files.ts',
-    'rules/directories/homes.ts',
+    'rules/directories/node-placement.ts',
     'rules/directories/host.ts',
-    'rules/directories/unapplied.ts',
+    'rules/directories/pending-apply.ts',
     'rules/history/audit.ts',
     'machine/sftp/files.ts',
     'machine/sftp/paths.ts',

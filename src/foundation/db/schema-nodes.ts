@@ -37,7 +37,7 @@ export interface AtHome {
  * Directories whose jail, credentials or disk limit may differ from their row. A change writes its row here in its transaction, and the
  * row is removed when the disk matches. If a crash leaves rows, the next start applies them before it serves.
  */
-export interface UnappliedTable {
+export interface PendingApplyTable {
   directory_id: string;
   /** The directory's version when the row was written. */
   version: Generated<number>;
@@ -85,7 +85,7 @@ export interface InstallationTable {
 export interface NodeTables {
   installation: InstallationTable;
   nodes: NodesTable;
-  unapplied: UnappliedTable;
+  unapplied: PendingApplyTable;
   leftovers: LeftoversTable;
   unanswered_deletions: UnansweredDeletionsTable;
   request_counts: RequestCountsTable;

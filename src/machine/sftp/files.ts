@@ -20,7 +20,7 @@ const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
 
 /**
  * Replaces a file's content with `text`. The file is not synced: its content follows from the database, which says what
- * to write again after a power cut (directories/unapplied.ts). It belongs to root, and its mode is exact, whatever the
+ * to write again after a power cut (directories/pending-apply.ts). It belongs to root, and its mode is exact, whatever the
  * umask.
  */
 export function replaceFile(path: string, text: string, mode: number, gid = 0): void {

@@ -50,7 +50,7 @@ export function databaseMetrics(registry: Registry, { reads, node, clock }: Data
   gauge(
     'berth_unapplied_directories',
     'Directories with a change that their node has yet to make durable on its disk.',
-    () => unapplied(reads),
+    () => pendingApply(reads),
     'node',
   );
   gauge('berth_partial_uploads', 'Files whose upload was cut off and not completed.', () => partialUploads(reads));
@@ -81,7 +81,7 @@ async function answer(reads: Kysely<Tables>): Promise<number> {
   return (performance.now() - began) / 1000;
 }
 
-async function unapplied(reads: Kysely<Tables>): Promise<Record<string, number>> {
+async function pendingApply(reads: Kysely<Tables>): Promise<Record<string, number>> {
   const rows = await reads
     .selectFrom('unapplied as u')
     .innerJoin('directories as d', 'd.id', 'u.directory_id')

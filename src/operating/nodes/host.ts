@@ -10,7 +10,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { DirectoryHost } from '../../rules/directories/host.ts';
-import type { Version } from '../../rules/directories/homes.ts';
+import type { Version } from '../../rules/directories/node-placement.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import type { MoveLock } from './move/move-lock.ts';
 import type { Requests } from './requests.ts';

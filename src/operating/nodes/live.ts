@@ -6,7 +6,7 @@ import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { isHeld, serverTime } from '../../foundation/db/shared.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { Home } from '../../rules/directories/homes.ts';
+import type { Home } from '../../rules/directories/node-placement.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 
 /** How long a live node may go without a report. */

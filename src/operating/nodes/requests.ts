@@ -1,12 +1,12 @@
 /**
  * Sends requests to a directory's home to apply a change, and waits until it has. The mark in the database is the request
- * (`directories/unapplied.ts`), and its `done` the answer. Messages between nodes only save time.
+ * (`directories/pending-apply.ts`), and its `done` the answer. Messages between nodes only save time.
  */
 import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { Version } from '../../rules/directories/homes.ts';
+import type { Version } from '../../rules/directories/node-placement.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { isLive } from './live.ts';
 import type { NodeSession } from './session.ts';

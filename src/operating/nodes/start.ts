@@ -5,7 +5,7 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { DirectoryHost } from '../../rules/directories/host.ts';
-import type { Homes } from '../../rules/directories/homes.ts';
+import type { NodePlacement } from '../../rules/directories/node-placement.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { pathsOf } from '../../machine/sftp/paths.ts';
 import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
@@ -44,7 +44,7 @@ export interface Following {
 }
 
 export interface Nodes {
-  readonly homes: Homes;
+  readonly placement: NodePlacement;
   /** The host of all directories, built on the host of this machine. */
   hostOf(local: DirectoryHost): DirectoryHost;
   /** File operations on directories that are at home here. */
@@ -89,7 +89,7 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
   }
 
   return {
-    homes: {
+    placement: {
       here,
       choose: (tx, tried = []) => chooseHome(tx, here, tried),
       async applied({ id, version }) {

@@ -1,5 +1,5 @@
 /**
- * Every change of a directory takes these steps: a transaction with the audit and a mark (`unapplied.ts`), then the host,
+ * Every change of a directory takes these steps: a transaction with the audit and a mark (`pending-apply.ts`), then the host,
  * which can be repeated. A request that changes nothing leaves `updated_at` as it is.
  *
  * When the host fails after the commit, the caller gets the error, and the host is tried again in the background. Repeating
@@ -14,7 +14,7 @@ import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
 import { lockedDirectory, notFound, type Target } from './target.ts';
-import { type ApplyOptions, markUnapplied } from './unapplied.ts';
+import { type ApplyOptions, markPendingApply } from './pending-apply.ts';
 
 export interface ChangeOptions extends ApplyOptions {
   readonly clock: Clock;
@@ -82,7 +82,7 @@ async function changeOnce(
       .where('id', '=', id)
       .returning('version')
       .executeTakeFirstOrThrow();
-    if (applies) await markUnapplied(tx, { id, version });
+    if (applies) await markPendingApply(tx, { id, version });
     if (isRepeated) return { directory: { ...before, version }, forHost: applies };
     const after = changes as Partial<DirectoriesTable>;
     if (actor) await insertAudit(tx, actor, { action: 'update', at: now, directory: before, before, after });

@@ -1,6 +1,6 @@
 /**
  * Creates a directory that accepts logins by the time it is returned (specification, "What the service does" 1 and 2).
- * One transaction writes the row and a mark (`unapplied.ts`); then the disk follows. After a crash in between, the next start
+ * One transaction writes the row and a mark (`pending-apply.ts`); then the disk follows. After a crash in between, the next start
  * of the directory's node completes it.
  */
 import { randomUUID } from 'node:crypto';
@@ -16,11 +16,11 @@ import type { StoredResponse, Removal } from '../history/stored-responses.ts';
 import { DEFAULTS } from './defaults.ts';
 import { type DeleteOptions, markDeleted, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
-import { isHomeAway } from './homes.ts';
+import { isHomeAway } from './node-placement.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { notFound } from './target.ts';
-import { markUnapplied } from './unapplied.ts';
+import { markPendingApply } from './pending-apply.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs": unused, above containers). */
 export const FIRST_UID = 1_879_048_192;
@@ -64,7 +64,7 @@ export async function createDirectory(
         id: randomUUID(),
         account_id: accountId,
         slug,
-        ...(await options.homes.choose(tx)),
+        ...(await options.placement.choose(tx)),
         version: 1,
         sftp_username: principal.username,
         uid: principal.uid,
@@ -74,7 +74,7 @@ export async function createDirectory(
         updated_at: now,
       };
       await tx.insertInto('directories').values(row).execute();
-      await markUnapplied(tx, row);
+      await markPendingApply(tx, row);
       if (actor) await insertAudit(tx, actor, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       await answer?.keep(tx, { directory: row, password });
       return row;
@@ -127,7 +127,7 @@ async function moveNew(
 ): Promise<DirectoriesTable> {
   const { id, node, sftp_username, uid } = directory;
   return options.database.db.transaction().execute(async (tx) => {
-    const home = await options.homes.choose(tx, tried);
+    const home = await options.placement.choose(tx, tried);
     const moved = await tx
       .updateTable('directories')
       .set({ ...home, version: sql`version + 1` })
@@ -136,7 +136,7 @@ async function moveNew(
       .returning('version')
       .executeTakeFirst();
     if (!moved) return notFound();
-    await markUnapplied(tx, { id, ...moved });
+    await markPendingApply(tx, { id, ...moved });
     await tx
       .insertInto('leftovers')
       .values({ node, directory_id: id, sftp_username, uid })
@@ -196,7 +196,7 @@ async function undo(
     if (deleted) await takeAway(options, deleted, true);
   } catch {
     // Another node removes it as soon as it can.
-    if (directory.node !== options.homes.here) return;
+    if (directory.node !== options.placement.here) return;
     options.removal.add(directory.id, removeAnswer);
     await options.host.remove(directory).catch(() => undefined);
   }

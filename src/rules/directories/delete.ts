@@ -12,9 +12,9 @@ import type { Removal } from '../history/stored-responses.ts';
 import type { ChangeOptions } from './change.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
-import { isHomeAway } from './homes.ts';
+import { isHomeAway } from './node-placement.ts';
 import { notFound } from './target.ts';
-import { markUnapplied } from './unapplied.ts';
+import { markPendingApply } from './pending-apply.ts';
 
 export interface DeleteOptions extends ChangeOptions {
   readonly removal: RowRemoval;
@@ -75,7 +75,7 @@ export function markDeleted(
       .returning(DELETED)
       .executeTakeFirst();
     if (!deleted) return undefined;
-    await markUnapplied(tx, deleted);
+    await markPendingApply(tx, deleted);
     if (audited) await insertAudit(tx, audited.actor, { action: audited.action, at: now, directory: deleted });
     await also?.(tx);
     return deleted;
@@ -86,7 +86,7 @@ export function markDeleted(
 export async function takeAway(options: DeleteOptions, directory: Deleted, isNew = false): Promise<void> {
   await options.host.remove(directory, isNew);
   // Another node removes the rows as well.
-  if (directory.node === options.homes.here) options.removal.add(directory.id);
+  if (directory.node === options.placement.here) options.removal.add(directory.id);
 }
 
 /** Returns false when the directory's node has removed it meanwhile. */

@@ -3,7 +3,7 @@ import type { Background, Loop } from '../../foundation/base/background.ts';
 import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
-import type { Homes } from './homes.ts';
+import type { NodePlacement } from './node-placement.ts';
 import type { DirectoryHost } from './host.ts';
 
 const EVERY_MS = 1000;
@@ -15,12 +15,12 @@ export interface ExpiryOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly host: Pick<DirectoryHost, 'endSessions'>;
-  readonly homes: Pick<Homes, 'here'>;
+  readonly placement: Pick<NodePlacement, 'here'>;
   readonly background: Background;
 }
 
 /** Runs every second for directories that expired since the last run. The first run takes all: berth may have been down. */
-export function startExpiry({ database, clock, host, homes, background }: ExpiryOptions): Loop {
+export function startExpiry({ database, clock, host, placement, background }: ExpiryOptions): Loop {
   let lastRun: Micros = 0;
   return background.start('expiry', { every: EVERY_MS, atOnce: true }, async (signal) => {
     const yieldNow = yielder();
@@ -28,7 +28,7 @@ export function startExpiry({ database, clock, host, homes, background }: Expiry
     const expired = await database.reads
       .selectFrom('directories')
       .select(['sftp_username', 'node'])
-      .where('node', '=', homes.here)
+      .where('node', '=', placement.here)
       .where('expires_at', '>', Math.min(lastRun, now) - OVERLAP)
       .where('expires_at', '<=', now)
       .where('deleted_at', 'is', null)

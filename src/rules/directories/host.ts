@@ -62,8 +62,8 @@ export function isUsername(name: string): boolean {
   return /^[a-z][a-z0-9-]{0,31}$/.test(name);
 }
 
-/** A node's directories, deleted ones too, whose latest change its disk may lack (`unapplied.ts`). */
-export function hostedUnapplied(
+/** A node's directories, deleted ones too, whose latest change its disk may lack (`pending-apply.ts`). */
+export function hostedPendingApply(
   reads: Kysely<Tables>,
   node: string,
 ): Promise<(HostedDirectory & Pick<DirectoriesTable, 'deleted_at'>)[]> {

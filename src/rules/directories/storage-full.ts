@@ -1,7 +1,7 @@
 /** What berth does when the disk is full, whether the file system reports it or the database. */
 import { BerthError, isFull } from '../../foundation/base/errors.ts';
 import { type HostedDirectory, hostedById } from './host.ts';
-import type { ApplyOptions } from './unapplied.ts';
+import type { ApplyOptions } from './pending-apply.ts';
 
 /**
  * Runs `work`.

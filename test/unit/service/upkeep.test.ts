@@ -6,7 +6,7 @@ import { systemClock } from '../../../src/foundation/base/clock.ts';
 import { createClockLead } from '../../../src/foundation/db/clock-lead.ts';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { createRowRemoval } from '../../../src/rules/directories/row-removal.ts';
-import { onlyHome } from '../../../src/rules/directories/homes.ts';
+import { onlyHome } from '../../../src/rules/directories/node-placement.ts';
 import { createLog } from '../../../src/foundation/base/log.ts';
 import type { LocalHost } from '../../../src/machine/sftp/host.ts';
 import { pathsOf, prepareFolders } from '../../../src/machine/sftp/paths.ts';
@@ -34,7 +34,7 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
     clockLead: createClockLead({ database, clock: systemClock(), log }),
     historyDays: 90,
     host: recordingHost(),
-    homes: onlyHome(config),
+    placement: onlyHome(config),
     local: {} as LocalHost,
     isJailDiskThere: () => true,
     uploads: { adoptSessions: async () => undefined, coverAll } as unknown as Uploads,

@@ -23,8 +23,8 @@ export const checkDirectories: Check = async (config) => {
     .select([...HOSTED, 'deleted_at', 'sftp_host', 'sftp_port'])
     .where('node', '=', config.node)
     .execute();
-  const unapplied = await inspection.db.selectFrom('unapplied').select('directory_id').execute();
-  const marked = new Set(unapplied.map((row) => row.directory_id));
+  const pendingApply = await inspection.db.selectFrom('unapplied').select('directory_id').execute();
+  const marked = new Set(pendingApply.map((row) => row.directory_id));
   const changing = new Set(rows.map((row) => row.id).filter((id) => marked.has(id)));
   const live = rows.filter((row) => row.deleted_at === null && !changing.has(row.id));
   const known = new Set(rows.map((row) => row.sftp_username));

@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import type { Clock } from '../../../foundation/base/clock.ts';
 import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
-import { markUnapplied } from '../../../rules/directories/unapplied.ts';
+import { markPendingApply } from '../../../rules/directories/pending-apply.ts';
 import { errorMessage, OperatorError } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import type { Draining } from '../../../arrivals/uploads/draining.ts';
@@ -76,7 +76,7 @@ export function departures(options: DeparturesOptions): Depart {
         .returning(['id', 'sftp_username', 'node', 'version'])
         .executeTakeFirst();
       if (!found) throw new OperatorError(`the directory is not at home on ${here}`);
-      await markUnapplied(tx, found);
+      await markPendingApply(tx, found);
       return found;
     });
   }

@@ -6,7 +6,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { forgetInodes } from '../../../foundation/db/forgotten-inodes.ts';
 import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
-import { markUnapplied } from '../../../rules/directories/unapplied.ts';
+import { markPendingApply } from '../../../rules/directories/pending-apply.ts';
 import { OperatorError } from '../../../foundation/base/errors.ts';
 import { type Actor, insertAudit } from '../../../rules/history/audit.ts';
 import { isLive } from '../live.ts';
@@ -41,7 +41,7 @@ export function rehome(db: Kysely<Tables>, { id, from, to, by }: Move, now: Micr
       .where('id', '=', id)
       .returning('version')
       .executeTakeFirstOrThrow();
-    await markUnapplied(tx, { id, version });
+    await markPendingApply(tx, { id, version });
     await forgetInodes(tx, id);
     await tx.deleteFrom('placements').where('directory_id', '=', id).execute();
     await tx

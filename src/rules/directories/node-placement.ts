@@ -13,7 +13,7 @@ export type Home = Pick<DirectoriesTable, 'node' | 'sftp_host' | 'sftp_port'>;
 /** A version of a directory's row. */
 export type Version = Pick<DirectoriesTable, 'id' | 'version'>;
 
-export interface Homes {
+export interface NodePlacement {
   /** The node that this process runs on. */
   readonly here: string;
   /**
@@ -27,7 +27,7 @@ export interface Homes {
 }
 
 /** For a single machine: every directory is at home here. */
-export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
+export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): NodePlacement {
   const home: Home = { node, sftp_host: sftp.host, sftp_port: sftp.port };
   return {
     here: node,

@@ -12,7 +12,7 @@ import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { type Homes, isHomeAway, type Version } from './homes.ts';
+import { type NodePlacement, isHomeAway, type Version } from './node-placement.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 
@@ -20,7 +20,7 @@ import type { RowRemoval } from './row-removal.ts';
 export interface ApplyOptions {
   readonly database: Database;
   readonly host: DirectoryHost;
-  readonly homes: Homes;
+  readonly placement: NodePlacement;
 }
 
 interface FollowOptions extends ApplyOptions {
@@ -28,7 +28,7 @@ interface FollowOptions extends ApplyOptions {
 }
 
 /** Marks the changed directory, for its home to follow. */
-export async function markUnapplied(tx: Transaction<Tables>, { id, version }: Version): Promise<void> {
+export async function markPendingApply(tx: Transaction<Tables>, { id, version }: Version): Promise<void> {
   await tx
     .insertInto('unapplied')
     .values({ directory_id: id, version })
@@ -40,9 +40,9 @@ export async function markUnapplied(tx: Transaction<Tables>, { id, version }: Ve
  * Makes the host agree with the directory's row, and repeats that if the row changed meanwhile.
  * @returns the row that the host agrees with; undefined when it has gone.
  */
-export async function applyCurrent({ database, host, homes, removal }: FollowOptions, id: string) {
+export async function applyCurrent({ database, host, placement, removal }: FollowOptions, id: string) {
   for (let applied: DirectoriesTable | undefined; ;) {
-    const row = await rowOf(database, homes.here, id);
+    const row = await rowOf(database, placement.here, id);
     if (!row || row.version === applied?.version) return row;
     if (row.deleted_at !== null || removal.has(id)) {
       await host.remove(row);
@@ -59,8 +59,8 @@ export async function applyCurrent({ database, host, homes, removal }: FollowOpt
  * its row. A directory that fails is logged and keeps its mark; the others continue.
  * @returns how many failed.
  */
-export async function applyUnapplied({ log, ...options }: FollowOptions & { readonly log: Log }): Promise<number> {
-  const marked = await markedFor(options.database, options.homes.here);
+export async function applyPending({ log, ...options }: FollowOptions & { readonly log: Log }): Promise<number> {
+  const marked = await markedFor(options.database, options.placement.here);
   const applied: DirectoriesTable[] = [];
   const yieldNow = yielder();
   let failed = 0;
@@ -87,7 +87,7 @@ export async function applyUnapplied({ log, ...options }: FollowOptions & { read
 /** Like `applyCurrent`, but also reports to other nodes, where a caller may wait for the change. */
 export async function applyRequested(options: FollowOptions, id: string) {
   const row = await applyCurrent(options, id);
-  if (row) await options.homes.applied(row);
+  if (row) await options.placement.applied(row);
   return row;
 }
 

@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { insertTransfers } from '../../src/rules/history/transfers.ts';
-import { createActivity, type Place, type Topic } from '../../src/operating/reports/activity.ts';
+import { createActivity, type ActivityPlace, type Topic } from '../../src/operating/reports/activity.ts';
 import { journal } from '../../src/operating/reports/journal.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { assertWithin } from '../support/long.ts';
@@ -90,7 +90,7 @@ test('all pages together are exactly what happened, each once and in order, for 
   for (const limit of [1, 7, 50, 500]) {
     for (const [topic, count] of Object.entries(expected)) {
       const found = [];
-      for (let from: Place | undefined = { at: start + DAYS, skip: 0 }; from;) {
+      for (let from: ActivityPlace | undefined = { at: start + DAYS, skip: 0 }; from;) {
         const page = await activity({
           directory,
           topic: topic === 'all' ? undefined : (topic as Topic),

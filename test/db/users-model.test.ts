@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { DAY, type Micros } from '../../src/foundation/base/clock.ts';
 import type { Role } from '../../src/foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../src/foundation/base/errors.ts';
-import { newLink, ownerOfLink } from '../../src/rules/users/links.ts';
+import { newLink, ownerOfLink } from '../../src/rules/users/password-links.ts';
 import { endUserSession, sessionOf } from '../../src/rules/users/sessions.ts';
 import { setPassword, setPasswordByLink } from '../../src/rules/users/set-password.ts';
 import { createUser, listUsers, removeUser, resetPassword, setDisabled, setRole } from '../../src/rules/users/users.ts';

@@ -13,7 +13,7 @@ import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { BerthError } from '../../src/foundation/base/errors.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { openUserSession, removeExpired, sessionOf } from '../../src/rules/users/sessions.ts';
-import { newLink, ownerOfLink } from '../../src/rules/users/links.ts';
+import { newLink, ownerOfLink } from '../../src/rules/users/password-links.ts';
 import { setPassword, setPasswordByLink } from '../../src/rules/users/set-password.ts';
 import { createUser, removeUser, resetPassword, setDisabled, setRole } from '../../src/rules/users/users.ts';
 import { recordingHost } from '../support/recording-host.ts';

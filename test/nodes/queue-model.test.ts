@@ -33,7 +33,7 @@ const step = fc.oneof(
   }),
   fc.record({ do: fc.constant('die'), node }),
   fc.record({ do: fc.constant('time passes') }),
-  fc.record({ do: fc.constant('ripen') }),
+  fc.record({ do: fc.constant('promoteDue') }),
   fc.record({ do: fc.constant('another URL'), receiver: fc.nat(2), to: fc.nat(2) }),
 );
 
@@ -55,7 +55,7 @@ class World {
     this.directories = directories;
   }
 
-  async round(which: 0 | 1, receivers: readonly number[], count: number, isRipe = false): Promise<void> {
+  async round(which: 0 | 1, receivers: readonly number[], count: number, promotes = false): Promise<void> {
     const { database, clock } = which === 0 ? this.nodes.one : this.nodes.other;
     const finished = this.ended[which];
     this.ended[which] = [];
@@ -66,7 +66,7 @@ class World {
       }));
     const { claimed } = await database.db.transaction().execute(async (tx) => {
       const now = await presentTime(tx, clock);
-      return doRound(tx, { finished, isRipe, now, due: () => undefined, turns });
+      return doRound(tx, { finished, promotes, now, due: () => undefined, turns });
     });
     for (const lease of claimed) {
       const name = `${lease.id} ${lease.attempts}`;
@@ -152,7 +152,7 @@ async function take(world: World, each: Step): Promise<void> {
       for (const lease of world.held.flat()) lease.isLost = true;
       await Promise.all([world.round(0, [], 0, true), world.round(1, [], 0, true)]);
       return;
-    case 'ripen':
+    case 'promoteDue':
       await Promise.all([world.round(0, [2], 2, true), world.round(1, [2], 2, true)]);
       return;
     case 'another URL': {

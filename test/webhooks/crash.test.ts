@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { claim, type Claimed, LEASE } from '../../src/deliveries/webhooks/queue.ts';
 import { finish, type Finished } from '../../src/deliveries/webhooks/queue.ts';
-import { ripen } from '../../src/deliveries/webhooks/queue.ts';
+import { promoteDue } from '../../src/deliveries/webhooks/queue.ts';
 import { receiver } from '../support/receiver.ts';
 import { refuseWrites } from '../support/refused-writes.ts';
 import { directory, type OutboxPlace, outboxPlace } from './outbox-place.ts';
@@ -21,7 +21,7 @@ async function claimAndDie(place: OutboxPlace, id: string): Promise<Claimed> {
 
 /** Lets every lease end. */
 async function endLeases(place: OutboxPlace): Promise<void> {
-  await place.database.db.transaction().execute((tx) => ripen(tx, place.clock.now() + LEASE + 1));
+  await place.database.db.transaction().execute((tx) => promoteDue(tx, place.clock.now() + LEASE + 1));
 }
 
 const ANSWER: Omit<Finished, 'id' | 'attempts'> = {

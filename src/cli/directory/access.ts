@@ -1,7 +1,7 @@
 /** `berth directory suspend`, `resume` and `password`. */
 import { Command } from 'commander';
 import type { Invocation } from '../invocation.ts';
-import { sftpCommand, type ShownDirectory, table } from './fields.ts';
+import { sftpCommand, type DirectoryAnswer, table } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
 
 export function suspendCommand(invocation: Invocation): Command {
@@ -39,7 +39,7 @@ export function passwordCommand(invocation: Invocation): Command {
         options,
         `Replace the password of ${directory.sftp_username}? The old one stops working.`,
       );
-      show(invocation, options, await ask<ShownDirectory>('POST', '/password'), (fields) =>
+      show(invocation, options, await ask<DirectoryAnswer>('POST', '/password'), (fields) =>
         table({
           username: fields.sftp_username,
           password: `${fields.sftp_password} (shown only this time)`,

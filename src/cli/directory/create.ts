@@ -6,7 +6,15 @@ import { OperatorError } from '../../foundation/base/errors.ts';
 import { withDatabase } from '../database.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer } from '../options.ts';
-import { type FieldOptions, fieldsOf, readKey, sftpCommand, type ShownDirectory, table, withFields } from './fields.ts';
+import {
+  type FieldOptions,
+  fieldsOf,
+  readKey,
+  sftpCommand,
+  type DirectoryAnswer,
+  table,
+  withFields,
+} from './fields.ts';
 import { type Answer, type Ask, asking } from './service.ts';
 import { type CommonOptions, show } from './which.ts';
 
@@ -40,7 +48,7 @@ export function createCommand(invocation: Invocation): Command {
       const account = await withDatabase(invocation.config(), (database) => accountOf(database, options.account));
       const ask = asking(invocation, account);
       const fields = { name, ...fieldsOf(options), ...retention(options) };
-      const created = await ask<ShownDirectory>('POST', '/directories', { directory: fields });
+      const created = await ask<DirectoryAnswer>('POST', '/directories', { directory: fields });
       const changes = [
         ...(options.webhook === undefined ? [] : [{ webhook_url: options.webhook }]),
         ...(key === undefined ? [] : [{ public_key: key, auth_mode: 'both' }]),
@@ -71,12 +79,12 @@ function retention({ retentionDays }: Options): object {
 }
 
 /** Applies the changes. From here on the password has to be shown, so a failure is printed beside it. */
-async function changed(ask: Ask, created: Answer<ShownDirectory>, changes: readonly object[]) {
+async function changed(ask: Ask, created: Answer<DirectoryAnswer>, changes: readonly object[]) {
   const { id, sftp_password } = created.data;
   let answer = created;
   try {
     for (const directory of changes) {
-      const { data, warnings } = await ask<ShownDirectory>('PATCH', `/directories/${id}`, { directory });
+      const { data, warnings } = await ask<DirectoryAnswer>('PATCH', `/directories/${id}`, { directory });
       const all = { ...data, sftp_password };
       answer = { data: all, json: JSON.stringify(all), warnings: [...answer.warnings, ...warnings] };
     }
@@ -87,7 +95,7 @@ async function changed(ask: Ask, created: Answer<ShownDirectory>, changes: reado
   }
 }
 
-function linesOf(directory: ShownDirectory): string[] {
+function linesOf(directory: DirectoryAnswer): string[] {
   const { id, sftp_username, sftp_password } = directory;
   const shown = { id, username: sftp_username, password: `${sftp_password} (shown only this time)` };
   return table({ ...shown, webhook: directory.webhook_url, connect: sftpCommand(directory) });

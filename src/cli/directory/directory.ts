@@ -4,7 +4,7 @@ import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { columns } from '../../foundation/base/terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer, since } from '../options.ts';
-import { type ShownDirectory, summaryOf } from './fields.ts';
+import { type DirectoryAnswer, summaryOf } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, type Named, named, onDirectory, show } from './which.ts';
 
 export function showCommand(invocation: Invocation): Command {
@@ -34,7 +34,7 @@ export async function showAll(
   { ask, directory }: Named,
   warnings: readonly string[] = [],
 ): Promise<void> {
-  const answer = { ...(await ask<ShownDirectory>('GET', '')), warnings };
+  const answer = { ...(await ask<DirectoryAnswer>('GET', '')), warnings };
   if (options.json) return show(invocation, options, answer, () => []);
   const { suspended, expires_at, allowed_networks } = (await ask<Access>('GET', '/access')).data;
   const { max_bytes, used_bytes } = (await ask<Quota>('GET', '/quota')).data;

@@ -15,7 +15,7 @@ export interface FieldOptions {
 }
 
 /** A directory in the API's answer. */
-export interface ShownDirectory {
+export interface DirectoryAnswer {
   readonly id: string;
   readonly sftp_host: string;
   readonly sftp_port: number;
@@ -67,12 +67,12 @@ export function readKey(file: string): string {
 }
 
 /** The command by which its user logs in. */
-export function sftpCommand({ sftp_host, sftp_port, sftp_username }: ShownDirectory): string {
+export function sftpCommand({ sftp_host, sftp_port, sftp_username }: DirectoryAnswer): string {
   return `sftp -P ${sftp_port} ${shellWord(`${sftp_username}@${urlHost(sftp_host)}`)}`;
 }
 
 /** All fields of a directory except its secrets. */
-export function summaryOf(directory: ShownDirectory): string[] {
+export function summaryOf(directory: DirectoryAnswer): string[] {
   const fields = Object.entries(directory).filter(([name]) => name !== 'webhook_secret');
   return table({ ...Object.fromEntries(fields), connect: sftpCommand(directory) });
 }

@@ -5,7 +5,7 @@ import { EVENT_KINDS } from '../../foundation/db/schema.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
 import type { Invocation } from '../invocation.ts';
 import { since } from '../options.ts';
-import { type ShownDirectory, table } from './fields.ts';
+import { type DirectoryAnswer, table } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
 
 const HELP = `
@@ -56,7 +56,7 @@ export function webhookCommand(invocation: Invocation): Command {
   const command = new Command('webhook')
     .description('The webhook to which uploads are announced')
     .addHelpText('after', HELP);
-  const url = ({ webhook_url, webhook_secret }: ShownDirectory): string[] => table({ webhook_url, webhook_secret });
+  const url = ({ webhook_url, webhook_secret }: DirectoryAnswer): string[] => table({ webhook_url, webhook_secret });
   const change = async (text: string, options: CommonOptions, fields: Fields): Promise<void> => {
     const { ask } = await named(invocation, text, options);
     show(invocation, options, await ask<Fields>('PATCH', '/webhook', fields), table);
@@ -66,7 +66,7 @@ export function webhookCommand(invocation: Invocation): Command {
     .addHelpText('after', '\nExample:\n  berth directory webhook show acme-corp')
     .action(async (text: string, options: CommonOptions) => {
       const { ask } = await named(invocation, text, options);
-      const directory = await ask<ShownDirectory>('GET', '');
+      const directory = await ask<DirectoryAnswer>('GET', '');
       const { data: webhook } = await ask<Fields>('GET', '/webhook');
       show(invocation, options, directory, (data) => [...url(data), ...table({ sends_to: webhook['sends_to'] })]);
     });
@@ -77,7 +77,7 @@ export function webhookCommand(invocation: Invocation): Command {
     .action(async (text: string, given: string, options: CommonOptions) => {
       const { ask } = await named(invocation, text, options);
       const directory = { webhook_url: given === '' ? null : given };
-      show(invocation, options, await ask<ShownDirectory>('PATCH', '', { directory }), url);
+      show(invocation, options, await ask<DirectoryAnswer>('PATCH', '', { directory }), url);
     });
 
   onDirectory(command.command('off').description('Send no webhooks, even if the account has a URL'))

@@ -41,7 +41,7 @@ const GATHER_MS = 5;
 /** How long `close` lets attempts continue, in ms. Then they are aborted, and the next start repeats them at once. */
 const GRACE_MS = 3000;
 /** Retries that fall due within this time, in ms, become due together, since each alone would cost a commit. */
-const RIPEN_MS = 50;
+const PROMOTE_MS = 50;
 /** The longest sleep, in ms. Another process may have put something into the outbox (`replay.ts`). */
 const SLEEP_MS = 10_000;
 /** How often an outbox that several machines share is searched, in ms. */
@@ -90,8 +90,8 @@ export class Dispatcher {
   /** The destination after which to continue the search of the outbox; undefined when no search is needed. */
   #searchAfter: string | undefined = '';
   #searchedAt = Number.NEGATIVE_INFINITY;
-  #ripenedAt = Number.NEGATIVE_INFINITY;
-  #ripensFrom = Number.NEGATIVE_INFINITY;
+  #promotedAt = Number.NEGATIVE_INFINITY;
+  #promotesFrom = Number.NEGATIVE_INFINITY;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
@@ -129,7 +129,7 @@ export class Dispatcher {
         else await setImmediate();
       } catch (error) {
         this.#options.log.error({ error: errorMessage(error) }, 'the webhook outbox cannot be written; trying again');
-        if (this.#isShared) this.#ripensFrom = performance.now() + RECORD_MS;
+        if (this.#isShared) this.#promotesFrom = performance.now() + RECORD_MS;
         // An attempt that cannot be recorded is repeated once its lease expires.
         if (this.#isClosing && this.#underWay === 0) return;
         await this.#sleeper.sleep(TROUBLE_MS);
@@ -147,20 +147,20 @@ export class Dispatcher {
     await this.#search();
     const { database, clock } = this.#options;
     const timed = ((await nextTimed(database.reads, clock.now())) ?? Infinity) + this.#jump;
-    const ripensFrom = Math.max(this.#ripenedAt + RIPEN_MS, this.#ripensFrom);
-    const ripenIn = Math.max(timed / 1000, ripensFrom - performance.now());
-    const isRipe = ripenIn <= 0;
+    const promotesFrom = Math.max(this.#promotedAt + PROMOTE_MS, this.#promotesFrom);
+    const promotesIn = Math.max(timed / 1000, promotesFrom - performance.now());
+    const promotes = promotesIn <= 0;
     const readyIn = this.#isClosing ? Infinity : this.#destinations.readyIn();
     const isRecordable = this.#unrecorded.size > 0 || this.#areGathered();
-    if (isRecordable || readyIn === 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
-      await this.#commit(nothing, isRipe);
-      if (isRipe) this.#ripenedAt = performance.now();
+    if (isRecordable || readyIn === 0 || promotes || this.#jump !== 0 || this.#isFirst) {
+      await this.#commit(nothing, promotes);
+      if (promotes) this.#promotedAt = performance.now();
       return 0;
     }
     if (this.#searchAfter !== undefined) return 0;
     return Math.min(
       this.#isShared ? SEARCH_MS : SLEEP_MS,
-      ripenIn,
+      promotesIn,
       readyIn,
       this.#ended.length > 0 ? GATHER_MS : Infinity,
     );
@@ -182,7 +182,7 @@ export class Dispatcher {
   }
 
   /** Commits `work` and all other work that is due. */
-  async #commit<T>(work: Work<T>, isRipe = false): Promise<T> {
+  async #commit<T>(work: Work<T>, promotes = false): Promise<T> {
     let turns: readonly Turn[] = [];
     let recorded: readonly Ended[] = [];
     try {
@@ -193,9 +193,9 @@ export class Dispatcher {
         recorded = [...this.#unrecorded];
         const taken = await doRound(tx, {
           finished: recorded,
-          isRipe,
+          promotes,
           now: await this.#present(tx),
-          due: (ripe) => this.#tellDue(ripe),
+          due: (promoted) => this.#tellDue(promoted),
           turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
         });
         return { value, taken };

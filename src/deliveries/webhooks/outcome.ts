@@ -45,12 +45,12 @@ export function outcomeOf(
  * The wait after attempt `number` has failed, in µs; undefined after the last. At least as long as the receiver asks
  * for.
  */
-function waitAfter(number: number, delays: RetryDelays, asked: Micros = 0): Micros | undefined {
+function waitAfter(number: number, delays: RetryDelays, requested: Micros = 0): Micros | undefined {
   const seconds = delays[number - 1];
   if (seconds === undefined) return undefined;
   const own = seconds * SECOND * (1 + JITTER * (2 * Math.random() - 1));
   // The jitter only makes the wait longer than the receiver asked for, never shorter.
-  return Math.round(Math.max(own, Math.min(LONGEST_WAIT, asked * (1 + JITTER * Math.random()))));
+  return Math.round(Math.max(own, Math.min(LONGEST_WAIT, requested * (1 + JITTER * Math.random()))));
 }
 
 /** The longest wait between attempts, in µs, apart from waits that a receiver asks for. */

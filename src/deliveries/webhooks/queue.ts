@@ -2,10 +2,10 @@
  * The queue of deliveries: the only place that changes their state.
  *
  *   queued ──claim──▶ running ──finish──▶ delivered                    2xx in time
- *     ▲                  │    ├─finish──▶ waiting ──ripen──▶ queued    failed, attempts left
+ *     ▲                  │    ├─finish──▶ waiting ─promote─▶ queued    failed, attempts left
  *     │                  │    └─finish──▶ failed                       failed, the fourth
  *     ├──────finish──────┤                                             handed back by a stopping service
- *     └──────ripen───────┴────ripen───▶ failed                         the lease expired: its process died
+ *     └─────promote──────┴───promote──▶ failed                         the lease expired: its process died
  *
  * Claiming counts the attempt and writes its row before anything is sent: a crash can repeat an attempt, but there are
  * never more than four. The lease is the pair of delivery and attempt number, so a process that has lost it changes nothing.
@@ -32,7 +32,7 @@ export const LEASE: Micros = 20 * SECOND;
 /**
  * How many deliveries become due in one transaction. Further ones follow in the next, so that nothing else waits long.
  */
-const RIPEN = 100;
+const MOST_PROMOTED = 100;
 
 /** How many deliveries move to another destination in one transaction. */
 const MOVED = 100;
@@ -106,7 +106,7 @@ export interface Ended extends Finished {
 export interface Round {
   readonly finished: readonly Ended[];
   /** Whether retries or expired leases may have become due. */
-  readonly isRipe: boolean;
+  readonly promotes: boolean;
   readonly now: Micros;
   /** Called with the destination of each delivery that has become due. */
   due(destinations: readonly string[]): void;
@@ -247,10 +247,10 @@ const queuedAfter = compiled<{ after: string; limit: number }>()((db, p) => ({
 }));
 
 /** Records ended attempts, makes deliveries due, and claims new ones. */
-export async function doRound(tx: Kysely<Tables>, { finished, isRipe, now, due, turns }: Round): Promise<Taken> {
+export async function doRound(tx: Kysely<Tables>, { finished, promotes, now, due, turns }: Round): Promise<Taken> {
   await finish(tx, finished, now);
   const handedBack = finished.filter(({ retryIn }) => retryIn === 0).map(({ destination }) => destination);
-  due([...(isRipe ? await ripen(tx, now) : []), ...handedBack]);
+  due([...(promotes ? await promoteDue(tx, now) : []), ...handedBack]);
   return claim(tx, turns(), now);
 }
 
@@ -318,34 +318,34 @@ function columnsAfter(
 }
 
 /**
- * Requeues deliveries whose time has come, at most `RIPEN` of them: retries, and attempts whose process died. A
+ * Requeues deliveries whose time has come, at most `MOST_PROMOTED` of them: retries, and attempts whose process died. A
  * delivery that died in its last attempt fails.
  * @returns the destination of each of them.
  */
-export async function ripen(tx: Kysely<Tables>, now: Micros): Promise<string[]> {
-  const ripe = await tx
+export async function promoteDue(tx: Kysely<Tables>, now: Micros): Promise<string[]> {
+  const promoted = await tx
     .selectFrom('deliveries')
     .select(['id', 'state', 'attempts', 'destination'])
     .where(TIMED)
     .where('due_at', '<=', now)
     .orderBy('due_at')
-    .limit(RIPEN)
+    .limit(MOST_PROMOTED)
     .forNoKeyUpdate()
     .skipLocked()
     .execute();
-  const died = ripe.filter(({ state }) => state === 'running');
+  const died = promoted.filter(({ state }) => state === 'running');
   await note(
     tx,
     died.map(({ id, attempts }) => ({ id, attempts, now, status: null, latency: null, error: DIED, response: null })),
   );
   await conclude(
     tx,
-    ripe.map(({ id, state, attempts }) => {
+    promoted.map(({ id, state, attempts }) => {
       const isOver = state === 'running' && attempts >= MAX_ATTEMPTS;
       return { id, attempts, ...columnsAfter({ ok: false, retryIn: isOver ? undefined : 0 }, now) };
     }),
   );
-  return ripe.map(({ destination }) => destination);
+  return promoted.map(({ destination }) => destination);
 }
 
 /**

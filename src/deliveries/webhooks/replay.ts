@@ -99,7 +99,7 @@ export async function replayFailed(
   since: Micros,
   answer?: StoredResponse<{ count: number }>,
 ): Promise<{ count: number }> {
-  const asked = await database.db.transaction().execute(async (tx) => {
+  const requested = await database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, target.actor);
     const directory = await lockedDirectory(tx, target);
     await receiverOf(tx, directory);
@@ -123,5 +123,5 @@ export async function replayFailed(
     return { count };
   });
   wake();
-  return asked;
+  return requested;
 }

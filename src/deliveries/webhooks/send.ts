@@ -177,8 +177,8 @@ function outcome(request: Request, { started, at, signal, resend }: Attempt): Pr
   request.on('response', ({ statusCode: status, headers }: Response) => {
     if (head) return;
     const latency = since(started);
-    const asked = retryAfter(status, headers['retry-after'], at + latency);
-    head = { ok: isSuccess(status), status, latency, retryAfter: asked };
+    const requestedWait = retryAfter(status, headers['retry-after'], at + latency);
+    head = { ok: isSuccess(status), status, latency, retryAfter: requestedWait };
     clearTimeout(timer);
     timer = setTimeout(() => cut(''), BODY_MS);
   });

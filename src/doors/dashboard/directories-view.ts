@@ -1,6 +1,6 @@
 /** The view of the list of directories, as the page's URL has it: search, order and place. */
 import * as v from 'valibot';
-import { type Listing, type Order, ORDERS, type Place } from './queries/directories.ts';
+import { type Listing, type Order, ORDERS, type SortedPlace } from './queries/directories.ts';
 
 export const DIRECTORIES = '/dashboard/directories';
 export const IMPORT = `${DIRECTORIES}/import`;
@@ -51,11 +51,11 @@ const PLACE_TEXTS = {
   number: v.tuple([v.pipe(v.number(), v.safeInteger()), v.string()]),
 };
 
-function placeText({ key, id }: Place): string {
+function placeText({ key, id }: SortedPlace): string {
   return Buffer.from(JSON.stringify([key, id])).toString('base64url');
 }
 
-function placeIn(order: Order, text = ''): Place | undefined {
+function placeIn(order: Order, text = ''): SortedPlace | undefined {
   try {
     const [key, id] = v.parse(
       PLACE_TEXTS[order === 'name' ? 'text' : 'number'],

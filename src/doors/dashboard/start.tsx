@@ -41,7 +41,7 @@ import { errorPage, notFoundPage } from './pages/error.tsx';
 import { failingWebhooksPage } from './pages/failing-webhooks.tsx';
 import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
-import { hidingLink, linkPage } from './pages/link.tsx';
+import { hidingLink, linkPage } from './pages/password-link.tsx';
 import { linksPage } from './pages/links.tsx';
 import { overviewPage } from './pages/overview.tsx';
 import { importPage } from './pages/import.tsx';

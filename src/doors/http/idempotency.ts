@@ -17,7 +17,7 @@ import {
   ANSWER_LIFE,
   insertKept,
   keptAt,
-  type Place,
+  type ResponsePlace,
   placeOf,
   removalOf,
   requireRoom,
@@ -54,7 +54,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     return clock.now() - inserted_at < ANSWER_LIFE || (await clockLead()).now - inserted_at < ANSWER_LIFE;
   }
 
-  async function isWithdrawn(place: Place): Promise<boolean> {
+  async function isWithdrawn(place: ResponsePlace): Promise<boolean> {
     if (!withdrawn.has(place.id)) return false;
     if (await keptAt(database.reads, place)) return true;
     withdrawn.delete(place.id);
@@ -65,7 +65,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
    * The stored response, or its row if that is too old.
    * @throws {ValidationError} when the key was used for another request; {BerthError} `in_flight`.
    */
-  async function earlier(place: Place): Promise<Response | KeptAnswersTable | undefined> {
+  async function earlier(place: ResponsePlace): Promise<Response | KeptAnswersTable | undefined> {
     if (await isWithdrawn(place)) throw stillInFlight();
     const row = await keptAt(database.reads, place);
     if (!row || !(await isCurrent(row))) return row;
@@ -77,7 +77,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
   }
 
   async function firstTime(
-    place: Place,
+    place: ResponsePlace,
     old: KeptAnswersTable | undefined,
     accountId: string,
     perform: (keep: Keep) => ReturnType<Endpoint>,
@@ -115,7 +115,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
   }
 
   /** Runs `work` unless another machine has the same request in flight. */
-  async function alone({ id }: Place, work: () => Promise<Response>): Promise<Response> {
+  async function alone({ id }: ResponsePlace, work: () => Promise<Response>): Promise<Response> {
     const name = `answer ${id}`;
     if (!(await hold(database.db, name))) throw stillInFlight();
     try {
@@ -126,7 +126,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     }
   }
 
-  async function forget(place: Place): Promise<void> {
+  async function forget(place: ResponsePlace): Promise<void> {
     try {
       await database.db.transaction().execute(removalOf(place));
     } catch (error) {

@@ -6,6 +6,7 @@
 import type { Context } from 'hono';
 import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
+import type { ListPlace } from '../../foundation/db/list-place.ts';
 import { checked, INVALID, wholeNumberText } from '../../foundation/base/validation.ts';
 import type { ApiEnv } from '../web/observe.ts';
 
@@ -35,16 +36,10 @@ export const pageOf = (usual: number) => ({
 
 const Page = v.object(PAGE);
 
-/** The place of a row in a list that begins with the newest. The row itself may have gone. */
-export interface Place {
-  readonly at: Micros;
-  readonly id: string;
-}
-
 export interface RequestedPage {
   readonly limit: number | undefined;
   /** The list continues after this row, given by its id or its place. */
-  readonly after: string | Place | undefined;
+  readonly after: string | ListPlace | undefined;
 }
 
 /** @throws {ValidationError} when `limit` is not a whole number from 1 to 1000, or `after` is not a place. */

@@ -19,9 +19,9 @@ import { type Misshape, misshape } from './request-shape.ts';
 import { refusal } from '../web/responses.ts';
 
 /** How long the server waits for a client, in ms. */
-export type Waits = Readonly<Record<keyof typeof WAITS, number>>;
+export type Waits = Readonly<Record<keyof typeof WAITS_MS, number>>;
 
-const WAITS = {
+const WAITS_MS = {
   handshakeTimeout: 10_000,
   headersTimeout: 10_000,
   /** A whole request with its body of at most 64 KiB. Files may take longer. */
@@ -73,7 +73,7 @@ export interface HttpServer {
 
 /** @throws {OperatorError} when the address is in use or not this machine's. */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
-  const { app, tls, nameRequest, waits = WAITS, connections: limits = connectionLimits() } = options;
+  const { app, tls, nameRequest, waits = WAITS_MS, connections: limits = connectionLimits() } = options;
   const isProxy = (address?: string): boolean =>
     (tls === 'proxy' && isLoopback(address)) || (options.isProxy?.(address) ?? false);
   const connections = new Connections({ limits, isProxy });

@@ -4,6 +4,7 @@ import type { Micros } from '../base/clock.ts';
 import { ValidationError } from '../base/errors.ts';
 import type { Tables } from './schema.ts';
 
+/** The place of a row in a list. The row itself may have gone. */
 export interface ListPlace {
   readonly at: Micros;
   readonly id: string;

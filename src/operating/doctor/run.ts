@@ -9,7 +9,7 @@ import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import { columns } from '../../foundation/base/terminal.ts';
 import { checkBackups } from './checks/backups.ts';
 import { checkCertificate } from './checks/certificate.ts';
-import { checkChecks } from './checks/checks.ts';
+import { checkUploadChecker } from './checks/upload-checker.ts';
 import { checkClock } from './checks/clock.ts';
 import { checkDatabase } from './checks/database.ts';
 import { checkDeliveries } from './checks/deliveries.ts';
@@ -47,7 +47,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   certificate: checkCertificate,
   clock: checkClock,
   deliveries: checkDeliveries,
-  checks: checkChecks,
+  checks: checkUploadChecker,
   trial: checkTrial,
   units: checkUnits,
   serve: checkServe,

@@ -24,14 +24,14 @@ export const TOPICS = {
 export type Topic = keyof typeof TOPICS;
 
 /** Where a page begins: at that moment, without the first `skip` entries, which are on the pages before. */
-export interface Place {
+export interface ActivityPlace {
   readonly at: Micros;
   readonly skip: number;
 }
 
 export interface ActivityPage {
   readonly happenings: readonly Happening[];
-  readonly next: Place | undefined;
+  readonly next: ActivityPlace | undefined;
   /** Why sshd's log contributes no logins. */
   readonly missing: Logins['missing'];
 }
@@ -39,7 +39,7 @@ export interface ActivityPage {
 export interface ActivityOptions {
   readonly directory: { readonly id: string; readonly sftp_username: string };
   readonly topic?: Topic | undefined;
-  readonly from: Place;
+  readonly from: ActivityPlace;
   readonly limit: number;
 }
 

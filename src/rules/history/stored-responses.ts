@@ -31,7 +31,7 @@ export interface StoredResponse<Result> {
 export type Removal = (tx: Transaction<Tables>) => Promise<void>;
 
 /** Where the response to one request is stored, and how it is encrypted. */
-export interface Place {
+export interface ResponsePlace {
   readonly id: string;
   /** Distinguishes this request from others with the same Idempotency-Key. */
   readonly request: string;
@@ -41,7 +41,7 @@ export interface Place {
 }
 
 /** @param request everything that distinguishes it from other requests, in any number of parts. */
-export function placeOf(apiKey: string, idempotencyKey: string, request: readonly (string | Buffer)[]): Place {
+export function placeOf(apiKey: string, idempotencyKey: string, request: readonly (string | Buffer)[]): ResponsePlace {
   const secrets = Buffer.from(hkdfSync('sha256', apiKey, 'berth kept answer', idempotencyKey, 96));
   const key = secrets.subarray(0, 32);
   const macKey = secrets.subarray(32, 64);
@@ -73,7 +73,10 @@ export function placeOf(apiKey: string, idempotencyKey: string, request: readonl
 const byId = compiled<{ id: string }>()((db, p) => db.selectFrom('kept_answers').selectAll().where('id', '=', p('id')));
 
 /** The stored row, however old; undefined when there is none. */
-export function keptAt(reads: Kysely<Tables>, { id }: Pick<Place, 'id'>): Promise<KeptAnswersTable | undefined> {
+export function keptAt(
+  reads: Kysely<Tables>,
+  { id }: Pick<ResponsePlace, 'id'>,
+): Promise<KeptAnswersTable | undefined> {
   return byId.first(reads, { id });
 }
 
@@ -116,7 +119,7 @@ export function once(accountId: string, token: string, clock: Clock): StoredResp
   };
 }
 
-export function removalOf({ id }: Pick<Place, 'id'>): Removal {
+export function removalOf({ id }: Pick<ResponsePlace, 'id'>): Removal {
   return async (tx) => {
     const removed = tx.deleteFrom('kept_answers').where('id', '=', id).returning(['account_id', 'answer']);
     const row = await removed.executeTakeFirst();

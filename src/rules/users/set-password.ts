@@ -4,7 +4,7 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { Actor } from '../history/audit.ts';
-import { endLinks, ownerOfLink } from './links.ts';
+import { endLinks, ownerOfLink } from './password-links.ts';
 import type { Passwords } from './passwords.ts';
 import { userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';

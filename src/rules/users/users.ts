@@ -10,7 +10,7 @@ import type { AuditAction, Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { type Actor, insertAccountAudit } from '../history/audit.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../../foundation/base/validation.ts';
-import { newLink } from './links.ts';
+import { newLink } from './password-links.ts';
 import { endUserSessions } from './sessions.ts';
 
 export interface UserOptions {

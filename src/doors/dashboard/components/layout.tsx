@@ -19,13 +19,13 @@ import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from './text.tsx';
 import { Badge, Time } from './values.tsx';
 
-interface Place {
+interface NavigationItem {
   readonly name: string;
   readonly address: string;
   readonly icon: IconName;
 }
 
-const NAVIGATION: readonly Place[] = [
+const NAVIGATION: readonly NavigationItem[] = [
   { name: 'Overview', address: '/dashboard', icon: 'overview' },
   { name: 'Directories', address: '/dashboard/directories', icon: 'directories' },
   { name: 'Deliveries', address: '/dashboard/deliveries', icon: 'deliveries' },
@@ -197,7 +197,7 @@ const CRUMB_LENGTH = 60;
 
 const Header: FC<{ c: PageContext }> = ({ c }) => {
   const { email, accountName } = c.get('user');
-  const isHere = ({ address }: Place) => `${c.req.path}/`.startsWith(`${address}/`);
+  const isHere = ({ address }: NavigationItem) => `${c.req.path}/`.startsWith(`${address}/`);
   const current = NAVIGATION.findLast(isHere);
   return (
     <header>
@@ -220,11 +220,11 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
         </form>
         <nav aria-label="Main">
           <ul>
-            {NAVIGATION.map((place) => (
+            {NAVIGATION.map((item) => (
               <li>
-                <a href={place.address} aria-current={place === current ? 'page' : undefined}>
-                  <Icon name={place.icon} />
-                  {place.name}
+                <a href={item.address} aria-current={item === current ? 'page' : undefined}>
+                  <Icon name={item.icon} />
+                  {item.name}
                 </a>
               </li>
             ))}

@@ -24,10 +24,10 @@ import {
   countDeliveries,
   type DeliveriesFilter,
   MOST_REPLAYED,
-  type Place,
   replayable,
 } from '../queries/account-deliveries.ts';
-import { directoryPage, type ListedDirectory } from '../queries/directories.ts';
+import type { ListPlace } from '../../../foundation/db/list-place.ts';
+import { directoryPage, type DirectoryRow } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
 const PAGE = 50;
@@ -47,7 +47,7 @@ type Query = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
 interface Search {
   readonly filter: DeliveriesFilter;
   /** Set if the text for the directory does not name exactly one: the directories that it may mean, if any. */
-  readonly candidates?: readonly ListedDirectory[];
+  readonly candidates?: readonly DirectoryRow[];
 }
 
 interface AccountDeliveriesOptions {
@@ -142,7 +142,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     );
   }
 
-  const pageOf = (filter: DeliveriesFilter, after: Place | undefined) =>
+  const pageOf = (filter: DeliveriesFilter, after: ListPlace | undefined) =>
     accountDeliveries(reads, filter, { after, limit: PAGE });
 
   app.get(PATH, page);
@@ -162,7 +162,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
   });
 
   async function* csvRows(filter: DeliveriesFilter) {
-    for (let after: Place | undefined, hasMore = true; hasMore;) {
+    for (let after: ListPlace | undefined, hasMore = true; hasMore;) {
       const batch = await accountDeliveries(reads, filter, { after, limit: CSV_BATCH });
       for (const {
         id,
@@ -219,7 +219,7 @@ function addressOf(query: Query, more: Readonly<Record<string, string | undefine
   return `${PATH}?${new URLSearchParams(known).toString()}`;
 }
 
-function placeIn(text = ''): Place | undefined {
+function placeIn(text = ''): ListPlace | undefined {
   const [, at, id = ''] = /^(\d{1,16})\.([\da-f-]{36})$/.exec(text) ?? [];
   return at === undefined ? undefined : { at: Number(at), id };
 }
@@ -234,7 +234,7 @@ function inWords(count: Count | undefined): string {
   return count ? `${counted(count.count)}${count.isExact ? '' : '+'}` : '';
 }
 
-const Candidates: FC<{ of: readonly ListedDirectory[]; query: Query }> = ({ of, query }) =>
+const Candidates: FC<{ of: readonly DirectoryRow[]; query: Query }> = ({ of, query }) =>
   of.length === 0 ? (
     <Empty title={`No directory matches "${clipped(query.directory ?? '', 100)}".`} />
   ) : (

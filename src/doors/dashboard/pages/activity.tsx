@@ -6,7 +6,7 @@ import { endSession, type EndSessionOptions, type LiveSession } from '../../../r
 import {
   type ActivityPage,
   createActivity,
-  type Place,
+  type ActivityPlace,
   type Topic,
   TOPICS,
 } from '../../../operating/reports/activity.ts';
@@ -42,7 +42,7 @@ export function activityPage(
   const { database, clock, sessions } = options;
   const activity = createActivity({ reads: database.reads, log: options.sshdLog, loginLog: options.logins });
 
-  const from = (place: Place | undefined): Place => place ?? { at: clock.now() + DAY, skip: 0 };
+  const from = (place: ActivityPlace | undefined): ActivityPlace => place ?? { at: clock.now() + DAY, skip: 0 };
 
   /** Without a place in the URL, the page begins with the newest entry: a day from now, in case the clock was set back. */
   function pageOf(c: PageContext): Promise<ActivityPage> {
@@ -62,7 +62,7 @@ export function activityPage(
 
   async function* csvRows(c: PageContext) {
     const directory = c.get('directory');
-    for (let next: Place | undefined = from(undefined); next;) {
+    for (let next: ActivityPlace | undefined = from(undefined); next;) {
       const page: ActivityPage = await activity({ directory, topic: undefined, from: next, limit: CSV_BATCH });
       for (const { at, kind, address, text } of page.happenings) yield [timeCell(at), kind, address, text];
       next = page.next;
@@ -74,7 +74,7 @@ export function activityPage(
     const topic = topicIn(c.req.query('topic'));
     const before = placeIn(c.req.query('before'));
     const page = await pageOf(c);
-    const address = (next: Place | undefined): string =>
+    const address = (next: ActivityPlace | undefined): string =>
       `?${new URLSearchParams({ ...(topic && { topic }), ...(next && { before: `${next.at}.${next.skip}` }) }).toString()}`;
     return c.render(
       <DirectoryLayout tab="Activity" done={DONE}>
@@ -108,7 +108,7 @@ function topicIn(text: string | undefined): Topic | undefined {
   return TOPIC_NAMES.find((each) => each === text);
 }
 
-function placeIn(text: string | undefined): Place | undefined {
+function placeIn(text: string | undefined): ActivityPlace | undefined {
   const [, at, skip] = /^(\d{1,16})\.(\d{1,4})$/.exec(text ?? '') ?? [];
   return at === undefined ? undefined : { at: Number(at), skip: Number(skip) };
 }

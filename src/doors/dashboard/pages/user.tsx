@@ -3,7 +3,7 @@ import type { Hono } from 'hono';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { Database } from '../../../foundation/db/open.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import { linkPath } from '../../../rules/users/links.ts';
+import { linkPath } from '../../../rules/users/password-links.ts';
 import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
 import * as users from '../../../rules/users/users.ts';
 import { INVALID } from '../../../foundation/base/validation.ts';

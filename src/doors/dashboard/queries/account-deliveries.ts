@@ -5,6 +5,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
+import type { ListPlace } from '../../../foundation/db/list-place.ts';
 import type { DeliveriesTable, Tables } from '../../../foundation/db/schema.ts';
 import {
   DELIVERY_COLUMNS,
@@ -28,11 +29,6 @@ export interface DeliveriesFilter {
   readonly leavesOutTests?: boolean;
 }
 
-export interface Place {
-  readonly at: Micros;
-  readonly id: string;
-}
-
 export interface AccountDelivery extends ListedDelivery {
   readonly directory_id: string;
   readonly directory: string;
@@ -40,7 +36,7 @@ export interface AccountDelivery extends ListedDelivery {
 
 export interface AccountDeliveriesPage {
   readonly deliveries: readonly AccountDelivery[];
-  readonly next: Place | undefined;
+  readonly next: ListPlace | undefined;
 }
 
 /** When names are filtered: rows that are read at once, and the most for one page. */
@@ -72,7 +68,7 @@ function matching(
 async function* rowsOf(
   reads: Kysely<Tables>,
   filter: DeliveriesFilter,
-  { after, batch }: { after?: Place | undefined; batch: number },
+  { after, batch }: { after?: ListPlace | undefined; batch: number },
 ): AsyncGenerator<{ readonly row: Row; readonly isShown: boolean }> {
   const wanted = filter.text?.toLowerCase();
   for (let place = after; ;) {
@@ -98,11 +94,11 @@ async function* rowsOf(
 export async function accountDeliveries(
   reads: Kysely<Tables>,
   filter: DeliveriesFilter,
-  { after, limit }: { after: Place | undefined; limit: number },
+  { after, limit }: { after: ListPlace | undefined; limit: number },
 ): Promise<AccountDeliveriesPage> {
   const found: Row[] = [];
   let searched = 0;
-  let next: Place | undefined;
+  let next: ListPlace | undefined;
   let last: Row | undefined;
   for await (const { row, isShown } of rowsOf(reads, filter, {
     after,

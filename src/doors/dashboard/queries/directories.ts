@@ -25,7 +25,7 @@ export const ORDERS = {
 export type Order = keyof typeof ORDERS;
 
 /** The place of a row in the list. The row itself may have gone. */
-export interface Place {
+export interface SortedPlace {
   readonly key: string | number;
   readonly id: string;
 }
@@ -34,11 +34,11 @@ export interface Listing {
   readonly search: string;
   readonly order: Order;
   readonly isReversed: boolean;
-  readonly after?: Place | undefined;
-  readonly before?: Place | undefined;
+  readonly after?: SortedPlace | undefined;
+  readonly before?: SortedPlace | undefined;
 }
 
-export interface ListedDirectory extends Pick<
+export interface DirectoryRow extends Pick<
   DirectoriesTable,
   'id' | 'name' | 'sftp_username' | 'storage_bytes' | 'suspended' | 'expires_at' | 'inserted_at'
 > {
@@ -46,10 +46,10 @@ export interface ListedDirectory extends Pick<
 }
 
 export interface DirectoryPage {
-  readonly rows: readonly ListedDirectory[];
+  readonly rows: readonly DirectoryRow[];
   /** Where the previous and the next page begin; undefined at the ends of the list. */
-  readonly previous: Place | undefined;
-  readonly next: Place | undefined;
+  readonly previous: SortedPlace | undefined;
+  readonly next: SortedPlace | undefined;
 }
 
 export async function directoryPage(

@@ -3,14 +3,14 @@ import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts
 import { shellWord } from '../../../../foundation/base/terminal.ts';
 import { urlHost } from '../../../../foundation/base/url-host.ts';
 
-export interface Place {
+export interface SftpLogin {
   readonly host: string;
   readonly port: number;
   readonly username: string;
 }
 
 /** The commands by the client's name. */
-export function clientCommands({ host, port, username }: Place, hostKeys: readonly PublicHostKey[]) {
+export function clientCommands({ host, port, username }: SftpLogin, hostKeys: readonly PublicHostKey[]) {
   const name = urlHost(host);
   const url = `sftp://${username}@${name}:${port}`;
   return {

@@ -15,7 +15,7 @@ import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../envi
 import { type ShownOnce, showOnce, takeShownOnce } from '../../after-redirect.ts';
 import { DIRECTORIES } from '../../directories-view.ts';
 import { directoryActions } from './actions.ts';
-import { clientCommands, type Place } from './client-commands.ts';
+import { clientCommands, type SftpLogin } from './client-commands.ts';
 import { instructions, lines } from './instructions.ts';
 
 const DONE = {
@@ -33,8 +33,8 @@ export function connectPage(
   async function connectionOf(c: PageContext) {
     const directory = c.get('directory');
     const { inUse, next } = await hostKeys();
-    const place = { host: directory.sftp_host, port: directory.sftp_port, username: directory.sftp_username };
-    return { directory, place, hostKeys: [...inUse, ...next], path: pathOf(c) };
+    const login = { host: directory.sftp_host, port: directory.sftp_port, username: directory.sftp_username };
+    return { directory, login, hostKeys: [...inUse, ...next], path: pathOf(c) };
   }
 
   async function page(c: PageContext) {
@@ -64,10 +64,10 @@ export function connectPage(
   const { adminAction } = directoryActions(app, page, 'Connect');
 
   app.get('/dashboard/directories/:id/connect/instructions.txt', async (c) => {
-    const { directory, place, hostKeys: keys } = await connectionOf(c);
+    const { directory, login, hostKeys: keys } = await connectionOf(c);
     c.header('content-type', 'text/plain; charset=utf-8');
     c.header('content-disposition', `attachment; filename="sftp-${directory.slug}.txt"`);
-    return c.body(instructions(directory, place, keys));
+    return c.body(instructions(directory, login, keys));
   });
 
   adminAction('password', 'password', async (c, { accountId, id, actor }) => {
@@ -77,7 +77,7 @@ export function connectPage(
 }
 
 interface ConnectionProps extends DirectoryProps {
-  readonly place: Place;
+  readonly login: SftpLogin;
   readonly hostKeys: readonly PublicHostKey[];
 }
 
@@ -91,14 +91,14 @@ interface ToSendProps extends ConnectionProps {
 
 /** Everything that a customer needs, in one card. */
 const ToSend: FC<ToSendProps> = ({ password, ...shown }) => {
-  const { directory, place, hostKeys, path } = shown;
+  const { directory, login, hostKeys, path } = shown;
   const [first, ...others] = hostKeys;
   return (
     <Section title="Send to your customer">
       <div class="rows">
-        <Row name="Host" text={place.host} />
-        <Row name="Port" text={String(place.port)} />
-        <Row name="Username" text={place.username} />
+        <Row name="Host" text={login.host} />
+        <Row name="Port" text={String(login.port)} />
+        <Row name="Username" text={login.username} />
         {password ? (
           <Row name="Password" text={password.value} secret={password.kind}>
             <p class="notice" role="status">
@@ -111,7 +111,7 @@ const ToSend: FC<ToSendProps> = ({ password, ...shown }) => {
         {first && <Row name="Fingerprint" text={first.fingerprint} label={`${first.type} fingerprint`} />}
       </div>
       <div class="actions">
-        <CopyButton isButton say="Copy all" text={lines(directory, place, { hostKeys, password: password?.value })} />
+        <CopyButton isButton say="Copy all" text={lines(directory, login, { hostKeys, password: password?.value })} />
         <a class="button plain" href={`${path}/connect/instructions.txt`}>
           Download instructions
         </a>
@@ -196,8 +196,8 @@ const HINTS = {
   curl: 'Asks for the password, and lists the files. Add -T FILE to upload one.',
 } as const;
 
-const Clients: FC<ConnectionProps> = ({ place, hostKeys }) => {
-  const commands = clientCommands(place, hostKeys);
+const Clients: FC<ConnectionProps> = ({ login, hostKeys }) => {
+  const commands = clientCommands(login, hostKeys);
   const texts = (Object.keys(HINTS) as (keyof typeof HINTS)[]).map((client) => [
     client,
     <>

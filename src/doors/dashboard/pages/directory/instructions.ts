@@ -1,7 +1,7 @@
 /** The text with which a customer connects: the lines that "Copy all" copies, and the file to send. It has no password of the past. */
 import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
 import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts';
-import { clientCommands, type Place } from './client-commands.ts';
+import { clientCommands, type SftpLogin } from './client-commands.ts';
 
 type Directory = Pick<DirectoriesTable, 'auth_mode'>;
 
@@ -13,7 +13,7 @@ interface Credentials {
 
 export function lines(
   { auth_mode }: Directory,
-  { host, port, username }: Place,
+  { host, port, username }: SftpLogin,
   { hostKeys, password }: Credentials,
 ): string {
   const [first] = hostKeys;
@@ -31,11 +31,11 @@ export function lines(
     .join('');
 }
 
-export function instructions(directory: Directory, place: Place, hostKeys: readonly PublicHostKey[]): string {
-  const { sftp, FileZilla, WinSCP } = clientCommands(place, hostKeys);
+export function instructions(directory: Directory, login: SftpLogin, hostKeys: readonly PublicHostKey[]): string {
+  const { sftp, FileZilla, WinSCP } = clientCommands(login, hostKeys);
   return `How to send files by SFTP
 
-${lines(directory, place, { hostKeys })}
+${lines(directory, login, { hostKeys })}
 FileZilla (Windows, macOS, Linux): paste this into Host and press Quickconnect.
   ${FileZilla}
 

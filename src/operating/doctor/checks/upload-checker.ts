@@ -12,7 +12,7 @@ const TIMEOUT_SECONDS = 10;
 /** After this long, the checker apparently cannot check a file. */
 const LATE_AFTER: Micros = 900 * SECOND;
 
-export const checkChecks: Check = async ({ check, database }, clock) => {
+export const checkUploadChecker: Check = async ({ check, database }, clock) => {
   await using inspection = await inspect(database);
   const { waiting, oldest } = await inspection.db
     .selectFrom('files')

@@ -2,7 +2,7 @@
 import type { Hono, MiddlewareHandler } from 'hono';
 import type { FC } from 'hono/jsx';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import { ownerOfLink } from '../../../rules/users/links.ts';
+import { ownerOfLink } from '../../../rules/users/password-links.ts';
 import { type PasswordOptions, setPasswordByLink } from '../../../rules/users/set-password.ts';
 import { Form, PasswordField } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';

@@ -44,8 +44,9 @@ need_promtool() {
   rm "$folder"/prometheus_*.deb
 }
 
-# in_turn COMMAND...: waits for another script of berth to finish with apt, since apt would fail instead of waiting.
-in_turn() { flock --close /run/lock/berth-packages "$@"; }
+# in_turn COMMAND...: waits for another script of berth to finish with apt, since apt would fail instead of waiting. Locks a folder that
+# every Debian has; dpkg's own locks are on files in it.
+in_turn() { flock --close /var/lib/dpkg "$@"; }
 
 # unneeded_brought: prints the packages that the scripts have installed and that apt would remove as no longer needed.
 unneeded_brought() { apt-get -s autoremove | sed -n 's/^Remv \([^ ]*\).*/\1/p' | sort -u | comm -12 - <(sort -u "$brought"); }

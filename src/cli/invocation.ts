@@ -5,6 +5,7 @@
 import type { Clock } from '../foundation/base/clock.ts';
 import { type Config, readConfig } from '../foundation/base/config.ts';
 import { errorCode } from '../foundation/base/errors.ts';
+import { requireUsablePaths } from '../foundation/base/real-folders.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -50,7 +51,10 @@ export function invoke(environment: Environment, clock: Clock): Invocation {
   const stderr = writer(process.stderr);
   return {
     environment,
-    config: () => readConfig(environment),
+    config() {
+      requireUsablePaths(environment);
+      return readConfig(environment);
+    },
     clock,
     stdout,
     stderr,

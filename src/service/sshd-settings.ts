@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, OF_SSHD, readForSshd } from '../foundation/base/config.ts';
 import { errorMessage, OperatorError } from '../foundation/base/errors.ts';
-import { FOLDERS } from '../foundation/base/real-folders.ts';
+import { FOLDERS, requireUsablePaths } from '../foundation/base/real-folders.ts';
 import { replaceFile } from '../machine/sftp/files.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -31,6 +31,7 @@ export function sshdSettings(environment: Variables): SshdSettings {
 }
 
 function settingsOf(environment: Variables, problems: readonly string[]): SshdSettings {
+  requireUsablePaths(environment);
   const { config, ignored } = readForSshd(environment);
   const ofServe = ignored.map((text) => `configuration: ${text}: berth serve will not start until this is repaired`);
   return { config, problems: [...problems, ...ofServe] };

@@ -76,3 +76,15 @@ test('a link to nothing is named', async () => {
   assert.equal(status, 1);
   assert.match(stderr, /\/state \(in BERTH_STATE_DIR\) is a link to a folder that does not exist: create that folder/);
 });
+
+test('a link to itself is named, for sshd and for berth', async () => {
+  using place = scratch({ BERTH_SFTP_PORT: '2299' });
+  symlinkSync('state', join(place.dir, 'state'));
+  for (const args of [['prepare'], ['config', 'check']]) {
+    const { status, stdout, stderr } = await runCommand(place.environment, ...args);
+    assert.notEqual(status, 0, args.join(' '));
+    const said = `${stdout}${stderr}`;
+    assert.match(said, /BERTH_STATE_DIR: the links at \S+\/state lead back to themselves: replace them by a folder/);
+    assert.doesNotMatch(said, /ELOOP|\n {4}at /);
+  }
+});

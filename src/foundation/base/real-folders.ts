@@ -2,9 +2,9 @@
  * Resolves links in the folders of the settings, once, before the settings are read. An operator may have put a folder
  * elsewhere and left a link. Below these folders berth follows no link (`beneath.ts`), and sshd's own checks see the same path as berth's.
  */
-import { realpathSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join } from 'node:path';
-import { errorCode } from './errors.ts';
+import { errorCode, OperatorError } from './errors.ts';
 
 /** The settings that name a folder, with their defaults. */
 export const FOLDERS = {
@@ -25,6 +25,24 @@ export function withRealFolders(environment: Variables): Variables {
     if (real !== given) resolved[name] = real;
   }
   return resolved;
+}
+
+/**
+ * Checks that the kernel can follow the paths of the folders. A folder need not exist yet.
+ * @throws {OperatorError} naming the setting.
+ */
+export function requireUsablePaths(environment: Variables): void {
+  for (const [name, usual] of Object.entries(FOLDERS)) {
+    const path = environment[name] || usual;
+    try {
+      statSync(path, { throwIfNoEntry: false });
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === 'ELOOP')
+        throw new OperatorError(`${name}: the links at ${path} lead back to themselves: replace them by a folder`);
+      if (code === 'ENAMETOOLONG') throw new OperatorError(`${name} is longer than a path may be: ${path}`);
+    }
+  }
 }
 
 /** The path without links, also where its last folders have not been made yet. A link to nothing stays. */

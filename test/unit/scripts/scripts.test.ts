@@ -157,6 +157,12 @@ test('a long wait is not silent', async () => {
   assert.deepEqual(await once(child, 'close'), [0, null]);
 });
 
+test('apt gets its turn on a machine without /run/lock', () => {
+  const text = `mount -t tmpfs none /run; . ${SCRIPTS}/lib/packages.sh; in_turn echo done`;
+  const { stdout, stderr } = spawnSync('unshare', ['--mount', 'bash', '-euc', text], { encoding: 'utf8' });
+  assert.deepEqual([stdout, stderr], ['done\n', '']);
+});
+
 test('Ctrl-C while apt runs ends the script, though apt goes on to its end and reports success', async () => {
   using place = scratch();
   const began = join(place.dir, 'began');

@@ -18,13 +18,18 @@ type Variables = Readonly<Record<string, string | undefined>>;
 export function withRealFolders(environment: Variables): Variables {
   const resolved = { ...environment };
   for (const [name, usual] of Object.entries(FOLDERS)) {
-    // An empty variable counts as unset.
-    const given = environment[name] === '' ? usual : (environment[name] ?? usual);
+    const given = folderIn(environment, name, usual);
     // A relative path is refused when the settings are read.
     const real = isAbsolute(given) ? realPath(given) : given;
     if (real !== given) resolved[name] = real;
   }
   return resolved;
+}
+
+/** An empty variable counts as unset. */
+function folderIn(environment: Variables, name: string, usual: string): string {
+  const given = environment[name] ?? '';
+  return given === '' ? usual : given;
 }
 
 /**
@@ -33,7 +38,7 @@ export function withRealFolders(environment: Variables): Variables {
  */
 export function requireUsablePaths(environment: Variables): void {
   for (const [name, usual] of Object.entries(FOLDERS)) {
-    const path = environment[name] || usual;
+    const path = folderIn(environment, name, usual);
     try {
       statSync(path, { throwIfNoEntry: false });
     } catch (error) {

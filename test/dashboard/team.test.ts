@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { systemClock } from '../../src/foundation/base/clock.ts';
+import { DAY, formatMicros, systemClock } from '../../src/foundation/base/clock.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';
@@ -100,6 +100,30 @@ test('an admin’s change of a user counts from the next request on, and is in t
   assert.equal((await admin.get(path)).status, 404);
   assert.ok(!(await admin.get(TEAM)).text.includes(user.email));
   assert.equal((await lastAudit(berth)).action, 'remove-user');
+});
+
+test('a user’s page has the keys and links that outlast the user, each to be revoked', async () => {
+  await using berth = await shared();
+  using admin = await signedIn(place(berth), berth.accountId);
+  using user = await entered(place(berth), berth.accountId);
+  const path = `${TEAM}/${user.id}`;
+  assert.match((await admin.get(path)).text, /This user has made no API key and no link that still works/);
+  const { id } = await berth.directory({ name: 'Inbox of Acme' });
+  const links = `/dashboard/directories/${id}/links`;
+  const expires_at = formatMicros(systemClock().now() + DAY).slice(0, 19);
+  const upload = { path: 'theirs/', max_bytes: '1 MB', expires_at, uses: 'often' };
+  await user.post(`${links}?for=upload`, upload);
+  await admin.post(`${links}?for=upload`, { ...upload, path: 'ours/' });
+  await user.post('/dashboard/api-keys', { name: 'Nightly', role: 'member' });
+  await admin.post('/dashboard/api-keys', { name: 'Ours', role: 'member' });
+  const { text } = await admin.get(path);
+  assert.match(text, />Nightly<.*API key.*>theirs\/<.*upload link, Inbox of Acme/s);
+  assert.doesNotMatch(text, />Ours<|>ours\/</);
+  assert.match(text, /data-confirm="[^"]*API keys and links of this user still work: revoke them first/);
+  const [, link = ''] = /action="([^"]*\/links\/[^"]*\/revoke)"/.exec(text) ?? [];
+  const [, key = ''] = /href="(\/dashboard\/api-keys\/[^"]*\/revoke)"/.exec(text) ?? [];
+  for (const revoke of [link, key]) assert.equal((await admin.post(revoke)).status, 303, revoke);
+  assert.match((await admin.get(path)).text, /This user has made no API key and no link that still works/);
 });
 
 test('members see the list and change nothing; another account has no users here', async () => {

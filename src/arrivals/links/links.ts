@@ -78,15 +78,15 @@ export interface MadeLink {
 }
 
 const SHOWN = [
-  'id',
+  'links.id',
   'directory_id',
   'kind',
   'path',
   'is_folder',
   'max_bytes',
   'once',
-  'expires_at',
-  'inserted_at',
+  'links.expires_at',
+  'links.inserted_at',
   'created_by',
   'used_at',
   'pending',
@@ -190,15 +190,19 @@ export interface LinkPage {
   readonly after?: { readonly inserted_at: Micros; readonly id: string } | undefined;
 }
 
-/** The links of a directory that still work, newest first. */
-export function linksOf(reads: Kysely<Tables>, directoryId: string, { now, limit, after }: LinkPage): Promise<Link[]> {
-  let links = reads
+function working(reads: Kysely<Tables>, now: Micros) {
+  return reads
     .selectFrom('links')
     .select(SHOWN)
-    .where('directory_id', '=', directoryId)
     .where(isOfKeyInForce)
-    .where('expires_at', '>', now)
-    .where(({ eb, or }) => or([eb('used_at', 'is', null), eb('pending', '=', 1)]))
+    .where('links.expires_at', '>', now)
+    .where(({ eb, or }) => or([eb('used_at', 'is', null), eb('pending', '=', 1)]));
+}
+
+/** The links of a directory that still work, newest first. */
+export function linksOf(reads: Kysely<Tables>, directoryId: string, { now, limit, after }: LinkPage): Promise<Link[]> {
+  let links = working(reads, now)
+    .where('directory_id', '=', directoryId)
     .orderBy('inserted_at', 'desc')
     .orderBy('id', 'desc');
   if (limit !== undefined) links = links.limit(limit);
@@ -207,6 +211,23 @@ export function linksOf(reads: Kysely<Tables>, directoryId: string, { now, limit
       eb(refTuple('inserted_at', 'id'), '<', tuple(after.inserted_at, after.id)),
     );
   return links.execute();
+}
+
+/** The links that an actor has made in an account's directories and that still work, those that work longest first. */
+export function linksMadeBy(
+  reads: Kysely<Tables>,
+  { accountId, keyId }: { readonly accountId: string; readonly keyId: string },
+  { now, limit }: { readonly now: Micros; readonly limit: number },
+): Promise<(Link & { readonly directory: string })[]> {
+  return working(reads, now)
+    .innerJoin('directories', 'directories.id', 'directory_id')
+    .select('directories.name as directory')
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .where('created_by', '=', keyId)
+    .orderBy('links.expires_at', 'desc')
+    .limit(limit)
+    .execute();
 }
 
 /** The link with that id, if the directory has it. */

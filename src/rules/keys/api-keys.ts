@@ -185,6 +185,24 @@ export async function newestKeys(
   return keys.orderBy('inserted_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
 }
 
+/** The account's keys that an actor has made and that are in force, newest first. */
+export function keysMadeBy(
+  reads: Kysely<Tables>,
+  { accountId, keyId }: { readonly accountId: string; readonly keyId: string },
+  { now, limit }: { readonly now: Micros; readonly limit: number },
+): Promise<ApiKey[]> {
+  return reads
+    .selectFrom('api_keys')
+    .select(SHOWN)
+    .where('account_id', '=', accountId)
+    .where('created_by', '=', keyId)
+    .where('revoked_at', 'is', null)
+    .where(({ eb, or }) => or([eb('expires_at', 'is', null), eb('expires_at', '>', now)]))
+    .orderBy('inserted_at', 'desc')
+    .limit(limit)
+    .execute();
+}
+
 /**
  * Revokes a key from the next request on. A key can revoke itself. Revoking a key again changes nothing.
  * @throws {BerthError} `api_key_not_found` when the actor's account has no such key; `last_admin` when the actor is an API

@@ -3,17 +3,21 @@ import type { Hono } from 'hono';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { Database } from '../../../foundation/db/open.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import { linkPath } from '../../../rules/users/password-links.ts';
+import { type Link, linkPath, linksMadeBy } from '../../../arrivals/links/links.ts';
+import { type ApiKey, keysMadeBy } from '../../../rules/keys/api-keys.ts';
+import { linkPath as invitationPath } from '../../../rules/users/password-links.ts';
 import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
+import { userKeyId } from '../../../rules/users/sessions.ts';
 import * as users from '../../../rules/users/users.ts';
 import { INVALID } from '../../../foundation/base/validation.ts';
 import { ActionButton, Form, Select } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Section } from '../components/section.tsx';
+import { Empty, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
-import { Text } from '../components/text.tsx';
+import { clipped, Name, Text } from '../components/text.tsx';
 import { Badge, Secret, Time } from '../components/values.tsx';
+import { DIRECTORIES } from '../directories-view.ts';
 import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
@@ -44,7 +48,8 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
   disable: {
     label: 'Disable',
-    confirm: 'The user is signed out everywhere and cannot sign in until enabled again.',
+    confirm:
+      'The user is signed out everywhere and cannot sign in until enabled again. API keys and links of this user still work.',
     isFor: ({ disabled_at }) => disabled_at === null,
     change: (options, id, by) => users.setDisabled(options, id, true, by),
   },
@@ -55,11 +60,17 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
   remove: {
     label: 'Remove',
-    confirm: 'The user is signed out everywhere. This can’t be undone.',
+    confirm:
+      'The user is signed out everywhere. API keys and links of this user still work: revoke them first. This can’t be undone.',
     isFor: () => true,
     change: users.removeUser,
   },
 };
+
+/** How many of the keys, and of the links, a user's page lists. */
+const MOST_MADE = 50;
+/** How many characters of a path are shown. */
+const PATH_LENGTH = 300;
 
 const DONE = {
   role: 'The role is changed.',
@@ -78,15 +89,23 @@ function doneTo(email: string): Record<string, string> {
 /** Makes the user's page show the link once. Returns the path of that page. */
 export function showLink(c: PageContext, userId: string, token: string): string {
   const page = `${TEAM}/${userId}`;
-  showOnce(c, { kind: 'link', value: `https://${c.req.header('host')}${linkPath(token)}`, page });
+  showOnce(c, { kind: 'link', value: `https://${c.req.header('host')}${invitationPath(token)}`, page });
   return page;
 }
 
 export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
+  async function madeBy(c: PageContext, { email }: users.User): Promise<MadeByUser> {
+    const actor = { accountId: c.get('user').principal.accountId, keyId: userKeyId(email) };
+    const { reads } = options.database;
+    const first = { now: options.clock.now(), limit: MOST_MADE };
+    return { keys: await keysMadeBy(reads, actor, first), links: await linksMadeBy(reads, actor, first) };
+  }
+
   app.get(`${TEAM}/:id`, adminOnly, async (c) => {
     const { principal, userId } = c.get('user');
     const user = await users.userById(options.database.reads, principal.accountId, c.req.param('id'));
     if (!user) return c.notFound();
+    const made = await madeBy(c, user);
     return c.render(
       <Layout title={user.email} above={[['Team', TEAM]]} done={doneTo(user.email)}>
         <Secret of={takeShownOnce(c)} label="Invitation link">
@@ -95,6 +114,7 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
         </Secret>
         <UserTable users={[user]} now={options.clock.now()} />
         {user.id === userId ? <Oneself /> : <Changes user={user} />}
+        {user.id !== userId && <Made {...made} />}
       </Layout>,
     );
   });
@@ -203,3 +223,50 @@ const Changes = ({ user }: { user: users.User }) => (
     </Section>
   </>
 );
+
+interface MadeByUser {
+  readonly keys: readonly ApiKey[];
+  readonly links: readonly (Link & { readonly directory: string })[];
+}
+
+/** What goes on without the user. */
+const Made = ({ keys, links }: MadeByUser) => (
+  <Section
+    title="API keys and links of this user"
+    about="They still work after you disable or remove the user. Revoke those that should end."
+  >
+    <Table
+      caption="Made by this user"
+      columns={['Name', 'Kind', 'Created', 'Expires', 'Actions']}
+      rows={[
+        ...keys.map(({ id, name, inserted_at, expires_at }) => [
+          <Name of={name} />,
+          'API key',
+          <Time at={inserted_at} />,
+          expires_at === null ? 'never' : <Time at={expires_at} />,
+          <a href={`/dashboard/api-keys/${id}/revoke`}>Revoke</a>,
+        ]),
+        ...links.map((link) => [
+          <Name of={linkedPath(link)} />,
+          <Text of={`${link.kind} link, ${link.directory}`} />,
+          <Time at={link.inserted_at} />,
+          <Time at={link.expires_at} />,
+          <ActionButton
+            action={`${DIRECTORIES}/${link.directory_id}/links/${link.id}/revoke`}
+            label="Revoke"
+            kind="danger"
+            about={`link to ${linkedPath(link)}`}
+            confirm="It stops working immediately. This can’t be undone."
+          />,
+        ]),
+      ]}
+    >
+      <Empty title="None">This user has made no API key and no link that still works.</Empty>
+    </Table>
+    {Math.max(keys.length, links.length) === MOST_MADE && (
+      <p class="quiet">There may be more: revoke these, and look again.</p>
+    )}
+  </Section>
+);
+
+const linkedPath = (link: Link): string => clipped(linkPath(link), PATH_LENGTH);

@@ -81,7 +81,13 @@ const ALLOWED: Record<string, readonly string[]> = {
     'deliveries/webhooks/outbox.ts',
   ],
   'machine/sftp': ['rules/directories/end-session.ts', 'rules/directories/host.ts'],
-  'rules/users': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/batches.ts', 'rules/keys/authenticate.ts'],
+  'rules/users': [
+    'rules/accounts',
+    'rules/history/audit.ts',
+    'rules/history/batches.ts',
+    'rules/history/stored-responses.ts',
+    'rules/keys/authenticate.ts',
+  ],
   'deliveries/webhooks': [
     'rules/accounts/actor.ts',
     'rules/directories/target.ts',

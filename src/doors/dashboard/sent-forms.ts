@@ -1,13 +1,27 @@
 /** Answers a form that is sent twice, by a double click or because the first answer was lost, with the result of the first. */
 import { createHash } from 'node:crypto';
+import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import {
+  insertKept,
+  keptAt,
+  placeOf,
+  removalOf,
+  type ResponsePlace,
+  type StoredResponse,
+} from '../../rules/history/stored-responses.ts';
+import { type ShownOnce, showOnce } from './after-redirect.ts';
 import type { FormFields, PageContext } from './environment.ts';
+import { sessionToken } from './session-cookie.ts';
 
-/** How long a result is kept, in memory, since it may have a secret. */
+/** How long the same form gets the result of the first. */
 const KEPT_MS = 60_000;
 
 /** The field with a value that each form that is rendered has for itself. */
 export const FORM_ID = '_form';
 
+/** Keeps the results in memory. */
 export class SentForms<Result> {
   readonly #results = new Map<string, Promise<Result>>();
 
@@ -27,4 +41,82 @@ export class SentForms<Result> {
     result.then(() => setTimeout(forget, KEPT_MS).unref(), forget);
     return result;
   }
+}
+
+interface CreatingFormsOptions {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+  readonly clock: Clock;
+}
+
+/**
+ * Forms that create something with a secret. What the first answer shows is also stored in the transaction of the change,
+ * encrypted with the session's token: with several nodes, the same form may reach another one.
+ */
+export class CreatingForms {
+  readonly #options: CreatingFormsOptions;
+  readonly #here = new SentForms<ShownOnce>();
+
+  constructor(options: CreatingFormsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs `create`, or finds what it has created for this form, and makes the next page show that once.
+   * @param shown what the page shows.
+   * @returns the path of that page.
+   */
+  async create<Result>(
+    c: PageContext,
+    given: FormFields,
+    create: (answer?: StoredResponse<Result>) => Promise<Result>,
+    shown: (result: Result) => ShownOnce,
+  ): Promise<string> {
+    const token = sessionToken(c);
+    const once = await this.#here.once(c, given, async () => {
+      if (given[FORM_ID] === undefined || token === undefined) return shown(await create());
+      return this.#stored(c, placeOf(token, JSON.stringify([c.req.path, given]), []), create, shown);
+    });
+    showOnce(c, once);
+    return once.page;
+  }
+
+  async #stored<Result>(
+    c: PageContext,
+    place: ResponsePlace,
+    create: (answer: StoredResponse<Result>) => Promise<Result>,
+    shown: (result: Result) => ShownOnce,
+  ): Promise<ShownOnce> {
+    const { database, clock } = this.#options;
+    const { accountId } = c.get('user').principal;
+    const before = await keptAt(database.reads, place);
+    if (before && isCurrent(before, clock.now())) return opened(place, before);
+    let isOurs = false;
+    const answer: StoredResponse<Result> = {
+      async keep(tx, result) {
+        const { id, request } = place;
+        const sealed = place.seal(JSON.stringify(shown(result)));
+        const row = { id, request, account_id: accountId, answer: sealed, inserted_at: clock.now() };
+        isOurs = await insertKept(tx, row, before);
+        if (!isOurs) throw new BerthError('in_flight', 'This form has been sent before');
+      },
+      withdraw: () => removalOf(place),
+    };
+    try {
+      return shown(await create(answer));
+    } catch (error) {
+      // Another node was first. A rule may also refuse what that one has created, such as a second user with the same email.
+      const first = isOurs ? undefined : await keptAt(database.reads, place);
+      if (!first || !isCurrent(first, clock.now())) throw error;
+      return opened(place, first);
+    }
+  }
+}
+
+function opened(place: ResponsePlace, { answer }: { readonly answer: Buffer }): ShownOnce {
+  return JSON.parse(place.open(answer)) as ShownOnce;
+}
+
+/** The clocks of two nodes may differ. */
+function isCurrent({ inserted_at }: { readonly inserted_at: Micros }, now: Micros): boolean {
+  return now - inserted_at < KEPT_MS * 1000;
 }

@@ -9,6 +9,7 @@ import type { Database } from '../../foundation/db/open.ts';
 import type { AuditAction, Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import { newLink } from './password-links.ts';
 import { endUserSessions } from './sessions.ts';
@@ -98,6 +99,12 @@ export function foldedEmail(given: string): string | undefined {
   return /^[!-~]+$/.test(text) ? text.toLowerCase() : undefined;
 }
 
+export interface InvitedUser {
+  readonly id: string;
+  readonly email: string;
+  readonly token: string;
+}
+
 /**
  * Creates a user of the actor's account, who sets a password with the link that has the returned token.
  * @throws {ValidationError} about `email` or `role`.
@@ -107,12 +114,15 @@ export async function createUser(
   { database, clock }: UserOptions,
   fields: { readonly email: string; readonly role: string },
   actor: Actor,
-): Promise<{ id: string; email: string; token: string }> {
+  answer?: StoredResponse<InvitedUser>,
+): Promise<InvitedUser> {
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, actor);
     const user = await insertUser(tx, fields, { actor, now });
-    return { ...user, token: await newLink(tx, user.id, now) };
+    const invited = { ...user, token: await newLink(tx, user.id, now) };
+    await answer?.keep(tx, invited);
+    return invited;
   });
 }
 

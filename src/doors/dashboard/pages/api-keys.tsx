@@ -1,7 +1,14 @@
 /** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
 import type { Hono } from 'hono';
 import { type Kysely, sql } from 'kysely';
-import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../../rules/keys/api-keys.ts';
+import {
+  type ApiKey,
+  createKey,
+  findKey,
+  type IssuedKey,
+  newestKeys,
+  revokeKey,
+} from '../../../rules/keys/api-keys.ts';
 import type { Environment } from '../../../rules/keys/key-format.ts';
 import { allowsApi } from '../../../rules/accounts/plans.ts';
 import { scopeOf } from '../../../rules/accounts/scope.ts';
@@ -18,8 +25,8 @@ import { Badge, Copyable, Facts, Secret, Time } from '../components/values.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { showOnce, takeShownOnce } from '../after-redirect.ts';
-import { SentForms } from '../sent-forms.ts';
+import { takeShownOnce } from '../after-redirect.ts';
+import { CreatingForms } from '../sent-forms.ts';
 
 const PAGE = 50;
 const PATH = '/dashboard/api-keys';
@@ -40,7 +47,7 @@ export interface ApiKeysOptions {
 
 export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysOptions): void {
   const { reads } = rules.database;
-  const sent = new SentForms<{ readonly key: string }>();
+  const sent = new CreatingForms(rules);
   const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
 
   async function page(c: PageContext) {
@@ -85,11 +92,12 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         ...(named.length > 0 && { directories: named }),
         ...(expires_at !== '' && { expires_at: isoTime(expires_at) }),
       };
-      const { key } = await sent.once(c, given, () =>
-        createKey(rules, { accountId, name, role, ...limits }, actorOf(c)),
+      return sent.create<IssuedKey>(
+        c,
+        given,
+        (answer) => createKey(rules, { accountId, name, role, ...limits }, actorOf(c), answer),
+        ({ key }) => ({ kind: 'api-key', value: key, page: PATH }),
       );
-      showOnce(c, { kind: 'api-key', value: key, page: PATH });
-      return PATH;
     }),
   );
 

@@ -17,8 +17,7 @@ import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
-import { showOnce } from '../after-redirect.ts';
-import { SentForms } from '../sent-forms.ts';
+import { CreatingForms } from '../sent-forms.ts';
 
 const NEW = `${DIRECTORIES}/new`;
 /** How many directories a search on any page suggests. */
@@ -28,7 +27,7 @@ const DONE = { deleted: 'The directory and its files have been deleted.' };
 
 export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
   const { reads } = rules.database;
-  const sent = new SentForms<Created>();
+  const sent = new CreatingForms(rules);
 
   /** The plan's limit, if it is used up. */
   async function fullLimit(c: PageContext): Promise<number | undefined> {
@@ -127,11 +126,16 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
         max_connections: numberIn(max_connections),
       };
       const { accountId } = c.get('user').principal;
-      const { directory, password } = await sent.once(c, given, () =>
-        createDirectory(rules, accountId, fields, actorOf(c)),
+      const made = await sent.create<Created>(
+        c,
+        given,
+        (answer) => createDirectory(rules, accountId, fields, actorOf(c), answer),
+        ({ directory, password }) => ({
+          kind: 'sftp-password',
+          value: password,
+          page: `${DIRECTORIES}/${directory.id}/connect`,
+        }),
       );
-      const made = `${DIRECTORIES}/${directory.id}/connect`;
-      showOnce(c, { kind: 'sftp-password', value: password, page: made });
       return `${made}?done=created`;
     }),
   );

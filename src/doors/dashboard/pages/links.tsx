@@ -26,8 +26,8 @@ import { clipped, Name, Text } from '../components/text.tsx';
 import { Secret, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { bytesIn, isoTime, submitted } from '../form.ts';
-import { showOnce, takeShownOnce } from '../after-redirect.ts';
-import { SentForms } from '../sent-forms.ts';
+import { takeShownOnce } from '../after-redirect.ts';
+import { CreatingForms } from '../sent-forms.ts';
 
 const PATH = '/dashboard/directories/:id/links';
 const DONE = {
@@ -68,7 +68,7 @@ export interface LinksOptions {
 }
 
 export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, linkOrigin }: LinksOptions): void {
-  const sent = new SentForms<MadeLink>();
+  const sent = new CreatingForms(rules);
 
   async function page(c: PageContext) {
     const { file, folder = '' } = c.req.query();
@@ -175,9 +175,13 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
         ...(kind === 'upload' && { max_bytes: bytesIn(max_bytes.trim()) }),
       };
       await files.checkHome(c.get('directory'));
-      const { target } = await sent.once(c, given, () => makeLink(rules, targetOf(c), fields, requestedPath));
-      showOnce(c, { kind: 'link', value: linkOrigin + target, page: c.req.path });
-      return `${pathOf(c)}/links?for=${kind}`;
+      const made = await sent.create<MadeLink>(
+        c,
+        given,
+        (answer) => makeLink(rules, targetOf(c), fields, requestedPath, answer),
+        ({ target }) => ({ kind: 'link', value: linkOrigin + target, page: c.req.path }),
+      );
+      return `${made}?for=${kind}`;
     }),
   );
 

@@ -7,8 +7,8 @@ import { Pager, Section } from '../components/section.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { SentForms } from '../sent-forms.ts';
-import { ROLES, showLink, TEAM, type TeamOptions, UserTable } from './user.tsx';
+import { CreatingForms } from '../sent-forms.ts';
+import { ROLES, invitation, TEAM, type TeamOptions, UserTable } from './user.tsx';
 
 const PAGE = 100;
 
@@ -16,7 +16,7 @@ const DONE = { removed: 'The user has been removed.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
 export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
-  const sent = new SentForms<{ readonly id: string; readonly token: string }>();
+  const sent = new CreatingForms(options);
 
   const page = async (c: PageContext) => {
     const { accountId } = c.get('user').principal;
@@ -37,8 +37,12 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   app.post(TEAM, adminOnly, (c) =>
     submitted(c, page, async (given) => {
       const { email = '', role = '' } = given;
-      const { id, token } = await sent.once(c, given, () => users.createUser(options, { email, role }, actorOf(c)));
-      return showLink(c, id, token);
+      return sent.create<users.InvitedUser>(
+        c,
+        given,
+        (answer) => users.createUser(options, { email, role }, actorOf(c), answer),
+        ({ id, token }) => invitation(c, id, token),
+      );
     }),
   );
 }

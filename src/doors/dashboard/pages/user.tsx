@@ -21,7 +21,7 @@ import { DIRECTORIES } from '../directories-view.ts';
 import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { showOnce, takeShownOnce } from '../after-redirect.ts';
+import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
 
 export const TEAM = '/dashboard/team';
 export const ROLES = { member: 'Member', admin: 'Admin' };
@@ -86,11 +86,10 @@ function doneTo(email: string): Record<string, string> {
   );
 }
 
-/** Makes the user's page show the link once. Returns the path of that page. */
-export function showLink(c: PageContext, userId: string, token: string): string {
-  const page = `${TEAM}/${userId}`;
-  showOnce(c, { kind: 'link', value: `https://${c.req.header('host')}${invitationPath(token)}`, page });
-  return page;
+/** The link by which a user sets a password, for the user's page. */
+export function invitation(c: PageContext, userId: string, token: string): ShownOnce {
+  const value = `https://${c.req.header('host')}${invitationPath(token)}`;
+  return { kind: 'link', value, page: `${TEAM}/${userId}` };
 }
 
 export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
@@ -129,7 +128,9 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   app.post(`${TEAM}/:id/link`, adminOnly, async (c) => {
     const id = c.req.param('id');
     const token = await users.resetPassword(options, id, { actor: actorOf(c) });
-    return c.redirect(showLink(c, id, token), 303);
+    const link = invitation(c, id, token);
+    showOnce(c, link);
+    return c.redirect(link.page, 303);
   });
 
   for (const [name, { change }] of Object.entries(ACTIONS))

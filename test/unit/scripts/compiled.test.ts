@@ -28,7 +28,7 @@ test('the compiled program has the same commands, a thread that starts, and stac
     encoding: 'utf8',
     timeout: TIMEOUT_SECONDS * 1000,
   });
-  assert.match(stdout, /^refused\n.*\/src\/base\/config\.ts:\d+:\d+/m, stderr);
+  assert.match(stdout, /^refused\n.*\/src\/foundation\/base\/config\.ts:\d+:\d+/m, stderr);
 });
 
 /** Opens the transfer log in its thread, and fails in a function of the sources. */

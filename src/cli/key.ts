@@ -74,7 +74,7 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
 
   command
     .command('create')
-    .description('Create an API key, which is shown only this time')
+    .description('Create an API key. It is shown once.')
     .argument('<account>', 'its id or name')
     .addOption(
       new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'),

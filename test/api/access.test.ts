@@ -90,7 +90,7 @@ test('networks come back in one spelling, each once', async () => {
   assert.deepEqual(accessOf(await here.change({ allowed_networks: all })).allowed_networks, all);
 });
 
-test('422 for what is no boolean, no time and no network; nothing changes', async () => {
+test('422 for values that are not a boolean, a time or a network; nothing changes', async () => {
   await using here = await place();
   const long = 'x'.repeat(60);
   const cases: [object, object][] = [

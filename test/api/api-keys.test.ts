@@ -77,7 +77,7 @@ test('the list has pages', async () => {
   assert.equal((await api.send('GET', `/api_keys?after=${stranger.keyId}`)).status, 422);
 });
 
-test('fields that no key can be made with', async () => {
+test('fields that are invalid for a key', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const stranger = await api.account('business');
@@ -111,7 +111,7 @@ test('directories are named by id or by username, each once', async () => {
   assert.deepEqual(directories, [id]);
 });
 
-test('a key expires at its time, and is answered then like one that never was', async () => {
+test('a key expires at its time, and is then answered like an unknown one', async () => {
   using place = scratch();
   const clock = setClock();
   await using api = await hosted(place, { clock });
@@ -141,7 +141,7 @@ test('a read-only key reads, and changes nothing', async () => {
   }
 });
 
-test('a key may revoke itself; the last that could make keys stays while the dashboard has no admin', async () => {
+test('a key may revoke itself; the last key that can create keys stays while the dashboard has no admin', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();

@@ -94,7 +94,7 @@ test('403: auth settings need the admin role, basic fields do not', async () => 
   assert.equal((await member('DELETE', `/directories/${id}`)).status, 204);
 });
 
-test('422: what is no mode or no key', async () => {
+test('422: unknown modes and invalid keys', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();

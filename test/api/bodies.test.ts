@@ -6,7 +6,7 @@ import { scratch } from '../support/scratch.ts';
 
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-test('400: what is not JSON', async () => {
+test('400: bodies that are not JSON', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const bodies = [
@@ -39,7 +39,7 @@ test('400: nested more than 1,000 levels deep; 1,000 are stored as given', async
   }
 });
 
-test('422: a number that is kept as it was written is no object, and nothing is done', async () => {
+test('422: a number that keeps its text is not taken for an object, and nothing changes', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id, webhook_secret } = await api.directory();

@@ -106,7 +106,7 @@ test('--version is that of package.json; every command has examples, and the exi
   );
 });
 
-test('when the reader goes, a list ends quietly, and so does one that would go on', async () => {
+test('when the reader leaves, a list ends quietly, and so does one that follows', async () => {
   using place = scratch();
   await berth(place, 'account', 'create', 'Acme', '--plan', 'pro');
   for (const args of [['account', 'list'], ['sessions', '--follow'], ['--help']]) {

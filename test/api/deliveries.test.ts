@@ -142,7 +142,7 @@ test('a replay has the same bytes and a new id, goes to the URL of today and is 
   assert.deepEqual([old?.id, old?.state, old?.attempts.length], [id, 'failed', 4]);
 });
 
-test('a delivery that is pending, unknown or of another directory is not replayed, nor is anything without a URL', async () => {
+test('a delivery that is pending, unknown or of another directory is not replayed, nor is any without a URL', async () => {
   await using place = await webhookPlace({ dispatches: false });
   const [failed] = await place.addFinished(1);
   const upload = await place.addFile('a');
@@ -215,7 +215,7 @@ test('one that was replayed on its own is left out, and a replay that failed is 
   assert.deepEqual((await place.ask('POST', '/deliveries/replay', all)).json, { data: { count: 2 } });
 });
 
-test('the body of a replay of many has to hold a moment', async () => {
+test('the body of a bulk replay needs a time', async () => {
   await using place = await webhookPlace({ dispatches: false });
   for (const [json, message] of [
     [{}, "can't be blank"],
@@ -234,7 +234,7 @@ test('the body of a replay of many has to hold a moment', async () => {
   assert.equal((await place.ask('POST', '/deliveries/replay')).status, 415);
 });
 
-test('a file is announced as it is now, also when there was no webhook URL at its upload', async () => {
+test('a file is announced as it is now, even if there was no webhook URL at its upload', async () => {
   await using place = await webhookPlace();
   await place.setUrl(null);
   const upload = await place.addFile('in/grün.csv');
@@ -270,7 +270,7 @@ test('with an Idempotency-Key a repeated replay or announcement sends nothing mo
   assert.equal(place.target.requests.length, 2);
 });
 
-test('the audit tells who asked for what', async () => {
+test('the audit says who requested what', async () => {
   await using place = await webhookPlace();
   const [failed] = await place.addFinished(2);
   const upload = await place.addFile('a');

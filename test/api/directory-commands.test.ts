@@ -80,7 +80,7 @@ test('berth directory', async (t) => {
     const printed = await berth`directory create ${'Acme Corp'} --account ${account} --external-id cust-42
       --max-connections 3 --webhook https://example.com/hook --public-key ${key.file}.pub --metadata {"n":1.0}`;
     const username = /^username +(acme-corp-\w{8})$/m.exec(printed)?.[1] ?? '';
-    assert.match(printed, /^password +\w{32} \(shown only this time\)$/m);
+    assert.match(printed, /^password +\w{32} \(shown once\)$/m);
     const { host, port } = place.config.sftp;
     assert.match(printed, new RegExp(`^connect +sftp -P ${port} ${username}@${host}$`, 'm'));
     assert.ok(existsSync(join(place.config.jailDir, username, 'files')), 'it is live');
@@ -104,7 +104,7 @@ test('berth directory', async (t) => {
     assert.deepEqual([changed['name'], changed['external_id'], changed['auth_mode']], ['Acme GmbH', null, 'password']);
     assert.match(await berth`directory webhook set ${username} ${''}`, /^webhook_url +-$/m);
     assert.equal(await berth`directory uploads ${username} --json`, '[]\n');
-    assert.match(await berth`directory password ${username} --yes`, /^password +\w{32} \(shown only this time\)$/m);
+    assert.match(await berth`directory password ${username} --yes`, /^password +\w{32} \(shown once\)$/m);
 
     assert.match(await berth`directory delete ${username} --yes`, new RegExp(`^Deleted ${username} `));
     assert.equal(existsSync(join(place.config.jailDir, username)), false);
@@ -206,7 +206,7 @@ test('berth directory', async (t) => {
     assert.doesNotMatch(await berth`directory list`, new RegExp(name));
   });
 
-  await t.test('refusals are those of the API, in one line; what was created before one is reported', async () => {
+  await t.test('refusals are those of the API, in one line; directories created before one are reported', async () => {
     assert.equal(await refused`directory create ${' '} --account ${account}`, "name can't be blank");
     const unknown = 'there is no directory "nobody": see berth directory list';
     assert.equal(await refused`directory set nobody --name x`, unknown);

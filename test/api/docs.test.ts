@@ -49,7 +49,7 @@ test('it counts against the limit of those without a key', async () => {
   assert.deepEqual([await ask(), await ask(), await ask()], [200, 200, 429]);
 });
 
-test('a browser shows every operation behind a proxy with a prefix, and has nothing to complain of', async () => {
+test('a browser shows every operation behind a proxy with a prefix, without an error', async () => {
   using place = scratch();
   await using api = await hosted(place);
   await using proxy = await prefixed(api);

@@ -198,7 +198,7 @@ test('an event that is committed late gets a number after those that were read',
   if (onPostgres) assert.deepEqual(await names('?after=1'), ['late']);
 });
 
-test('410 when events after the number have gone, by age or with a restored backup; the answer says where to go on', async () => {
+test('410 when events after the number have gone, by age or with a restored backup; the answer says where to continue', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const directory = await directoryOf(api);

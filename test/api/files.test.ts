@@ -75,7 +75,7 @@ test('a path is taken byte for byte', async () => {
   assert.equal(readFileSync(join(files.root, 'a'), 'utf8'), 'data');
 });
 
-test('422 for a path that no file can have, or that two readers take for different ones; nothing comes of it', async () => {
+test('422 for a path that no file can have, or that two readers could understand differently; nothing changes', async () => {
   using place = scratch();
   await using files = await filesOf(place);
   const before = readdirSync(place.dir, { recursive: true }).length;
@@ -140,7 +140,7 @@ test('If-None-Match and If-Match say what may be replaced; of many that make one
   assert.deepEqual(names(files.root).toSorted(), ['in', 'in/a', 'race']);
 });
 
-test('a checksum that is sent is held against the body; nothing comes of one that is wrong', async () => {
+test('a body is compared with the checksum that was sent; with a wrong one nothing is stored', async () => {
   using place = scratch();
   await using files = await filesOf(place);
   const digest = (algorithm: string) => createHash(algorithm).update('data').digest('base64');
@@ -216,7 +216,7 @@ test('a body takes longer than other requests may, as long as it keeps coming; o
   assert.deepEqual(files.api.errors(), []);
 });
 
-test('429 beyond 16 at once of one account; those that are under way and other accounts go on', async () => {
+test('429 beyond 16 at once for one account; running uploads and other accounts continue', async () => {
   using place = scratch();
   await using files = await filesOf(place);
   const open = await Promise.all(

@@ -19,7 +19,7 @@ interface Shown {
 
 const keygen = (...args: string[]): string => execFileSync('ssh-keygen', args, { encoding: 'utf8' });
 
-test('200: each key as ssh-keygen shows it, and any key may ask', async () => {
+test('200: each host key as ssh-keygen shows it, to every API key', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const folder = pathsOf(place.config).hostKeys;

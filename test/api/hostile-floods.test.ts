@@ -6,7 +6,7 @@ import { readConfig } from '../../src/foundation/base/config.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 
-test('429: too many requests for what needs no key from an address, while its account calls on; 401 stays 401', async () => {
+test('429: too many requests without a key from an address, while its account continues; 401 stays 401', async () => {
   using place = scratch();
   let now = 0;
   await using api = await hosted(place, { rateLimit: 50, unauthenticated: { limit: 10, clock: () => now } });

@@ -28,7 +28,7 @@ async function isRefused(api: Hosted, requests: Record<string, string>, status =
   );
 }
 
-test('400: two lengths, or a length in any other spelling than digits', async () => {
+test('400: two lengths, or a length that is not written in digits', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const lengths = {
@@ -92,7 +92,7 @@ test('400: any transfer coding but "chunked", once, under its own name', async (
   }
 });
 
-test('400: chunks that are not what RFC 9112 says, and what is too long about them', async () => {
+test('400: chunks that violate RFC 9112 or are too long', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const bodies = {
@@ -114,7 +114,7 @@ test('400: chunks that are not what RFC 9112 says, and what is too long about th
   await isRefused(api, { trailer: chunked(`19\r\n${BODY}\r\n0\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`) }, 431);
 });
 
-test('400: lines, headers and targets that are not what RFC 9112 says', async () => {
+test('400: lines, headers and targets that violate RFC 9112', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const line = (target: string, method = 'GET'): string => `${method} ${target} HTTP/1.1\r\n${HOST}\r\n`;

@@ -91,7 +91,7 @@ test('clients that do not read a long list have it one after the other; one that
   assert.deepEqual(api.errors(), []);
 });
 
-test('one that goes away gives up its turn or its place; the last one, for whom nobody waits, is not hurried', async () => {
+test('a client that leaves gives up its turn or place; the last one, for whom nobody waits, is not hurried', async () => {
   using place = scratch();
   const { api, id, whole } = await longList(place, 100);
   await using _api = api;
@@ -134,7 +134,7 @@ test('the directory is deleted meanwhile: the list that is under way ends, one t
   assert.deepEqual(api.errors(), []);
 });
 
-test('40 that do not read, within the limit: memory grows by less than one of their answers', async () => {
+test('40 clients that do not read, within the limit: memory grows by less than one of their answers', async () => {
   using place = scratch();
   const { config, environment } = await fixedPorts(place);
   await using serve = await startServe(config, environment);

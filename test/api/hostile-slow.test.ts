@@ -49,7 +49,7 @@ async function drip(api: Hosted, start: string, byte: string): Promise<{ statuse
   return { statuses, drops };
 }
 
-test('408: headers and bodies that drip are cut, and nothing of it is logged as a fault of ours', async () => {
+test('408: slow headers and bodies are cut off, and berth does not log that as its own failure', async () => {
   using place = scratch();
   // The handshake and the first bytes of seven clients may take this process a while.
   const waits = {

@@ -1,4 +1,4 @@
-/** Every POST keeps its answer for an Idempotency-Key, and in the transaction of its change: neither is there without the other. */
+/** Every POST stores its response for an Idempotency-Key in the transaction of its change, so neither exists without the other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { madeKeys } from '../support/made-keys.ts';
@@ -6,10 +6,10 @@ import { refuseWrites } from '../support/refused-writes.ts';
 import { type WebhookPlace, webhookPlace } from './webhook-place.ts';
 
 interface Post {
-  /** Makes ready what the request is about. Returns what stands for the path's parameters, by name. */
+  /** Prepares the target of the request. Returns the values of the path's parameters, by name. */
   readonly about?: (own: WebhookPlace) => Promise<Record<string, string>>;
   readonly json?: unknown;
-  /** It changes nothing of which an answer could be without. */
+  /** It changes nothing, so there is no state to compare. */
   readonly changesNothing?: true;
 }
 
@@ -47,14 +47,14 @@ async function place(path: string) {
   const { json } = POSTS[path] ?? {};
   return {
     api,
-    /** How many webhooks have come. */
+    /** How many webhooks have arrived. */
     received: () => own.target.requests.length,
     post: () =>
       api.send('POST', target.replace('/api/v1', ''), {
         ...(json === undefined ? {} : { json }),
         headers: { 'idempotency-key': 'k' },
       }),
-    /** All that the database holds, but for what time alone moves. */
+    /** All rows, except values that change with time. */
     async state(): Promise<unknown> {
       const tables = [
         'api_keys',
@@ -72,7 +72,7 @@ async function place(path: string) {
   };
 }
 
-test('each of them is here', async () => {
+test('every POST endpoint is covered', async () => {
   await using at = await place('/api/v1/directories');
   const { json } = await at.api.send('GET', '/openapi.json');
   const { paths } = json as { paths: Record<string, Record<string, unknown>> };
@@ -81,7 +81,7 @@ test('each of them is here', async () => {
 });
 
 for (const [path, { changesNothing }] of Object.entries(POSTS)) {
-  test(`POST ${path}: repeated, it gets the same answer and does nothing`, async () => {
+  test(`POST ${path}: a repetition gets the same answer and changes nothing`, async () => {
     await using at = await place(path);
     const first = await at.post();
     assert.ok(first.status < 300, first.text);
@@ -93,7 +93,7 @@ for (const [path, { changesNothing }] of Object.entries(POSTS)) {
   });
 
   if (changesNothing) continue;
-  test(`POST ${path}: what cannot be kept is not done`, async () => {
+  test(`POST ${path}: a change rolls back if its response cannot be stored`, async () => {
     await using at = await place(path);
     const { db } = at.api.database;
     const allow = await refuseWrites(db, 'insert on kept_answers');
@@ -103,6 +103,6 @@ for (const [path, { changesNothing }] of Object.entries(POSTS)) {
     await allow();
     const { status, headers } = await at.post();
     assert.ok(status < 300);
-    assert.equal(headers['idempotency-replayed'], undefined, 'it was done now');
+    assert.equal(headers['idempotency-replayed'], undefined, 'the request was carried out now');
   });
 }

@@ -181,7 +181,7 @@ test('a create that a full disk undoes leaves no answer; the same key then makes
   assert.deepEqual(await names(api), ['Acme']);
 });
 
-test('a create whose undoing fails is in flight until it is undone: its answer is given to nobody', async () => {
+test('a create whose undo fails stays in flight until it is undone: nobody gets its answer', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { db } = api.database;

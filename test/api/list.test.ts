@@ -84,7 +84,7 @@ test('the Link header leads on when the directories of a page are deleted, and t
   assert.deepEqual(seen.sort(), names);
 });
 
-test('422: a limit that is no number from 1 to 1000, an after of nobody', async () => {
+test('422: a limit that is not a number from 1 to 1000, and an after that no row has', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const theirs = await api.directory({}, (await api.account('pro')).send);

@@ -7,7 +7,7 @@ import { hosted } from '../support/hosted.ts';
 import { systemError } from '../support/recording-host.ts';
 import { scratch } from '../support/scratch.ts';
 
-test('200: another password each time, shown once, in force when it is answered, and nothing else changes', async () => {
+test('200: a different password each time, shown once and valid once it is answered; nothing else changes', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const created = await api.directory({ metadata: { a: 1 } });

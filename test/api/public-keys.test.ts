@@ -98,7 +98,7 @@ test('404 for a key that is not there, whatever its name; the others stay', asyn
   assert.deepEqual(prints(await here.list()), [key.fingerprint]);
 });
 
-test('422 for what is no good key, one that is there already, and one too many', async () => {
+test('422 for an unusable key, a key that exists already, and one key too many', async () => {
   await using here = await place();
   const keys = madeKeys(101);
   const errors = async (public_key: unknown) => {

@@ -30,7 +30,7 @@ test('a quota is shown, set, changed and taken away; the host has it when the an
   });
 });
 
-test('409 with what to do where the disk has no quotas; one that is there can be taken away all the same', async () => {
+test('409 says what to do where the disk has no quotas; an existing quota can still be removed', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();

@@ -67,7 +67,7 @@ test('401 comes before everything', async () => {
   }
 });
 
-test('429 comes next for every key; without one it stays 401', async () => {
+test('429 comes next for every key; without a key it stays 401', async () => {
   using place = scratch();
   await using api = await hosted(place, {
     clock: setClock(),
@@ -88,7 +88,7 @@ test('429 comes next for every key; without one it stays 401', async () => {
   }
 });
 
-test('403 without the plan comes before what is asked about is looked at', async () => {
+test('403 for the plan comes before the target is looked up', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();
@@ -102,7 +102,7 @@ test('403 without the plan comes before what is asked about is looked at', async
   }
 });
 
-test("404 for what is not the account's own comes before the role and the body, and tells nothing", async () => {
+test("404 for another account's objects comes before the checks of role and body, and reveals nothing", async () => {
   using place = scratch();
   await using api = await hosted(place);
   const stranger = await api.account('business');
@@ -122,7 +122,7 @@ test("404 for what is not the account's own comes before the role and the body, 
   assert.equal(status, 200, 'it is still there');
 });
 
-test("404 for what belongs to another directory, the same account's too, and it stays", async () => {
+test('404 for objects of another directory, even of the same account, and nothing changes', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const stranger = await api.account('business');
@@ -217,7 +217,7 @@ function* variantsOf(right: unknown): Generator<unknown, void, void> {
   }
 }
 
-test('422 for what is wrong in the path or behind the question mark', async () => {
+test('422 for errors in the path or the query', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();
@@ -231,7 +231,7 @@ test('422 for what is wrong in the path or behind the question mark', async () =
   }
 });
 
-test('422 for an Idempotency-Key that is none, on every POST', async () => {
+test('422 for an invalid Idempotency-Key, on every POST', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();

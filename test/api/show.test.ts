@@ -40,7 +40,7 @@ test('200: no response but the create response has the password, and none has th
   assert.ok(!api.log.join('').includes(api.tenant.key));
 });
 
-test('404: unknown ids and those of others look the same, on every endpoint', async () => {
+test('404: unknown ids and other accounts’ ids look the same on every endpoint', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const theirs = await api.directory({}, (await api.account('pro')).send);

@@ -57,7 +57,7 @@ test('TLS 1.2 and 1.3 are spoken, older versions are not', async () => {
   await assert.rejects(once(old, 'secureConnect'));
 });
 
-test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS, no key needed for the answer', async () => {
+test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS; none of these needs a key', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const options = { authorization: null };
@@ -88,7 +88,7 @@ test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS, no key need
   }
 });
 
-test('a request that is no HTTP, or too large, gets an error body', async () => {
+test('a request that is not HTTP, or is too large, gets an error body', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const cases: [string, number][] = [

@@ -110,7 +110,7 @@ test('200: filename finds the one file of that name, and none that only begins w
   assert.deepEqual(await found('order1', '&limit=1'), ['order1']);
 });
 
-test('200: a long list, which is put together bit by bit, is what its pages are', async () => {
+test('200: a long list, which is built in parts, equals its pages', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();
@@ -143,7 +143,7 @@ test('200: a long list, which is put together bit by bit, is what its pages are'
   assert.deepEqual(dataOf(after), [...uploads.slice(1), rest]);
 });
 
-test('422: a limit that is no number', async () => {
+test('422: a limit that is not a number', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();
@@ -151,7 +151,7 @@ test('422: a limit that is no number', async () => {
   assert.deepEqual([status, json], [422, { errors: { limit: ['is invalid'] } }]);
 });
 
-test('200: prefix and since narrow the list and its pages, whatever else is between', async () => {
+test('200: prefix and since narrow the list and its pages, whatever lies between', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();
@@ -183,7 +183,7 @@ test('200: prefix and since narrow the list and its pages, whatever else is betw
   }
 });
 
-test('200: one upload; 404 for what is none, is not complete or is in another directory', async () => {
+test('200: one upload; 404 for other ids, incomplete files and uploads of other directories', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();

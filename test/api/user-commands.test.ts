@@ -165,7 +165,7 @@ test('reset removes a lost second factor with its option, and only then', async 
   assert.deepEqual(codes, []);
 });
 
-test('beside a running service: the link works there, and what changes counts at the next request', async () => {
+test('beside a running service: the link works there, and changes count from the next request on', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using running = await startBerth(files);
   const { dashboardPort: port = 0 } = running.service();

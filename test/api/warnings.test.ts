@@ -62,7 +62,7 @@ test('fields that a request does not set, a mode that lets nobody in, and addres
   }
 });
 
-test('a mistyped name gets 422 where the specification does not speak, and a Warning where it does', async () => {
+test('a mistyped name gets 422 on our own endpoints, and a Warning on those of the specification', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory({ external_id: 'cust-42' });

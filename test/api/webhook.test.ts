@@ -129,7 +129,7 @@ test('asked again before it is activated, a newer one takes its place', async ()
   assert.equal(await ask({ activate: true }), newer);
 });
 
-test('a caller may bring its own, and activate it at once; asked twice, it is the same', async () => {
+test('a caller may choose the secret and activate it at once; repeating the request changes nothing', async () => {
   await using place = await webhookPlace({ dispatches: false });
   const ask = async (json: object | string) => place.ask('POST', '/webhook_secret', json);
   const [own, other] = ['x'.repeat(16), `whsec_${'y'.repeat(58)}`];
@@ -192,7 +192,7 @@ test('with an Idempotency-Key a lost answer is given again, secret included', as
   );
 });
 
-test('each new endpoint refuses without a key, on a plan without the API, to strangers, and too often', async () => {
+test('each new endpoint refuses requests without a key, on a plan without the API, from other accounts, and over the rate limit', async () => {
   await using place = await webhookPlace({ dispatches: false });
   const { api } = place;
   const upload = await place.addFile('a');

@@ -22,7 +22,7 @@ test('while there is no checker files wait, and are checked when it is there', a
   assert.equal(clamd.asked.length, 1);
 });
 
-test('with BERTH_CHECK_UNAVAILABLE=pass what cannot be checked is announced, and what is found still is not', async () => {
+test('with BERTH_CHECK_UNAVAILABLE=pass unchecked files are announced, and rejected ones still are not', async () => {
   const { place, socket } = checkedScratch({ BERTH_CHECK_UNAVAILABLE: 'pass' });
   using _ = place;
   await using at = await checkPlace(place);
@@ -44,7 +44,7 @@ for (const [how, [reason, misbehave]] of Object.entries<readonly [string, (asked
     ({ answer }) => answer('INSTREAM size limit exceeded. ERROR'),
   ],
 })) {
-  test(`a checker that ${how} about one file holds up that one alone, which is tried again`, async () => {
+  test(`a checker that ${how} on one file delays only that file, which is tried again`, async () => {
     const { place, socket } = checkedScratch({ BERTH_CHECK_SECONDS: '2', BERTH_LOG_LEVEL: 'silent' });
     using _ = place;
     let isWell = false;
@@ -106,7 +106,7 @@ test('two accounts whose files all hang leave a place for others', async () => {
   assert.equal(clamd.asked.length, 15);
 });
 
-test('a restart goes on with what was in check, once', async () => {
+test('after a restart, checks continue, and each file is checked once', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
   await using at = await checkPlace(place);

@@ -11,7 +11,7 @@ import { until } from '../support/poll.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { checkedScratch, checkPlace, fakeClamd, quarantineOf, questions } from './check-place.ts';
 
-test('a clean file is announced once it has passed, and is nowhere before', async () => {
+test('a clean file is announced once it has passed, and is listed nowhere before', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
   const { decide, next } = questions();
@@ -126,7 +126,7 @@ test('an operator releases a rejected file: it is back at its path, and announce
   assert.match(again.stderr, /there is no such file/);
 });
 
-test('a release does not replace what has the name by now; a deletion removes file and entry', async () => {
+test('a release does not replace a newer file of that name; a deletion removes file and entry', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
   await using _clamd = await fakeClamd(socket);
@@ -187,7 +187,7 @@ test('a file that is overwritten while it is checked is announced as what it is 
   assert.equal(berth.receiver.requests.length, 1);
 });
 
-test('new bytes of the same size and time do not pass by the check of the old ones', async () => {
+test('new bytes of the same size and time are not covered by the check of the old ones', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
   const { decide, next, waiting } = questions();

@@ -133,14 +133,14 @@ for (const [what, lines, words] of [
   ['its death', ['kill -9 $$'], /killed by signal 9/],
   ['a flood of output', ['yes | head -c 3000000', 'exit 3'], /exit 3: y/],
 ] as const) {
-  test(`${what} is an error of the checker, and no verdict`, async () => {
+  test(`${what} is an error of the checker, not a verdict`, async () => {
     using of = programPlace(...lines);
     await using running = await listener(of.place);
     await assert.rejects(running.checker.check(fileOf(Buffer.alloc(1_000_000)), 20, signal), words);
   });
 }
 
-test('a program that reads nothing decides all the same', async () => {
+test('a program that does not read the file still decides', async () => {
   using of = programPlace('exit 0');
   await using running = await listener(of.place);
   const verdict = await running.checker.check(fileOf(Buffer.alloc(5_000_000)), 20, signal);
@@ -158,7 +158,7 @@ test('many at once are answered, each its own', async () => {
   );
 });
 
-test('a program that cannot be run is said by hello, and doctor says what to do', async () => {
+test('hello reports a program that cannot be run, and doctor says what to do', async () => {
   using of = programPlace('exit 0');
   await using at = await checkPlace(of.place);
   const doctor = async (): Promise<string> => (await at.command('doctor')).stdout;

@@ -62,7 +62,7 @@ const OWN = "a customer's own words";
 for (const { language, runtime, command } of EXAMPLES) {
   const [program = '', ...args] = runtime;
   const skip = spawnSync(program, args).status !== 0 && `${program} is not on this machine`;
-  test(`${language}: what berth signs is taken once, and nothing else`, { skip }, async () => {
+  test(`${language}: a signed webhook is accepted once, and nothing else is`, { skip }, async () => {
     using place = scratch();
     await using outbox = await outboxPlace();
     const port = await freePort();

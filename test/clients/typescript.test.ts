@@ -113,7 +113,7 @@ async function startApplication(place: Scratch, berth: TestBerth, interfere: Int
 /** May answer a request itself, in the place of berth's answer to it. */
 type Interfere = (asked: string, outgoing: ServerResponse, answer: IncomingMessage) => 'done' | undefined;
 
-test('an application makes a directory, hears of a file, fetches it and acknowledges it', async () => {
+test('an application makes a directory, gets the webhook of a file, fetches it and acknowledges it', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   await using application = await startApplication(place, berth);
@@ -122,7 +122,7 @@ test('an application makes a directory, hears of a file, fetches it and acknowle
   await until('it is acknowledged', async () => (await application.storage()) === 0);
 });
 
-test('the application loses no file, whatever berth answers and wherever a connection is cut', async () => {
+test('the application loses no file, whatever berth answers and wherever a connection breaks', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const content = 'x'.repeat(300_000);

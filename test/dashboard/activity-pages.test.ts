@@ -138,7 +138,7 @@ test('each history is read by its index, and no further than a page', sqliteOnly
   process.env['PATH'] = PATH;
 });
 
-test('a journal that does not answer holds a page up for a few seconds only, and two readings are the most', async () => {
+test('a journal that does not answer delays a page by a few seconds only, with at most two readers', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const directory = await api.directory();

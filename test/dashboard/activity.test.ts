@@ -38,7 +38,7 @@ function linesOf(text: string): string[] {
     );
 }
 
-test('a day of a customer: logins, refusals with reasons, files, webhooks and changes, the newest first, and each by its topic', async () => {
+test('a customer’s day: logins, refusals with reasons, files, webhooks and changes, newest first, and filtered by topic', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files, { receiver: { respond: (response) => response.writeHead(500).end() } });
   const directory = await berth.directory({ max_connections: 1 });

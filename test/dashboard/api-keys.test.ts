@@ -131,7 +131,7 @@ test('on Free and Starter the page says why there are no keys, and the server ma
   }
 });
 
-test('a wrong name or role is reported at its field, and hostile names are shown as what they are', async () => {
+test('a wrong name or role is reported at its field, and hostile names are shown as text', async () => {
   await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
   for (const [fields, message] of [

@@ -186,7 +186,7 @@ test('the list is narrowed by state, and its pages have each delivery once, newe
   }
 });
 
-test('another account finds none, and no directory shows those of another', async () => {
+test('another account finds none, and no directory shows another’s files', async () => {
   await using place = await dashboardPlace();
   const { admin, stranger, path, directory, berth } = place;
   const id = await place.addDelivery();

@@ -138,7 +138,7 @@ test('Free and Starter accounts have the dashboard within their 1 and 5 director
   }
 });
 
-test('a row says when somebody uploaded last, though the file has gone, and who gets in; a failing webhook shows', async () => {
+test('a row shows the last upload even if its file has gone, how the user logs in, and a failing webhook', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const [uploading, suspended, expired] = [

@@ -117,7 +117,7 @@ test('pages one after the other are the whole list in its order, forward and bac
   });
 });
 
-test('a directory that is there all the time is on exactly one page, while others come and go', async () => {
+test('a directory that exists throughout is on exactly one page, while others come and go', async () => {
   await withDatabase(async ({ db, reads }) => {
     const walk = fc.asyncProperty(scene, async ({ rows: given, listing: wanted, coming, going }) => {
       const accountId = await newAccount(db);
@@ -233,7 +233,7 @@ test('a search that finds few looks at those alone, wherever else the text may b
   });
 });
 
-test('a place that no page has given is as if there were none: PostgreSQL compares no text with a number', async () => {
+test('an invalid place in a list is ignored: PostgreSQL compares no text with a number', async () => {
   await withDatabase(async ({ db, reads }) => {
     const accountId = await newAccount(db);
     const only = directoryRow({ name: 'Acme' });

@@ -10,7 +10,7 @@ import { sharedDashboard } from '../support/shared-berth.ts';
 
 const shared = sharedDashboard();
 
-test('Delete directory: after its name is typed as it is shown, and then it is gone', async () => {
+test('Delete directory: its name has to be typed as shown, and then it is gone', async () => {
   await using berth = await shared();
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   for (const [name, typed] of [
@@ -45,7 +45,7 @@ const ADMIN_ACTIONS = [
   'public-keys/remove',
 ];
 
-test('a member changes nothing about how one gets in, and sees no means to', async () => {
+test('a member cannot change how customers log in, and sees no form for it', async () => {
   await using berth = await shared();
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   const directory = await berth.directory();
@@ -62,7 +62,7 @@ test('a member changes nothing about how one gets in, and sees no means to', asy
   assert.equal(await opens(berth.place, berth, directory.username, directory.password), true);
 });
 
-test("another account's directory is answered like one that never was, whatever is asked of it", async () => {
+test("every request for another account's directory gets the answer for an unknown one", async () => {
   await using berth = await shared();
   const [, , { line }] = madeKeys(3);
   const directory = await berth.directory();

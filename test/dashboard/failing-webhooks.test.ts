@@ -106,7 +106,7 @@ test('a directory without a URL fails only where its account has one that it use
   assert.equal(await fails(), false);
 });
 
-test('nothing is found by looking at all there is', sqliteOnly, async () => {
+test('no query reads whole tables', sqliteOnly, async () => {
   await using place = await outboxPlace();
   const { reads } = place.database;
   const plans = [

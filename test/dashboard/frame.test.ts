@@ -14,7 +14,7 @@ function place(berth: TestBerth) {
 
 const signIn = (berth: TestBerth): Promise<Visitor> => signedIn(place(berth), berth.accountId);
 
-test('a page needs a session, and one that was wanted is come back to', async () => {
+test('a page needs a session, and after a sign-in the requested page follows', async () => {
   await using berth = await shared();
   using visitor = visitorOf(place(berth));
   const refused = await visitor.get('/dashboard/directories?sort=name');
@@ -105,7 +105,7 @@ test('pages have titles of their own and the mark as icon; forms that one comes 
   assert.match((await nobody.get('/dashboard/sign-in')).text, /<input type="email"[^>]* autofocus/);
 });
 
-test('a joiner within an emoji stays, and each other one is shown by its code point', async () => {
+test('a joiner within an emoji stays, and every other one is shown as its code point', async () => {
   await using berth = await shared();
   using user = await signIn(berth);
   const { id } = await berth.directory({ name: 'Ac\u200dme' });

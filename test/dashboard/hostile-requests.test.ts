@@ -39,7 +39,7 @@ test('a session is a new one at each sign-in, and its cookie is of no use afterw
   assert.equal((await thief.get('/dashboard/directories')).status, 303, 'a stolen cookie after the sign-out');
 });
 
-test('nobody is sent anywhere else after signing in', async () => {
+test('after signing in, nobody is redirected to another site', async () => {
   await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   for (const next of [

@@ -261,7 +261,7 @@ test('nor by several requests that are finished in any order', async () => {
   });
 });
 
-test('a request that is held as long, by one who may still ask, is done', async () => {
+test('a request that waits as long, with a key that is still valid, is carried out', async () => {
   await withChanges(async (berth, database, changes) => {
     for (const kind of ['key', 'session'] as const) {
       const by = await holder(berth, kind);
@@ -281,7 +281,7 @@ test('a request that is held as long, by one who may still ask, is done', async 
   });
 });
 
-test("the account's webhook and partial files are changed by one who may still ask", async () => {
+test("the account's webhook and partial files are changed only with a key that is still valid", async () => {
   // An announced file is no partial one any more.
   for (const ends of [
     ['/api/v1/webhook', '/account/webhook', /\/partial\/[^/]+\/announce$/],

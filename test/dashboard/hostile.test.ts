@@ -74,7 +74,7 @@ test('a form without its token, with that of another session, from elsewhere or 
   assert.equal(await stateOf(berth), before);
 });
 
-test('signing in and setting a password take no form of another site', async () => {
+test('signing in and setting a password refuse forms of another site', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const ids = await everything(berth);
@@ -95,7 +95,7 @@ test('signing in and setting a password take no form of another site', async () 
   assert.equal(await stateOf(berth), before);
 });
 
-test("another account's ids are not found, alone and among one's own; nobody gets anything without a session", async () => {
+test("another account's ids are not found, alone or in a list; without a session there is no access", async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const mine = await everything(berth);

@@ -82,7 +82,7 @@ test('a double click without a script, or a lost answer, loses no password: the 
   assert.doesNotMatch(stranger.text, /data-secret/);
 });
 
-test('what is wrong with the file or a row is said before anything is created', async () => {
+test('errors of the file or a row are reported before anything is created', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   for (const [csv, words] of [
@@ -126,7 +126,7 @@ test('rows are neither left out for blank lines, nor cut off at a separator, and
   assert.match((await user.post(PATH, { csv: 'x'.repeat(1_048_576) })).text, /The form is over 1024 KiB\. Go back/);
 });
 
-test('a hundred rows make a page below 60 KB, and a plan’s limit is said beforehand', async () => {
+test('a hundred rows make a page below 60 KB, and the page names a plan’s limit beforehand', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const csv = `name,external_id\n${Array.from({ length: 100 }, (_, index) => `Customer ${index},cust-${index}\n`).join('')}`;

@@ -21,7 +21,7 @@ import { scratch } from '../support/scratch.ts';
 /** More than the buffers of a connection on one machine hold. */
 const PART = 'x'.repeat(8 * 1024 * 1024);
 
-test('a client that never reads gets what its connection holds, and no more is even made', async (t) => {
+test('a client that never reads gets what its connection holds, and no more is generated', async (t) => {
   using place = scratch();
   await using api = await hosted(place);
   const { database, tenant } = api;

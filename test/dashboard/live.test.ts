@@ -73,7 +73,7 @@ async function within(ms: number, what: string, promise: Promise<void>): Promise
   assert.notEqual(await Promise.race([promise, late]), 'late', `${what} took over ${ms} ms`);
 }
 
-test('a file that comes, is renamed or goes is sent to those who look at its directory, in the view that they have', async () => {
+test('new, renamed and removed files reach the viewers of their directory, in the view that they have open', async () => {
   await using berth = await shared();
   const [directory, other] = [await berth.directory(), await berth.directory()];
   using user = await signedIn(place(berth), berth.accountId, 'member');
@@ -101,7 +101,7 @@ test('a file that comes, is renamed or goes is sent to those who look at its dir
   assert.equal(others.lists(), 1, 'nothing is sent of another directory');
 });
 
-void describe('waits for a beat', { concurrency: true }, () => {
+void describe('waits for a heartbeat', { concurrency: true }, () => {
   test('the deliveries, the activity and the sessions of an open page change with an upload and a login', async () => {
     await using berth = await shared();
     const directory = await berth.directory({ name: 'Acme' });
@@ -176,7 +176,7 @@ void describe('waits for a beat', { concurrency: true }, () => {
   });
 });
 
-test('six at once for a user and no more, until one has gone; others have their own', async () => {
+test('at most six at once for a user, until one ends; other users have their own', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   using user = await signedIn(place(berth), berth.accountId);
@@ -253,7 +253,7 @@ test('a client that never reads is sent no more than its connection holds', asyn
   }
 });
 
-test('while nobody looks at a directory nothing is called, and each who looks is called once a commit', () => {
+test('without viewers of a directory nothing is called, and each viewer is called once a commit', () => {
   const changes = createFileChanges();
   const row = { at: 1, directory_id: 'd', account_id: 'a', username: 'u' };
   const calls: string[] = [];

@@ -99,7 +99,7 @@ test('the Login page says what stops a login, and what to do about the last refu
   assert.match(await why(), /wrong password\. A login has succeeded since/);
 });
 
-test('what is sent to a customer has the password only while it is shown, and the file never has it', async () => {
+test('the text for a customer has the password only while it is shown, and the file never has it', async () => {
   await using berth = await shared();
   using admin = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory({ name: 'Acme "invoices"' });

@@ -60,7 +60,7 @@ test("an ID token whose signature is not the provider's lets nobody in", async (
   assert.deepEqual(await users(here), []);
 });
 
-test("an email that is not ASCII is nobody's, whatever it folds into", async () => {
+test('an email that is not ASCII matches no user, whatever it folds into', async () => {
   await using here = await company();
   await onDatabase(here.berth, async (database) =>
     createUser({ database, clock: systemClock() }, { email: 'kin@example.com', role: 'admin' }, operator(COMPANY)),
@@ -79,7 +79,7 @@ test('the provider gets the configured address, not the one in Host', async () =
   assert.ok(await isIn(visitor));
 });
 
-test('a wrong state or nonce, a callback played again, and one of another browser let nobody in', async () => {
+test('a wrong state or nonce, a repeated callback, and one of another browser are refused', async () => {
   await using here = await company();
   const altered = (name: string) => (url: string) => url.replace(new RegExp(`${name}=[^&]*`), `${name}=forged`);
   for (const name of ['state', 'nonce', 'code_challenge']) {
@@ -195,7 +195,7 @@ test("a user of the account with that email becomes the provider's; one of anoth
   );
 });
 
-test('a disabled user stays out, as do all once the account is deleted', async () => {
+test('a disabled user cannot sign in, nor can anybody once the account is deleted', async () => {
   await using here = await company();
   const { visitor } = await come(here, ALICE);
   await onDatabase(here.berth, async ({ db }) => db.updateTable('users').set({ disabled_at: 1 }).execute());
@@ -231,7 +231,7 @@ test('signing in takes the place of the session that the browser had', async () 
   assert.equal(await isIn(visitor), false);
 });
 
-test('a provider that is down or hangs is a page within seconds, holds up nothing else, and is asked again', async () => {
+test('if the provider is down or hangs, a page says so within seconds, nothing else waits, and berth asks again', async () => {
   await using here = await company();
   using visitor = visitorOf(here.place);
   here.provider.hangs = () => true;

@@ -24,7 +24,7 @@ const shared = sharedDashboard();
 const NAME = '<img src=x onerror=alert(1)>\u202Egnp';
 const SHOWN = '&lt;img src=x onerror=alert(1)&gt;<span class="hidden-character">U+202E</span>gnp';
 
-test('one who begins reads what to do first, and then what came in', async () => {
+test('a new user sees the first steps, and later what arrived', async () => {
   await using berth = await shared();
   const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
   using user = await signedIn(place, berth.accountId, 'member');

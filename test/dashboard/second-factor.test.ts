@@ -38,7 +38,7 @@ const audited = (berth: TestBerth) =>
     return rows.map(({ key_id, changes }) => `${key_id} ${changes}`);
   });
 
-test('a stolen session sets up no second factor: the password is asked for, but just after signing in', async () => {
+test('a stolen session cannot set up a second factor: it needs the password, except just after a sign-in', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   const { berth, clock } = await started(files);
   await using _ = berth;
@@ -66,10 +66,10 @@ test('a stolen session sets up no second factor: the password is asked for, but 
   clock.advance(301_000_000);
   const withoutPassword = await guest.post(FACTOR, { secret: sealed, code: codeAt(key, clock.now()) });
   assert.equal(withoutPassword.status, 403, 'who has no password signs in again');
-  assert.match(withoutPassword.text, /Sign out and in again/);
+  assert.match(withoutPassword.text, /Sign out and sign in again/);
 });
 
-test('a second factor counts once a code was right; signing in then takes a code, and makes a new session', async () => {
+test('a second factor is active after its first right code; signing in then needs a code, and makes a new session', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   const { berth, clock } = await started(files);
   await using _ = berth;

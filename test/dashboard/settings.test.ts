@@ -14,7 +14,7 @@ import { CLIENT } from '../support/openid-provider.ts';
 import { startSshd } from '../support/sshd.ts';
 import { COMPANY } from './company.ts';
 
-test('a port of its own that is taken is an error that names its settings, and the API is not left listening', async () => {
+test('if the dashboard’s own port is taken, an error names its settings, and the API does not keep listening', async () => {
   const other = createServer().listen(0, '0.0.0.0');
   await once(other, 'listening');
   const { port } = other.address() as AddressInfo;

@@ -212,7 +212,7 @@ test('a refused sign-in shows one message, whatever the reason', async () => {
   assert.equal(visitor.cookies.size, 0);
 });
 
-test('a link of somebody who may not get in does not work, nor does one after a newer one', async () => {
+test('a link of a disabled user does not work, nor does one that a newer link has replaced', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const user = await invited(berth, berth.accountId);
@@ -232,7 +232,7 @@ test('a link of somebody who may not get in does not work, nor does one after a 
   assert.equal((await visitor.get(path)).status, 200);
 });
 
-test('forms from another origin sign nobody in and set no password', async () => {
+test('forms from another origin cannot sign in or set a password', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const user = await invited(berth, berth.accountId);
@@ -266,7 +266,7 @@ test('requests without a session are counted by address, those with one and stat
   }
 });
 
-test('attempts are limited by user and by network, alike for one who does not exist', async () => {
+test('attempts are limited by user and by network, equally for unknown users', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on', BERTH_TRUSTED_PROXIES: '127.0.0.1/32' });
   await using berth = await startBerth(files);
   const user = await userOf(berth);

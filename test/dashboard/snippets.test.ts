@@ -57,7 +57,7 @@ const LANGUAGES: Readonly<Record<string, { readonly probe: readonly string[]; re
   },
 };
 
-test('the code in each language takes what berth signs, and nothing else', async (t) => {
+test('the code in each language accepts berth’s signatures, and no others', async (t) => {
   await using place = await dashboardPlace();
   const { admin, path, berth, directory } = place;
   const { text } = await admin.get(path);

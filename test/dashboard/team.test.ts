@@ -151,7 +151,7 @@ test('members see the list and change nothing; another account has no users here
   assert.deepEqual(await lastAudit(berth), before);
 });
 
-test('the last admin who can get in stays one', async () => {
+test('the last admin who can sign in stays an admin', async () => {
   await using berth = await shared();
   using admin = await entered(place(berth), berth.accountId);
   using member = await entered(place(berth), berth.accountId, 'member');

@@ -79,7 +79,7 @@ test('a file is put there by browser, whole and below its folder; not without th
   other[Symbol.dispose]();
 });
 
-test('texts, tables and images are looked at; what is not what its name says is not shown; several are fetched and deleted', async () => {
+test('texts, tables and images are previewed unless the name misleads; several files are fetched and deleted', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory();

@@ -228,7 +228,7 @@ test('the answer of a receiver is shown as text, and not much of it', async () =
   assert.match(preformatted(pages[3] ?? '')[2] ?? '', /^(?:U\+200B ?){40,}…$/);
 });
 
-test('an account tries a few webhooks at once, by whichever way', async () => {
+test('an account can test a few webhooks at once, by API or dashboard', async () => {
   const held: (() => void)[] = [];
   await using place = await dashboardPlace({ respond: (response) => held.push(() => response.end('done')) });
   const { admin, path, berth, directory } = place;
@@ -265,7 +265,7 @@ test('the secret on the page is the one that signs: the account’s, where its U
   assert.deepEqual(secretsIn((await admin.submit(`${path}/secret/show`)).text), [directory.secret]);
 });
 
-test('a test is listed with its answer and marked, and is neither replayed nor a sign that the webhook fails', async () => {
+test('a test is listed with its answer and a mark; it is not replayed, and does not count as a failing webhook', async () => {
   let status = 500;
   await using place = await dashboardPlace({ respond: (response) => response.writeHead(status).end('no <room>') });
   const { member, path, berth } = place;

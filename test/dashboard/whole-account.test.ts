@@ -132,7 +132,7 @@ test('the sessions of all directories are listed, and an admin ends one; nobody 
   await connection.closed;
 });
 
-test('an export is the whole list as CSV, and no cell of it is a formula', async () => {
+test('an export is the complete list as CSV, and no cell is a formula', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   using user = await signedIn(dashboardOf(berth), berth.accountId);

@@ -43,7 +43,7 @@ test('the newest archives of a folder stay, and nothing else there is touched', 
   assert.equal((await doctor(START + 6 * DAY))?.text, 'the last backup is 3 days old');
 });
 
-test('doctor warns where there is something to lose and no backup; the command takes --keep', async () => {
+test('doctor warns if there is data but no backup; the command takes --keep', async () => {
   using place = scratch();
   const { config, dir } = place;
   mkdirSync(config.stateDir, { recursive: true });

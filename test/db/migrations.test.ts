@@ -126,7 +126,7 @@ function readBack(file: string): Map<string, Rows> {
   return new Map(rows);
 }
 
-test('005 sums the uploads that the history has by their days, and knows when each directory got its last file', async () => {
+test('005 sums the uploads in the history by day, and sets each directory’s time of its last file', async () => {
   using place = scratch();
   const file = databaseFile(place);
   await (await openDatabase(file, { known: only(4) })).close();

@@ -97,7 +97,7 @@ test('an answer lives for 24 hours of time that has passed; then it is ignored, 
   assert.equal(await kept(), 0);
 });
 
-test('the kept answers of an account have a limit in bytes: then nothing is done under a new key, and earlier keys still answer', async () => {
+test('an account’s stored responses have a limit in bytes: then requests with a new key are refused, and earlier keys still answer', async () => {
   using place = scratch();
   const clock = setClock();
   await using api = await hosted(place, { clock });

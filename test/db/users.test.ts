@@ -42,7 +42,7 @@ async function rowsOf({ database }: UsersPlace): Promise<number[]> {
   return Promise.all(TABLES.map(async (table) => (await database.db.selectFrom(table).selectAll().execute()).length));
 }
 
-test("to another account's admin a user does not exist, and nothing of the user changes", async () => {
+test('an admin of another account cannot see or change a user', async () => {
   using files = scratch();
   await using place = await usersPlace(files);
   const [mine, theirs] = [await place.account(), await place.account()];
@@ -188,7 +188,7 @@ function openSessionOf({ database, clock }: UsersPlace, id: string): Promise<str
   return database.db.transaction().execute((tx) => openUserSession(tx, id, { now, visit: VISIT, awaitsCode: false }));
 }
 
-test('a clock that jumps locks nobody out: not forward, not back', async () => {
+test('a clock that jumps forward or back locks nobody out', async () => {
   using files = scratch();
   await using place = await usersPlace(files);
   const user = await userOf(place, await place.account());
@@ -234,7 +234,7 @@ test('a crash between the commit and the answer: the link is used up, and its pa
   assert.ok(await place.signIn({ email: user.email, password: PASSWORD }, VISIT));
 });
 
-test('two who use a link at once: one of them gets in', async () => {
+test('of two users of one link at once, one is signed in', async () => {
   using files = scratch();
   await using place = await usersPlace(files);
   const user = await userOf(place, await place.account());

@@ -171,7 +171,7 @@ test('a clock that stays where it was set is believed after a day, but not when 
   assert.equal(lines.length, 4, lines.join(''));
 });
 
-test('a restart takes its time, and is no lead', async () => {
+test('the time of a restart does not count as a lead of the clock', async () => {
   await using place = await crashPlace();
   const clock = setClock();
   await boot(place, clock)();

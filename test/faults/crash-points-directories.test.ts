@@ -143,7 +143,7 @@ for (const [name, access, limit] of [
   });
 }
 
-test('a deletion on a full disk, cut off before its commit: the directory is there as if nobody had asked', async (t) => {
+test('a deletion on a full disk, cut off before its commit: the directory is unchanged', async (t) => {
   await using place = await crashPlace();
   const deaths = await place.deaths('shut out', {});
   // The last is to give back what is kept of SQLite's disk.
@@ -157,7 +157,7 @@ test('a deletion on a full disk, cut off before its commit: the directory is the
   }
 });
 
-test('delete, cut off after any step: nothing is left of it, and all of its neighbour', async (t) => {
+test('delete, cut off after any step: nothing of it is left, and its neighbour is unchanged', async (t) => {
   await using place = await crashPlace();
   const files = (name: string): string => join(place.paths.jail(name), 'files', 'data.csv');
   const deaths = await place.deaths('delete', {

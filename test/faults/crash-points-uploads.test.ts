@@ -156,7 +156,7 @@ test('a file that the API puts there, cut off anywhere: it is there and no uploa
   assert.equal(hook.requests.length, 0);
 });
 
-test('an upload by link, cut off anywhere: it is there and announced once, or nothing is and the link still works', async (t) => {
+test('an upload by link, cut off anywhere: it is there and announced once, or nothing is there and the link still works', async (t) => {
   await using hook = await receiver();
   await using place = await crashPlace(hook.url);
   const { db } = place.database;

@@ -97,7 +97,7 @@ test('a create, cut off after any step and repeated, makes one directory, with t
   }
 });
 
-test('any sequence of requests and deaths: what was seen is seen again, and each key did one thing', async () => {
+test('any sequence of requests and crashes: an answer stays the same, and each key did one thing', async () => {
   for (let seed = 11; seed < 11 + SEEDS; seed += 1) {
     using berth = await repeating();
     let state = seed;

@@ -11,7 +11,7 @@ import { clientOf, startServe } from '../support/serve-process.ts';
 import { startSshd } from '../support/sshd.ts';
 import { smallDisk } from './small-disk.ts';
 
-test('a full log changes no answer and ends nothing', async () => {
+test('a full disk of the log changes no answer and ends no request', async () => {
   using place = scratch({ BERTH_LOG_LEVEL: 'debug' });
   await using sshd = await startSshd(place);
   const { config, environment } = await fixedPorts(place, sshd);

@@ -84,7 +84,7 @@ test('DELETE answers 204 the first time, the offender is out, and the room comes
   await until('the reserve is there again', () => existsSync(`${berth.config.databaseFile}.reserve`));
 });
 
-test('a suspension answers 200 the first time: the offender is out, and its files stay', async () => {
+test('a suspension answers 200 the first time: the sessions have ended, and the files stay', async () => {
   using outside = scratch();
   await using filled = await filledByOffender(outside);
   const { berth, offender, writing } = filled;
@@ -99,7 +99,7 @@ test('a suspension answers 200 the first time: the offender is out, and its file
   await (await sftpSession(connection)).remove('a');
 });
 
-test('a change of credentials answers 200 the first time, the old ones let nobody in and the new one does', async () => {
+test('a change of credentials answers 200 the first time; the old ones are refused and the new one works', async () => {
   using outside = scratch();
   await using filled = await filledByOffender(outside);
   const { berth, offender } = filled;

@@ -87,7 +87,7 @@ test('berth distinguishes a mount point that it once used from the disk that was
   await assert.rejects(berth.start(), refuses);
 });
 
-test('a copy of the jails on another disk is taken silently, and the old one is not from then on', async () => {
+test('a copy of the jails on another disk is accepted silently, and the old disk is refused from then on', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   await withFile(berth);
@@ -108,7 +108,7 @@ test('a copy of the jails on another disk is taken silently, and the old one is 
   }
 });
 
-test('another disk is accepted on purpose only, once it was said how many files are not on it', async () => {
+test('another disk is accepted only on purpose, after berth has said how many files it lacks', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await withFile(berth);

@@ -25,7 +25,7 @@ const ROUNDS = rounds(2, 20);
 /** sshd takes 32 from one address that have not logged in yet. */
 const logins = new PQueue({ concurrency: 16 });
 
-test('the power goes at random moments: the last answers count at once, and what was announced is whole', async (t) => {
+test('power cuts at random moments: the last answers hold, and announced files are whole', async (t) => {
   const seed = Number(process.env['POWER_CUT_SEED'] ?? randomInt(1e6));
   t.diagnostic(`POWER_CUT_SEED=${seed}`);
   await using place = await powerPlace(seed);
@@ -59,7 +59,7 @@ test('the power goes at random moments: the last answers count at once, and what
   }
 });
 
-test('the power goes while files come and go by the API: what was answered with 201, 200 or 204 stays so', async (t) => {
+test('power cuts while the API places and removes files: what it answered with 201, 200 or 204 stays true', async (t) => {
   const seed = Number(process.env['POWER_CUT_SEED'] ?? randomInt(1e6));
   t.diagnostic(`POWER_CUT_SEED=${seed}`);
   // On one disk, the database's commits would take the files with them.
@@ -111,7 +111,7 @@ async function checkLogins(getsIn: (login: object) => Promise<boolean>, director
   if (last) assert.ok(!(await getsIn({ username, ...last })), `what was revoked of ${username} gets nobody in`);
 }
 
-test('the power goes right after the first start: host keys and certificate are the same afterwards', async () => {
+test('a power cut right after the first start: host keys and certificate stay the same', async () => {
   using outside = scratch();
   using place = scratch({ BERTH_RUNTIME_DIR: join(outside.dir, 'run'), BERTH_SFTP_PORT: String(await freePort()) });
   using disk = loopDisk(place.dir, { image: join(outside.dir, 'image'), mib: 64 });

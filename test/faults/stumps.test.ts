@@ -105,7 +105,7 @@ const ENDS: Record<string, (place: Place) => Promise<void>> = {
 
 void describe('stumps', { concurrency: 3 }, () => {
   for (const [name, end] of Object.entries(ENDS)) {
-    test(`${name}: a stump is no upload, until it is resumed and closed`, async () => {
+    test(`${name}: a file that was cut off is not an upload until it is resumed and closed`, async () => {
       await using place = await stumpPlace();
       const session = await place.session();
       await session.put('whole', 'whole');
@@ -144,7 +144,7 @@ void describe('stumps', { concurrency: 3 }, () => {
     assert.deepEqual(await place.listed(), ['copied 6']);
   });
 
-  test('after a power cut what the journal does not prove is no upload, and what it does is announced', async () => {
+  test('after a power cut, only files that the journal proves complete are announced', async () => {
     await using place = await stumpPlace();
     const session = await place.session();
     await session.put('recorded', 'recorded');

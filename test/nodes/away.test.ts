@@ -31,7 +31,7 @@ async function hasGone({ db }: NodesPlace, id: string): Promise<boolean> {
   return (await db.selectFrom('directories').select('id').where('id', '=', id).executeTakeFirst()) === undefined;
 }
 
-test('a change whose home is away: 503, then in force before the home lets anybody in', postgresOnly, async () => {
+test('a change whose home is away: 503, then in force before the home accepts a login', postgresOnly, async () => {
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   const directory = await place.directoryOn(b, a);
@@ -49,7 +49,7 @@ test('a change whose home is away: 503, then in force before the home lets anybo
   assert.equal((await suspend(a, directory.id)).status, 200);
 });
 
-test('a DELETE whose home is away: 503, then 204 to who repeats it', postgresOnly, async () => {
+test('a DELETE whose home is away: 503, then 204 when it is repeated', postgresOnly, async () => {
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   const [directory, other] = [await place.directoryOn(b, a), await place.directoryOn(b, a)];

@@ -7,7 +7,7 @@ import { postgresOnly } from '../support/postgres.ts';
 import { connect } from '../support/sftp-client.ts';
 import { created, letsIn, nodesPlace } from './nodes-place.ts';
 
-test('a directory is live at its home when its create is answered, through whatever node', postgresOnly, async () => {
+test('a directory is live at its home when its create is answered, whichever node answers', postgresOnly, async () => {
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   for (const [home, through] of [
@@ -65,7 +65,7 @@ test('new directories go to the node with the fewest, where the space is alike',
   );
 });
 
-test('whether a quota can be set is what the home says, not the node that is asked', postgresOnly, async () => {
+test('the home decides whether a quota can be set, not the node that gets the request', postgresOnly, async () => {
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   const { id } = await place.directoryOn(b, a);

@@ -49,7 +49,7 @@ test('killed while it copies: the directory is where it was, and in use', postgr
   await goesOn(move);
 });
 
-test('killed while nobody can log in: its user comes in again at once', postgresOnly, async () => {
+test('killed while logins are off: the user can log in again at once', postgresOnly, async () => {
   await using move = await aboutToMove();
   move.ssh.pauseAt(4);
   const command = start(move);
@@ -62,7 +62,7 @@ test('killed while nobody can log in: its user comes in again at once', postgres
   await goesOn(move);
 });
 
-test('killed while an upload may still end: likewise, and the upload is announced', postgresOnly, async () => {
+test('killed while an upload may still end: the same, and the upload is announced', postgresOnly, async () => {
   await using move = await aboutToMove();
   const { a, directory } = move;
   const { sftp_username: username, sftp_password: password } = directory;
@@ -79,7 +79,7 @@ test('killed while an upload may still end: likewise, and the upload is announce
   await goesOn(move, 4);
 });
 
-test('Ctrl-C while nobody can log in: likewise', postgresOnly, async () => {
+test('Ctrl-C while logins are off: the same', postgresOnly, async () => {
   await using move = await aboutToMove();
   move.ssh.pauseAt(4);
   const command = start(move);
@@ -142,7 +142,7 @@ test(
   },
 );
 
-test('a change while nobody can log in: 503, and the home that it has then follows', postgresOnly, async () => {
+test('a change while logins are off: 503, and the later home applies it', postgresOnly, async () => {
   await using move = await aboutToMove();
   const { a, b, ssh, directory } = move;
   ssh.pauseAt(4);
@@ -159,7 +159,7 @@ test('a change while nobody can log in: 503, and the home that it has then follo
   assert.ok(await letsIn(b, directory));
 });
 
-test('deleted while nobody can log in: it is gone, and does not move', postgresOnly, async () => {
+test('deleted while logins are off: it is gone, and does not move', postgresOnly, async () => {
   await using move = await aboutToMove();
   const { a, ssh, directory } = move;
   ssh.pauseAt(4);

@@ -163,7 +163,7 @@ async function take(world: World, each: Step): Promise<void> {
   }
 }
 
-/** Until nothing is left to send, with nobody dying any more. */
+/** Runs until nothing is left to send, without further crashes. */
 async function drain(world: World): Promise<void> {
   for (let left = 1; left > 0;) {
     await take(world, { do: 'time passes' });

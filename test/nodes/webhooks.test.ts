@@ -165,7 +165,7 @@ test(
   },
 );
 
-test('a retry keeps its wait whichever node it is made by', postgresOnly, async () => {
+test('a retry keeps its wait, whichever node sends it', postgresOnly, async () => {
   await using at = await place();
   const { nodes } = at;
   await using hook = await receiver({

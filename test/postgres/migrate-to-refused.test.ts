@@ -11,7 +11,7 @@ import { newAccount } from '../support/directory-rows.ts';
 import { postgresOnly, psql, urlOf } from '../support/postgres.ts';
 import { CHILD, fill, isEmpty, moving } from './moving.ts';
 
-test('anything in the way is reported in one line, and nothing has changed', postgresOnly, async (t) => {
+test('each obstacle is reported in one line, and nothing has changed', postgresOnly, async (t) => {
   using it = moving();
   await fill(it);
   const { config, environment } = it.place;
@@ -38,7 +38,7 @@ test('anything in the way is reported in one line, and nothing has changed', pos
   });
   await t.test('no such server', () => refused(/cannot be reached/, 'postgres://u:hunter2@127.0.0.1:1/x'));
   await t.test('no such database', () => refused(/cannot be used: .*create database/, urlOf('nowhere')));
-  await t.test('a URL of something else', () => refused(/must be postgres:/, 'mysql://u:hunter2@h/x'));
+  await t.test('a URL of another scheme', () => refused(/must be postgres:/, 'mysql://u:hunter2@h/x'));
   await t.test('several servers', () => refused(/one PostgreSQL server/, 'postgres://u:hunter2@a,b/x'));
   await t.test('a URL that the settings cannot hold', () => refused(/%20/, 'postgres://u:hunter2 @h/x'));
   await t.test('tables of another program', async () => {
@@ -61,7 +61,7 @@ test('anything in the way is reported in one line, and nothing has changed', pos
     await refused(new RegExp(`cannot store a NUL: description in directories has one, in the row ${id}`), secret);
     assert.equal(await isEmpty(it.to.url), true);
   });
-  await t.test('a copy of an earlier run that is behind', async () => {
+  await t.test('an outdated copy of an earlier run', async () => {
     const sqlite = new Sqlite(config.databaseFile);
     sqlite.prepare('update directories set description = null').run();
     sqlite.close();

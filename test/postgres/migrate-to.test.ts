@@ -89,7 +89,7 @@ test(
   },
 );
 
-test('the API answers the same on the other side, to the same key', postgresOnly, async () => {
+test('after the migration the API gives the same answers to the same key', postgresOnly, async () => {
   using it = moving();
   const { id, key, before } = await (async () => {
     await using berth = await hosted(it.place);

@@ -136,7 +136,7 @@ test(
       await refused(/the database is not the one that the backup was made with/, { BERTH_DATABASE_URL: other.url });
       other.drop();
     });
-    await t.test('a dump from before the backup, unless it is wanted', async () => {
+    await t.test('a dump from before the backup, unless the operator accepts it', async () => {
       const older = freshDatabase('template0');
       bringBack(older.url, before);
       await refused(/the database is as it was before this backup/, { BERTH_DATABASE_URL: older.url });

@@ -105,7 +105,7 @@ test('expired: sessions end at that time, also when berth was down then; a later
   assert.equal(await opens(directory.login), true);
 });
 
-test('allowed_networks: only from there, for passwords and keys, from the next login on', async () => {
+test('allowed_networks: passwords and keys work only from there, from the next login on', async () => {
   using place = scratch();
   await using berth = await startBerth(place, { sftpAddresses: ['127.0.0.1', '::1'] });
   const directory = await berth.directory();

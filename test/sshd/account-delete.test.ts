@@ -10,7 +10,7 @@ import { runCommand } from '../support/command-line.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 
-test('an account goes with all that it has, and nothing else does', async () => {
+test('deleting an account deletes everything in it, and nothing else', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const [first, second] = [await berth.directory({ name: 'First' }), await berth.directory({ name: 'Second' })];
@@ -71,7 +71,7 @@ test('an account goes with all that it has, and nothing else does', async () => 
   assert.match((await berthAccount('delete', id, '--yes')).stderr, /there is no account/);
 });
 
-test('without a service nothing is begun', async () => {
+test('without a service the command does nothing', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   await using database = await opened(berth.config.database);

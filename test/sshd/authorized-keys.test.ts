@@ -40,7 +40,7 @@ function helper(place: Scratch) {
 
 const NOTHING = [0, '', ''];
 
-test('a name gets the keys in its own file, a line each, and no others', () => {
+test('a username gets the keys in its own file, one a line, and no others', () => {
   using place = scratch();
   const { keys, ask } = helper(place);
   writeFileSync(join(keys, 'acme-1'), 'ssh-ed25519 AAAA\nssh-ed25519 BBBB\nssh-ed25519 CUT-OF');
@@ -68,7 +68,7 @@ test('each fingerprint that is offered is noted with the connection that offers 
   assert.match(String(noted()[0]?.[1]), /^(\d+ \d+ SHA256:AAAA\n){1,19}$/, 'a full file starts again');
 });
 
-test('a hostile name, and a file that is not there, whole or readable, get nothing and no failure', () => {
+test('a hostile name, or a key file that is missing, broken or unreadable, prints no key and does not fail', () => {
   using place = scratch();
   const { keys, ask } = helper(place);
   writeFileSync(join(keys, '..', 'x'), 'ssh-ed25519 OUTSIDE\n');

@@ -295,7 +295,7 @@ test('the login knows our host keys on port 22, too, which OpenSSH looks up with
   assert.match(stdout, /Permission denied/, stderr);
 });
 
-test('the age of the certificate is judged by the clock', async () => {
+test('the certificate’s age is judged by the clock', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const { now } = systemClock();

@@ -106,7 +106,7 @@ test('one line for each thing, in order, by every name of the directory, also af
   }
 });
 
-test('it says what it does not know: an unknown name, several of that name, no journal', async () => {
+test('it reports an unknown name, an ambiguous name, and a missing journal', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const { run } = explaining(place, berth);

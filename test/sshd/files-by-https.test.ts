@@ -22,7 +22,7 @@ function put(berth: TestBerth, { id }: TestDirectory, path: string, body: string
 /** What is on its way into a directory or out of it. */
 const inTransit = (berth: TestBerth): string[] => readdirSync(join(berth.config.jailDir, '.berth', 'transit'));
 
-test('a file that was put there is the customer’s to fetch: no webhook, no upload, also after a restart', async () => {
+test('a file that the API placed is only for the customer to fetch: no webhook and no upload, even after a restart', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();
@@ -115,7 +115,7 @@ test('a receiver fetches an upload and acknowledges it: the file and its row go,
   assert.equal(berth.receiver.requests.length, 1);
 });
 
-test('a file that has moved on or gone is 404, and its row follows it', async () => {
+test('a file that was moved or removed is 404, and its row follows', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
@@ -133,7 +133,7 @@ test('a file that has moved on or gone is 404, and its row follows it', async ()
   assert.equal(berth.receiver.requests.length, 1);
 });
 
-test('409: an upload that is written again, or is another file by now, is neither handed out nor removed', async () => {
+test('409: an upload that is being written again, or has been replaced, is neither sent nor removed', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);

@@ -22,7 +22,7 @@ test('a link to a folder takes any name, by PUT and by form, and replaces nothin
   const next = async () => webhookOf(await berth.receiver.next()).filename;
   const inFolder = (name: string) => readFileSync(join(directory.files, 'in', name), 'utf8');
 
-  await t.test('a name that is taken gets a number, of which its sender learns nothing', async () => {
+  await t.test('a name that is taken gets a number, which its sender does not learn', async () => {
     assert.deepEqual(await named('scan.pdf', 'one'), [201, 'scan.pdf']);
     assert.deepEqual(await named('scan.pdf', 'two'), [201, 'scan.pdf']);
     assert.deepEqual([await next(), await next()], ['in/scan.pdf', 'in/scan (2).pdf']);

@@ -71,7 +71,7 @@ const summary = (events: readonly Said[]): string[] =>
 
 const UPLOADS = ['a', 'b', 'c', 'in/d'].map((name) => `file.uploaded ${name}.csv 7`);
 
-test('nobody hears of more than uploads who has not asked', async () => {
+test('without a subscription, only uploads are announced', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();
@@ -83,7 +83,7 @@ test('nobody hears of more than uploads who has not asked', async () => {
   assert.deepEqual(new Set(deliveries.map(({ event }) => event)), new Set(['file.uploaded']));
 });
 
-test('a subscriber gets each once: signed, in the feed, in the log of deliveries; a replay is the same', async () => {
+test('a subscriber gets each event once: signed, in the feed and in the deliveries; a replay repeats its bytes', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();
@@ -124,7 +124,7 @@ test('a subscriber gets each once: signed, in the feed, in the log of deliveries
   assert.equal(received().at(-1)?.event, 'file.renamed');
 });
 
-test('a directory without a list asks for what its account does; its own list stands in its place', async () => {
+test('a directory without a list gets its account’s events; a list of its own replaces that', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const [follows, own] = [await berth.directory({ name: 'Follows' }), await berth.directory({ name: 'Own' })];
@@ -167,7 +167,7 @@ test('each is announced once across a crash of berth', async () => {
   assert.deepEqual(summary(await feedOf(berth)), after);
 });
 
-test('a rejected file is announced with the reason, and never as uploaded', async () => {
+test('a rejected file is announced as rejected, with the reason, and never as uploaded', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
   await using _clamd = await fakeClamd(socket);

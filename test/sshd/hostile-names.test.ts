@@ -72,7 +72,7 @@ test('names that imitate log lines, escape, end lines or are no text at all', as
   assert.equal(await berth.storage(victim), 0);
 });
 
-test('one file by many spellings is one file; a path outside is refused and never mentioned', async () => {
+test('one file by many spellings is one file; a path outside is refused and not echoed', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);

@@ -85,7 +85,7 @@ function assertSoonEnough(what: string, under: number, calm: number): void {
   assert.ok(under < MOST * calm, `${what} take ${under} ms beside the flood, ${calm} ms alone`);
 }
 
-test('900 handles below a folder whose rename is refused again and again', async (t) => {
+test('900 handles below a folder whose rename is repeatedly refused', async (t) => {
   await using at = await neighbours();
   const { hostile } = at;
   const calm = await at.measure(CALM);

@@ -56,7 +56,7 @@ test('a file whose rename is refused while it is written is announced by its own
   ]);
 });
 
-test('all in one go: upload, a refused rename onto another file, and gone before anybody looked', async () => {
+test('an upload, a refused rename onto another file, and a removal before berth inspects it', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);

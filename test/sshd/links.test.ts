@@ -90,7 +90,7 @@ test('an upload by link is an upload: on the disk, announced once, with its link
   assert.equal((await put(berth, link, 'x')).status, 410, 'a restart forgets no use');
 });
 
-test('every refusal: nothing is left on the disk, and nobody hears of it', async (t) => {
+test('every refusal: nothing is left on the disk, and nothing is announced', async (t) => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();
@@ -120,7 +120,7 @@ test('every refusal: nothing is left on the disk, and nobody hears of it', async
   assert.equal((await put(berth, `${link.replace('/file', '/%66ile')}?utm=x`, 'data')).status, 201, 'the same name');
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'in/file');
 
-  await t.test('too large: said beforehand, or found out', async () => {
+  await t.test('too large, as announced or as counted', async () => {
     const small = await uploadLink(berth, directory, 'small', { max_bytes: 10 });
     assert.equal((await put(berth, small, 'x'.repeat(11))).status, 413);
     const chunked = await ask(berth, small, { ...form('x'.repeat(11)), headers: { ...form('').headers } });
@@ -129,7 +129,7 @@ test('every refusal: nothing is left on the disk, and nobody hears of it', async
     assert.equal((await put(berth, small, 'x'.repeat(10))).status, 201);
     assert.equal(webhookOf(await berth.receiver.next()).filename, 'small');
   });
-  await t.test('over the quota, alone and together with others that arrive at the same time', async () => {
+  await t.test('over the quota, alone or together with simultaneous uploads', async () => {
     // The kernel of this machine may have no quotas, and may exempt root: berth counts too.
     const { id } = directory;
     const limitTo = async (quota_bytes: number | null): Promise<void> => {
@@ -295,7 +295,7 @@ test('a download: attachment, ranges, resumed by the same link; once means until
   assert.equal((await ask(berth, await downloadLink(berth, directory, 'none'))).status, 404);
 });
 
-test('an upload that works once: of two at the same time one is taken, and no file is replaced', async () => {
+test('a single-use upload link: of two uploads at once one is accepted, and no file is replaced', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();
@@ -344,7 +344,7 @@ test('a link does not outlast the key that made it', async () => {
   assert.deepEqual(await listed(), []);
 });
 
-test('keys: one for reading makes no links, one for named directories only theirs; strangers are counted by their address', async () => {
+test('keys: a read-only key makes no links, a limited one only its directories’; strangers are counted by address', async () => {
   using place = scratch();
   await using berth = await startBerth(place, { unauthenticatedRateLimit: 3 });
   const directory = await berth.directory();

@@ -14,7 +14,7 @@ import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { sshdWithUser } from '../support/sshd-user.ts';
 
-test('a command, a shell and a terminal are not to be had', async () => {
+test('commands, shells and terminals are refused', async () => {
   using place = scratch();
   await using at = await sshdWithUser(place);
   const { login } = at;

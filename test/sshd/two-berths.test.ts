@@ -24,7 +24,7 @@ async function neighbours() {
   return { berth, other, directory, namesake, session, handle, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-test('a live session of another berth holds up nothing here, and its own berth takes it up', async () => {
+test('a live session of another berth delays nothing here, and its own berth adopts it', async () => {
   await using both = await neighbours();
   const { berth, other, directory, session, handle } = both;
   await session.write(handle, 'half');

@@ -7,7 +7,7 @@ import { startBerth, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
-test('a stump from a gap of the log is no copy after the journal was compacted and berth started again', async () => {
+test('an upload cut off in a gap of the log is not taken for a copy after a compaction and a restart', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

@@ -81,7 +81,7 @@ void describe('long names', { concurrency: true }, () => {
     assert.equal(content.text, 'bytes 2');
   });
 
-  test('of two that begin alike one is complete, the other is cut off a moment later: that one is partial', async () => {
+  test('of two names that begin alike one is complete, the other is cut off a moment later: the latter is partial', async () => {
     await using berth = await shared();
     const directory = await berth.directory();
     const connection = await berth.connect(directory);

@@ -114,7 +114,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     assert.equal(berth.receiver.requests.length, 1);
   });
 
-  test('a deleted one has gone from the disk, the list and the sums; one that is refused does not keep the others', async () => {
+  test('a deleted file disappears from disk, list and sums; one refusal does not stop the other deletions', async () => {
     using place = scratch();
     await using at = await partialPlace(place);
     const { berth, directory } = at;
@@ -226,7 +226,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     assert.equal((await stranger.get(`${path.slice(0, -1)}0/partial/${one}/announce`)).status, 404);
   });
 
-  test('the API of customers has none of it', async () => {
+  test('the customers’ API has none of these endpoints', async () => {
     using place = scratch();
     await using at = await partialPlace(place);
     const { berth, directory } = at;

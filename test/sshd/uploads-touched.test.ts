@@ -126,7 +126,7 @@ void describe('names and times that change', { concurrency: true }, () => {
     assert.equal(await berth.storage(directory), (5 * rounds * (5 * rounds + 1)) / 2);
   });
 
-  test('an upload is cut, and a folder takes its name and is renamed: no row stands for a folder', async () => {
+  test('an upload is cut off, and a folder takes its name and is renamed: no row belongs to a folder', async () => {
     await using berth = await shared();
     const directory = await berth.directory();
     const rounds = 8;
@@ -198,7 +198,7 @@ void describe('names and times that change', { concurrency: true }, () => {
     assert.ok(second.uploaded_at > first.uploaded_at);
   });
 
-  test('a sparse file larger than any disk counts for what a file can have, and leaves no trace in the sum', async () => {
+  test('a sparse file larger than any disk counts as the largest possible file, and leaves no trace in the sum', async () => {
     await using berth = await shared();
     const directory = await berth.directory();
     await using connection = await berth.connect(directory);

@@ -54,7 +54,7 @@ test('an upload under way while berth restarts is announced at its close, not wh
   assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 19);
 });
 
-test('an empty upload that was not heard is not taken for a like one that was heard and overwritten', async () => {
+test('an empty upload without log lines is not taken for an identical one that was logged and overwritten', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

@@ -17,7 +17,7 @@ const HANGING = `
   for (;;);
 `;
 
-test('a file that hangs is killed and named, what it started and mounted goes with it, and the others have their turn', () => {
+test('a test file that hangs is killed and named, with what it started and mounted, and the others run', () => {
   using place = scratch();
   const hanging = join(place.dir, 'hanging.test.cjs');
   const other = join(place.dir, 'other.test.cjs');

@@ -184,7 +184,7 @@ void describe('the status line decides about an answer with', { concurrency: tru
     assert.deepEqual([ok, status], [true, 202]);
   });
 
-  test('no status that it could have meant', async () => {
+  test('no status that berth could have meant', async () => {
     for (const line of ['HTTP/1.1 2000 OK', 'HTTP/1.1 20', 'HTTP/1.1 abc', 'SMTP 200 OK', 'HTTP/1.1 100 Continue']) {
       await using receiver = await place((socket) => void socket.end(`${line}\r\nX: a\u0001\r\n\r\n`));
       const { ok, status, error } = await receiver.send();

@@ -62,7 +62,7 @@ test('without a URL a delivery fails for good and says so; nobody is asked, and 
   assert.deepEqual([attempt?.status, target.requests.length, outcomes], [null, 0, ['failed']]);
 });
 
-test('a long queue of a dead receiver follows to the new one, in its order, past what stays with the dead', async () => {
+test('a dead receiver’s long queue moves to the new one in its order, past deliveries that stay with the dead one', async () => {
   await using place = await outboxPlace({ retryDelays: [60, 60, 60] });
   await using silent = await receiver({ respond: () => undefined });
   await using working = await receiver();

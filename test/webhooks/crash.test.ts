@@ -75,7 +75,7 @@ test('a lease that expires is noticed without a wake', async () => {
   await place.until(id, 'delivered');
 });
 
-test('four deaths end it: no fifth request', async () => {
+test('four crashes end a delivery: there is no fifth request', async () => {
   await using place = await outboxPlace();
   await using target = await receiver();
   const id = await place.put(target.url);
@@ -114,7 +114,7 @@ test('a delivery that went with its directory can be finished without harm', asy
   assert.deepEqual(await db.selectFrom('attempts').selectAll().execute(), []);
 });
 
-test('an outcome that the database refuses is kept and recorded when it can be, without a further request', async () => {
+test('an outcome that the database refuses is kept and recorded later, without another request', async () => {
   await using place = await outboxPlace();
   await using target = await receiver();
   const { db } = place.database;

@@ -70,7 +70,7 @@ test('addresses are opened one network at a time', () => {
   assert.ok(!addressRule(['0.0.0.0/0'])('::1'));
 });
 
-test('a network that is none is an error for the operator', () => {
+test('an invalid network is an error for the operator', () => {
   for (const wrong of ['10.0.0.0/33', '300.0.0.0/8', 'fd00::/129', '1.2.3/8', '::1']) {
     assert.throws(() => addressRule([wrong]), OperatorError, wrong);
   }
@@ -122,7 +122,7 @@ test('a name is refused when any of its addresses is forbidden', async () => {
   assert.equal(target.connections(), 0);
 });
 
-test('a second answer from DNS is judged as the first was, and a name that cannot be resolved says so', async () => {
+test('a second DNS answer is checked like the first, and an unresolvable name is reported', async () => {
   await using allowed = await receiver();
   const { port } = new URL(allowed.url);
   // The first look-up answers with an address that is open, later ones with one of the same machine that is not.

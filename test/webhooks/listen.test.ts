@@ -70,7 +70,7 @@ test('a filename cannot play tricks on the terminal', async () => {
   assert.ok(shown.includes(String.raw`"a\u001b[2J\u{9b}31m\u{202e}b\nc\""`), shown);
 });
 
-test('a request that is no webhook does not end it', async () => {
+test('a request that is not a webhook does not end the receiver', async () => {
   let shown = '';
   const secretOf = async (): Promise<undefined> => undefined;
   const listening = await listen({ port: 0, status: 200, delay: 0, secretOf, print: (text) => (shown += text) });
@@ -81,7 +81,7 @@ test('a request that is no webhook does not end it', async () => {
   assert.match(shown, /GET "\/": not a webhook[^]*not JSON, 7 bytes: "no JSON"[^]*signature missing/);
 });
 
-test('a port that is taken, or none, is one clear line', async () => {
+test('a port that is taken or invalid is one clear line', async () => {
   await using taken = await receiver();
   const { port } = new URL(taken.url);
   let errors = '';

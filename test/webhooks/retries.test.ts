@@ -97,7 +97,7 @@ test('the waits between attempts are set as configured, give or take a fifth', a
   await place.until(id, 'failed');
 });
 
-test('no attempt comes before its wait is over', async () => {
+test('no attempt is made before its wait is over', async () => {
   await using place = await outboxPlace({ retryDelays: [0.1, 0.3, 0.6] });
   await using target = await receiver({ respond: (response) => response.writeHead(500).end() });
   const dispatcher = place.start();
@@ -131,7 +131,7 @@ test('a receiver that drops the connection counts as failed and is tried again',
   assert.equal(target.requests.length, 2);
 });
 
-test('a redirect is a failure, and its target hears nothing', async () => {
+test('a redirect is a failure, and its target gets no request', async () => {
   await using place = await outboxPlace({ retryDelays: [60, 60, 60] });
   await using target = await receiver();
   for (const status of [301, 302, 303, 307, 308]) {
@@ -157,7 +157,7 @@ test('credentials in the URL are sent as basic authentication', async () => {
   assert.equal(headers.authorization, `Basic ${btoa('us@er:pass')}`);
 });
 
-test('a text that is no URL fails with a reason, and a refused connection too', async () => {
+test('a text that is not a URL fails with a reason, and so does a refused connection', async () => {
   await using place = await outboxPlace();
   await using closed = await receiver();
   const { url } = closed;

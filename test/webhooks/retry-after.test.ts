@@ -62,7 +62,7 @@ test('one that asks for less, or with another status, is asked again after berth
   }
 });
 
-test('there are four attempts all the same', async () => {
+test('there are still four attempts', async () => {
   await using place = await outboxPlace();
   await using target = await receiver({ respond: (response) => response.writeHead(429, { 'retry-after': '0' }).end() });
   const dispatcher = place.start();
@@ -72,7 +72,7 @@ test('there are four attempts all the same', async () => {
   assert.equal(target.requests.length, 4);
 });
 
-test('a start leaves the wait that a receiver asked for, and shortens one that the clock made', async () => {
+test('a start keeps a wait that a receiver requested, and shortens one that the clock caused', async () => {
   const clock = systemClock();
   await using place = await outboxPlace({ clock, retryDelays: [10, 10, 10] });
   const { db } = place.database;

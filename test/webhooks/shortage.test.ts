@@ -80,7 +80,7 @@ test('nor does a name count that could not be looked up for the same reason', as
   assert.deepEqual({ state, attempts, requests }, { state: 'delivered', attempts: 1, requests: 1 });
 });
 
-test('a day after the upload they do count, so that nothing is tried for ever', async () => {
+test('a day after the upload they count, so that retries end', async () => {
   const clock = systemClock();
   let ahead = 0;
   const moved = { now: () => clock.now() + ahead };

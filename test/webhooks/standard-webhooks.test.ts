@@ -66,7 +66,7 @@ test('an old secret is refused by the library as it is, and verified with its al
   assert.ok(verify(request.body, OLD, String(request.headers['x-service-signature'])));
 });
 
-test('a secret that is no base64 stands for its own bytes', async () => {
+test('a secret that is not base64 is used as it is', async () => {
   for (const secret of ['correct-horse-battery-staple', 'seventeenletters1', 'größer als klein', 'whsec_of my own!']) {
     const request = await received(secret);
     assert.ok(isVerified(new Webhook(Buffer.from(secret), { format: 'raw' }), request), secret);

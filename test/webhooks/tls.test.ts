@@ -15,7 +15,7 @@ import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { outboxPlace } from './outbox-place.ts';
 
-test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that cannot be read is a line', async () => {
+test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that cannot be read is logged in one line', async () => {
   using tlsPlace = scratch();
   const { tls } = tlsPlace.config;
   const { cert, key } = await loadTlsPair(tls);
@@ -36,7 +36,7 @@ test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that 
   assert.match(lines.join(), /BERTH_WEBHOOK_CA: \/nowhere.pem cannot be used/);
 });
 
-test('a certificate full of names does not fill the database with them', async () => {
+test('a certificate with very many names does not fill the database', async () => {
   using folder = scratch();
   const names = Array.from({ length: 300 }, (_, i) => `DNS:name-${i}.a-long-subdomain.example.com`).join(',');
   const [key, cert] = [join(folder.dir, 'key.pem'), join(folder.dir, 'cert.pem')];

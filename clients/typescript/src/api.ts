@@ -100,7 +100,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace the password by a new one
+         * Replace the password
          * @description The answer is like that of creating a directory, and the only one with the new password. So this also helps if the answer to a create was lost. From the next login on, the new password works and the old one is refused. Live sessions go on. While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.

@@ -27,9 +27,7 @@ function switchCommand(invocation: Invocation, name: string, suspended: boolean)
 
 export function passwordCommand(invocation: Invocation): Command {
   return irrevocable(
-    onDirectory(
-      new Command('password').description('Replace the password by a new one, which is shown only this time'),
-    ),
+    onDirectory(new Command('password').description('Replace the password. The new one is shown once.')),
   )
     .addHelpText('after', '\nExample:\n  berth directory password acme-corp --yes')
     .action(async (text: string, options: CommonOptions) => {
@@ -42,7 +40,7 @@ export function passwordCommand(invocation: Invocation): Command {
       show(invocation, options, await ask<DirectoryAnswer>('POST', '/password'), (fields) =>
         table({
           username: fields.sftp_username,
-          password: `${fields.sftp_password} (shown only this time)`,
+          password: `${fields.sftp_password} (shown once)`,
           connect: sftpCommand(fields),
         }),
       );

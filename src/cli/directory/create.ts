@@ -97,6 +97,6 @@ async function changed(ask: Ask, created: Answer<DirectoryAnswer>, changes: read
 
 function linesOf(directory: DirectoryAnswer): string[] {
   const { id, sftp_username, sftp_password } = directory;
-  const shown = { id, username: sftp_username, password: `${sftp_password} (shown only this time)` };
+  const shown = { id, username: sftp_username, password: `${sftp_password} (shown once)` };
   return table({ ...shown, webhook: directory.webhook_url, connect: sftpCommand(directory) });
 }

@@ -62,7 +62,7 @@ export async function confirmOwner(options: SecondFactorOptions, user: SignedIn,
   if (!hasPassword)
     throw new BerthError(
       'not_authorized',
-      'You have to have signed in within the last five minutes to do this. Sign out and in again.',
+      'Sign out and sign in again to do this: your last sign-in was more than five minutes ago.',
     );
   await prove(options, { userId: user.userId, ...user.principal }, { code: '', current_password: password });
 }

@@ -136,7 +136,7 @@ test('files are selected, all at once or one by one; only then there are actions
   await plain.page.getByText('Select one or more files first.').waitFor();
 });
 
-test('a password that is shown once is not lost by Back without a question, unless it was copied', async () => {
+test('before Back loses a password that is shown once, the page asks, unless it was copied', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);

@@ -51,7 +51,7 @@ for (const [name, options] of [
     assert.deepEqual(wrong, []);
   });
 
-test('a question stands in the middle, names the thing, and has one red button; the menu of a phone folds up', async () => {
+test('a question is in the middle, names its object, and has one red button; a phone’s menu folds up', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
@@ -226,7 +226,7 @@ test('on a slow network a form that is sent twice is taken once', async () => {
   assert.deepEqual(wrong, []);
 });
 
-test('berth goes away before a form is sent: the input is there again after going back', async () => {
+test('berth is down when a form is sent: going back shows the input again', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);
@@ -251,7 +251,7 @@ test('berth goes away before a form is sent: the input is there again after goin
   assert.equal(await page.getByText('berth didn’t answer').count(), 0);
 });
 
-test('a form that posts to its own page has its input again, however the user comes back to it', async () => {
+test('a form that posts to its own page shows its input again, however the user comes back to it', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
   await using visit = await openSignedIn(browser, berth);

@@ -96,7 +96,7 @@ for (const [name, javaScriptEnabled, viewport] of [
   });
 }
 
-test('a link to a folder takes several files, which may be dropped; what fails stays to be tried again', async () => {
+test('a link to a folder takes several files, also by drag and drop; failed ones can be tried again', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on', BERTH_API_PORT: String(await freePort()) });
   await using berth = await startBerth(files);
   const browser = await openBrowser();

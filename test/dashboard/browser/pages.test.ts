@@ -9,7 +9,7 @@ import { type Demo, fillDemo } from '../../support/demo.ts';
 import { scratch } from '../../support/scratch.ts';
 import { PAGES } from './routes.ts';
 
-test('no page is missing here', () => {
+test('every page is covered', () => {
   const known = dashboardRoutes().filter(({ method }) => method === 'GET');
   assert.deepEqual(known.map(({ path }) => path).toSorted(), Object.keys(PAGES).toSorted());
 });

@@ -7,7 +7,7 @@ import { openMenu, PHONE, startBrowser, WIDE } from '../../support/browser.ts';
 import { scratch } from '../../support/scratch.ts';
 import { invited, PASSWORD } from '../../support/users.ts';
 
-test('a link leads in, and its token goes nowhere; a wrong password is reported, and the wanted page comes after', async () => {
+test('a link signs in without passing on its token; a wrong password is reported, and the requested page follows', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   await using browser = await startBrowser();

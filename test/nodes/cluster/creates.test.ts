@@ -36,9 +36,9 @@ const acme = (name: string | number) => ({ json: { directory: { name: `Acme ${na
 
 test('creates on two machines, the clock of one five minutes ahead', clustered, async (t) => {
   await using place = await cluster({ a: {}, b: { settings: AHEAD } });
-  await t.test('60 at once on the plan Pro make 25', () => limited(place));
+  await t.test('60 creates at once on the plan Pro make 25 directories', () => limited(place));
   await t.test('one at home elsewhere is there when the answer comes, soon', (each) => elsewhere(place, each));
-  for (const how of WAYS) await t.test(`none fails while a home is ${how}`, (each) => without(place, how, each));
+  for (const how of WAYS) await t.test(`no create fails while a home is ${how}`, (each) => without(place, how, each));
 });
 
 async function limited({ db, node }: Cluster): Promise<void> {

@@ -8,7 +8,7 @@ import { cluster, clustered, letsIn } from './cluster.ts';
 
 const STANDBY = 'standby';
 
-test('a failover of PostgreSQL that loses commits lets no deleted user in', clustered, async () => {
+test('after a failover of PostgreSQL that loses commits, no deleted user can log in', clustered, async () => {
   await using place = await cluster({ a: {}, b: {} });
   const { server, directoryOn } = place;
   const [a, b] = [place.node('a'), place.node('b')];

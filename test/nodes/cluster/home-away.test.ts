@@ -115,7 +115,7 @@ test('changes whose home is cut off, or has no power', clustered, async (t) => {
 
   await t.test('webhooks are sent in their time', async () => webhooksInTime(place, await place.directoryOn(a)));
 
-  await t.test('cut off: in force within seconds of its return', async (each) => {
+  await t.test('cut off from PostgreSQL: in force within seconds of its return', async (each) => {
     const of = await changedOn(place, b);
     await b.cable.unplug();
     await askedInVain(a, of);
@@ -128,7 +128,7 @@ test('changes whose home is cut off, or has no power', clustered, async (t) => {
     await repeated(a, of);
   });
 
-  await t.test('without power: in force before its sshd admits anybody', async () => {
+  await t.test('without power: in force before its sshd accepts a login', async () => {
     const of = await changedOn(place, b);
     await b.powerOff();
     await askedInVain(a, of);

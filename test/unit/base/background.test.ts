@@ -34,7 +34,7 @@ test('a loop that waits for another process to end its transaction does not coun
   assert.deepEqual([runs, at.background.failing(), at.background.failures().get('writing')], [6, [], 0]);
 });
 
-test('a first run that fails is not the last; the waits grow, and the regular ones follow a success', async () => {
+test('a first run that fails is repeated after growing waits; after a success the regular waits follow', async () => {
   using at = place();
   let runs = 0;
   const loop = at.background.start('sweeping', { every: 60_000, atOnce: true }, async () => {
@@ -78,7 +78,7 @@ test('a loop that fails does not hold up another', async () => {
   await Promise.all([failing.close(), sound.close()]);
 });
 
-test('a run that is asked for resolves when it is over, well or not, and after the end at once', async () => {
+test('a requested run resolves when it ends, successful or not, and at once after the loop has ended', async () => {
   using at = place();
   let fails = false;
   const loop = at.background.start('asked', { every: 60_000 }, async () => {

@@ -16,7 +16,7 @@ test('names become slugs as one would write them', () => {
   for (const [name, slug] of Object.entries(cases)) assert.equal(slugOf(name), slug);
 });
 
-test('any name gives a slug of words and a username that every system takes, never twice', () => {
+test('any name gives a slug of words and a username that every system accepts, never twice', () => {
   const seen = new Set<string>();
   holds(
     property(string({ unit: 'binary', maxLength: 100 }), (name) => {

@@ -187,7 +187,7 @@ test('the file that PuTTYgen saves (RFC 4716) is the key in it', () => {
   }
 });
 
-test('a text as long as a request may be is refused at once, whatever it repeats', () => {
+test('the longest possible text is refused at once, whatever it repeats', () => {
   const spaces = ' '.repeat(64_000);
   const file = (comment: string): string =>
     `---- BEGIN SSH2 PUBLIC KEY ----\ncomment:${comment}\n---- END SSH2 PUBLIC KEY ----`;

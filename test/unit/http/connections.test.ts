@@ -49,7 +49,7 @@ function place(total: number, ofAddress: number) {
   return { connections, connect };
 }
 
-test('at the limit the oldest goes that has shown no key and waits for its client', () => {
+test('at the limit the oldest connection without a key that waits for its client is closed', () => {
   const { connections, connect } = place(4, 4);
   const [known, working, held, idle] = ['1', '2', '3', '4'].map((part) => connect(`198.51.100.${part}`));
   assert.ok(known && working && held && idle);
@@ -93,7 +93,7 @@ test('an address has its share, all of a /64 has one, and a proxy has them all',
   assert.ok(others.every(({ isOpen }) => isOpen));
 });
 
-test('however connections come and go, no more are open than may be, and none at work with a key is ended', async () => {
+test('however connections come and go, there are never too many, and none that works with a key is closed', async () => {
   const step = fc.oneof(
     fc.record({ kind: fc.constant('connect' as const), address: fc.nat(5) }),
     fc.record({ kind: fc.constant('close' as const), which: fc.nat(30) }),

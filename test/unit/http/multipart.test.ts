@@ -73,7 +73,7 @@ void describe('a form', () => {
     assert.equal(await fileIn(part('data', BROWSER) + END, [], type), 'data');
   });
 
-  test('that is not one', () => {
+  test('that is not a program', () => {
     for (const type of [
       undefined,
       '',

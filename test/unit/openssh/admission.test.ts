@@ -151,7 +151,7 @@ test('each prefix length: the first and the last address are in, their neighbour
   );
 });
 
-test('a text that is no address is admitted nowhere, not even where everybody is', () => {
+test('a text that is not an address is admitted nowhere, not even from all networks', () => {
   const networks = ['0.0.0.0/0', '::/0'];
   for (const address of ['UNKNOWN', '', '*', 'host.example.com', '1.2.3.4 ', '$(id)', "4'", '2001:DB8::1'])
     assert.deepEqual([address, ...admits([{ networks, address }])], [address, false]);

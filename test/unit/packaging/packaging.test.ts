@@ -65,7 +65,7 @@ test('the examples for Compose and Kubernetes give the capabilities that the Doc
   assert.equal(/add: \[(.*)\]/.exec(read('packaging/examples/kubernetes.yaml'))?.[1], needed);
 });
 
-test('the user IDs that a rootless container has to have are berth’s', () => {
+test('a rootless container has to map berth’s user IDs', () => {
   assert.match(read('scripts/container'), new RegExp(`^first_user=${KEYS_ID}$`, 'm'));
   assert.match(read('docs/containers.md'), new RegExp(`--uidmap ${KEYS_ID}:.* --gidmap ${KEYS_ID}:`));
 });

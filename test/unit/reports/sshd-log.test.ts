@@ -19,7 +19,7 @@ function from(pid: number, ...messages: readonly string[]): LogLine[] {
 const texts = (found: ReturnType<typeof attemptsIn>): string[] =>
   found.attempts.map(({ kind, address, text }) => `${kind} ${address}: ${text}`);
 
-test('each way in and each refusal, in words', () => {
+test('each login method and each refusal has a sentence', () => {
   const found = attemptsIn(
     lines(
       [1, 'Server listening on 0.0.0.0 port 2222.'],
@@ -89,7 +89,7 @@ test('why openssh/admit refused comes by syslog, among the lines of the sshd pro
   assert.equal(forged.forged, reasons.length);
 });
 
-test('a user name that imitates the log is believed in nothing, however many lines it brings', () => {
+test('a username that imitates log lines is never believed, however many lines it contains', () => {
   const forgeries = [
     // As sshd wrote them: the name is in the middle, line ends and all.
     [`x from 6.6.6.6 port 5 ssh2\nAccepted password for ${USER}`, 'x'],
@@ -191,7 +191,7 @@ test('the lines of sshd and PAM about failed tries do not hide the login after t
   assert.deepEqual(texts(found), ['refused 127.0.0.1: wrong password', `login 127.0.0.1: by key ${KEY} (ED25519)`]);
 });
 
-test('attempts of an address, for any name, and by a name that nobody has', () => {
+test('attempts from one address for any name, and with an unknown name', () => {
   const written = lines(
     [1, 'Server listening on 0.0.0.0 port 2222.'],
     [1, 'drop connection #0 from [192.0.2.1]:52110 on [127.0.0.1]:2222 penalty: failed authentication'],

@@ -11,7 +11,7 @@ import { scratch } from '../../support/scratch.ts';
 const FINGERPRINT = `SHA256:${'A'.repeat(43)}`;
 const NOTE = `123 456 ${FINGERPRINT}\n`;
 
-test('a note of a live session names its key; a pipe, a link, a socket, a folder or a large file is no note', async () => {
+test('a note of a live session names its key; pipes, links, sockets, folders and large files are ignored', async () => {
   using place = scratch();
   const paths = { offeredKeys: join(place.dir, 'offered'), sessions: join(place.dir, 'sessions') };
   mkdirSync(paths.offeredKeys);

@@ -62,7 +62,7 @@ console.log(kernelQuotas('${jails}', '${socket}').obstacle());`;
   return (await text(child.stdout)).trim();
 }
 
-test('a berth without CAP_SYS_ADMIN asks the socket, where there is one, and tells what comes of it', async () => {
+test('a berth without CAP_SYS_ADMIN asks the quota socket, if there is one, and reports the result', async () => {
   using place = scratch();
   const socket = join(place.dir, 'quota');
   const without = await obstacle(place.dir, socket);

@@ -119,7 +119,7 @@ test('a jail that was cut off while it was built is built again', async () => {
   assert.deepEqual(readdirSync(paths.corner), ['owner', 'transit', 'trash']);
 });
 
-test('a link in the place of a jail folder is not followed', async () => {
+test('a symbolic link that replaces a jail folder is not followed', async () => {
   using place = scratch();
   const paths = pathsOf(place.config);
   await using host = hostOf(paths);

@@ -7,7 +7,7 @@ import { filesHeldBy } from '../../../src/arrivals/uploads/processes.ts';
 import { expireLater } from '../../support/expire-now.ts';
 import { recordingPlace, WRITE } from '../../support/recording-place.ts';
 
-test('a folder has been renamed and the log is yet to be heard: the rows below it stay and follow', async () => {
+test('a folder was renamed and the log is not read yet: the rows below it stay and follow', async () => {
   await using at = await recordingPlace();
   mkdirSync(join(at.files, 'd'));
   at.write('d/a', 'xxxxx');

@@ -9,7 +9,7 @@ import { recordingPlace, WRITE } from '../../support/recording-place.ts';
 import { recordFiles } from '../../support/record-files.ts';
 import { scratch } from '../../support/scratch.ts';
 
-test('a session that lives and has left a thousand of them does not hide the one that another has left', async () => {
+test('a thousand temporary files of a live session do not hide the one that another session left', async () => {
   using place = scratch();
   const { config } = place;
   await fill(config, await firstAccount(config), { directories: 2, filesEach: 0 });

@@ -195,7 +195,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
   }
 }
 
-test('only those get in who should, whatever happened before', async () => {
+test('only users who should log in can, whatever happened before', async () => {
   using files = scratch();
   copyEmptyDatabase(files.config);
   const database = await openDatabase(files.config.database);

@@ -142,7 +142,7 @@ test('a clock that was ahead and is set back keeps nobody out, and takes no code
   assert.ok(!(await w.enters(code)));
 });
 
-test('when two send one code at once, one gets in', async () => {
+test('of two uses of one code at once, one signs in', async () => {
   await using w = await world();
   const secret = newSecret();
   const [recovery = ''] = await w.setUp(secret);
@@ -153,7 +153,7 @@ test('when two send one code at once, one gets in', async () => {
   }
 });
 
-test('a text that is no code is refused', async () => {
+test('a text that is not a code is refused', async () => {
   await using w = await world();
   await w.has(newSecret());
   const texts = [
@@ -174,7 +174,7 @@ test('a text that is no code is refused', async () => {
   }
 });
 
-test('a sign-in that has ended in the meantime gets nobody in, and does not use the code up', async () => {
+test('a sign-in that has expired meanwhile signs nobody in, and does not use up the code', async () => {
   await using w = await world();
   const secret = newSecret();
   await w.setUp(secret);
@@ -187,7 +187,7 @@ test('a sign-in that has ended in the meantime gets nobody in, and does not use 
   assert.ok(await w.enters(code));
 });
 
-test('wrong codes make the next wait, longer each time up to an hour; a right one ends that', async () => {
+test('each wrong code makes the next one wait longer, up to an hour; a right one ends that', async () => {
   await using w = await world();
   const secret = newSecret();
   await w.setUp(secret);

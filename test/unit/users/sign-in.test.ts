@@ -91,7 +91,7 @@ test('each attempt costs one scrypt, for known and unknown users, and none takes
   assert.ok(Math.max(...values) < 2 * Math.min(...values), JSON.stringify(least));
 });
 
-test('an email of several accounts: those are offered whose password it is, and no more scrypt is spent', async () => {
+test('an email of several accounts: the accounts with that password are offered, without a further scrypt', async () => {
   using files = scratch();
   const hashing = counting(createPasswordHashing(CHEAP));
   await using place = await usersPlace(files, { hashing });
@@ -176,7 +176,7 @@ test('one network has its share of guesses, however many users it tries, and so 
   }
 });
 
-test('a flood waits in bounds, and what is beyond them is turned away at once', async () => {
+test('a flood waits in a bounded queue, and requests beyond that are refused at once', async () => {
   const hashing = createPasswordHashing({ ln: 12, r: 8, p: 1 });
   const flood = Array.from({ length: 100 }, () => hashing.matching(PASSWORD, [], from('198.51.100.1')));
   const results = await Promise.allSettled(flood);
@@ -186,7 +186,7 @@ test('a flood waits in bounds, and what is beyond them is turned away at once', 
   assert.equal(await matches(hashing, PASSWORD, await hashing.hash(PASSWORD)), true);
 });
 
-test('a flood from many addresses keeps out nobody who has signed in from where they are, and strangers have their turn', async () => {
+test('a flood from many addresses locks out nobody who has signed in from their network before, and strangers get a turn', async () => {
   const queue = createHashingQueue();
   const begun: string[] = [];
   const ask = (name: string, where: Origin): Promise<void> =>
@@ -236,7 +236,7 @@ test('a hash is of one password alone, says its parameters, and is another one e
   );
 });
 
-test('passwords are long enough, not too long, not among the most common, and not the email', async () => {
+test('passwords must be long enough, not too long, not common, and not the email', async () => {
   const { hash } = createPasswords(createPasswordHashing(CHEAP));
   const refusal = async (password: string) => {
     try {

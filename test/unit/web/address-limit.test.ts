@@ -52,7 +52,7 @@ test('networks are counted separately, like addresses', () => {
   for (const [address, network] of cases) assert.equal(clientNetwork(address), network);
 });
 
-test('10,000 networks over their limit neither grow the table, nor free anyone, nor lock an honest one out', () => {
+test('10,000 networks over their limit do not grow the table, free anyone, or lock out an honest one', () => {
   const bucket = createAddressLimit({ limit: 2, clock: () => 0 });
   assert.equal(taken(bucket, '192.0.2.1', 5), 2);
   let refused = 0;

@@ -130,7 +130,7 @@ test('the memory of destinations is bounded', () => {
   assert.equal(room(destinations, 'd-1'), 32);
 });
 
-test('a turn that found less than it might have ends until something is due again', () => {
+test('a turn that found fewer than its limit is over until something is due again', () => {
   const destinations = new Destinations(() => 0);
   destinations.due('a', Infinity);
   const [turn] = destinations.next();

@@ -2,7 +2,7 @@
  * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer
  * has gone becomes a put.
  *
- * An open is believed at once, and forgotten if a refusal follows. If that refusal may have answered a write instead, the
+ * An open is trusted immediately, and dropped if a refusal follows. If that refusal may have answered a write instead, the
  * handle is doubted: its close proves that it existed, and before a put of its file is applied, the kernel is asked.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';

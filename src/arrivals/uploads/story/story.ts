@@ -1,8 +1,8 @@
 /**
  * Turns the lines that sshd logs about one directory into operations, in order.
  *
- * sshd logs each request before it tries it, and afterwards only refusals. An open is believed at once, because
- * forgetting a handle that never existed costs nothing. A rename or a removal waits until its outcome is known, and
+ * sshd logs each request before it tries it, and afterwards only refusals. An open is trusted immediately: if sshd
+ * refuses it, dropping the handle is harmless. A rename or a removal waits until its outcome is known, and
  * every later line of the directory waits behind it. So no operation is ever undone.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';

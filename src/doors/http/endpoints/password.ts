@@ -28,10 +28,10 @@ export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptio
     route('POST', '/api/v1/directories/:id/password', renew, {
       id: 'renewPassword',
       tag: 'Access',
-      summary: 'Replace the password by a new one',
+      summary: 'Replace the password',
       description:
-        'The answer is like that of creating a directory, and the only one with the new password. So this also helps if the answer to a create was lost. ' +
-        'From the next login on, the new password works and the old one is refused. Live sessions go on. ' +
+        'The new password is shown only in this answer, which has the form of the answer to a create. Use this if the answer to a create was lost. ' +
+        'From the next login on, only the new password works. Live sessions continue. ' +
         'While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.',
       role: 'admin',
       answer: {

@@ -95,7 +95,7 @@ test('hands over what it finds in lots, and waits while they are on their way to
   assert.ok(lots >= 4, `${lots} lots`);
 });
 
-test('a scan whose finds cannot be taken fails, and the next one is whole', async () => {
+test('a scan fails if its findings cannot be recorded, and the next one is complete', async () => {
   using place = scratch();
   let failures = 0;
   await using at = await scanningPlace(place, {
@@ -125,7 +125,7 @@ test('ends on request in the middle of a scan', async () => {
   assert.equal(at.found.length, 1);
 });
 
-test('a file of which no event came is found by the next round, although everything is watched', async () => {
+test('a file without an event is found by the next round, although everything is watched', async () => {
   using place = scratch();
   await using at = await scanningPlace(place, { round: 100, pausesPerWork: 0 });
   await at.scanner.coverAll();

@@ -123,7 +123,7 @@ test('a name that is not UTF-8 is for a scan to find', async () => {
   });
 });
 
-test('beside a file that changes all the time each new file is seen, and the end of the other', async () => {
+test('beside a file that changes all the time, each new file is noticed, and so is the end of the changes', async () => {
   using place = scratch();
   await using at = watcherOf(place, 5);
   at.watcher.begin(1);
@@ -177,7 +177,7 @@ test('events that the kernel dropped are noticed, and a folder whose event was a
   });
 });
 
-test('a flood is heard no longer than it takes to notice it; then the jail is compared, and watched again', async () => {
+test('a flood is watched only until it is noticed; then the jail is compared with the disk, and watched again', async () => {
   using place = scratch();
   const root = join(place.dir, 'a');
   mkdirSync(root);

@@ -56,7 +56,7 @@ test('records outlive the process, for root alone, and one that was cut off is l
   assert.deepEqual(next.ends(), [['acme', at.read('acme').length]]);
 });
 
-test('a compaction keeps what comes after, positions count on, and nothing left is no file', async () => {
+test('a compaction keeps later records and positions, and removes a file that would be empty', async () => {
   using at = journalPlace();
   const files = at.open();
   const first = files.append('acme', [record(1)]) ?? 0;
@@ -88,7 +88,7 @@ test('a compaction while a file with a name beyond ASCII is open loses no positi
   assert.deepEqual(at.timesOf('acme'), [3]);
 });
 
-test('beyond its share a journal keeps some in memory, says that lines are missing, and goes on when there is room', async () => {
+test('beyond its share a journal keeps some lines in memory, reports lost ones, and continues when there is room', async () => {
   using at = journalPlace(40_000);
   const files = at.open();
   let end = 0;
@@ -120,7 +120,7 @@ test('a process that has ended is known by its records, and by the base when the
   assert.equal(owners.recordOf({ at: 3, pid: 4_000_001, text: 'close "a" bytes read 0 written 0' }), undefined);
 });
 
-test('a base of many megabytes is read whole, and a compaction copies a long journal while records are appended', async () => {
+test('a base of many megabytes is read completely, and a compaction copies a long journal while records are appended', async () => {
   using at = journalPlace();
   const files = at.open();
   const text = 'x'.repeat(1000);

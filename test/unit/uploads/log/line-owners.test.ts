@@ -25,7 +25,7 @@ test('the line after a request that may be refused is kept, because it says whet
   }
 });
 
-test('a failure is always kept, because it may be that of a write, with the paths of the request before it', () => {
+test('a refusal is always kept with the paths of the request before it, because it may answer a write', () => {
   assert.deepEqual(kept('stat name "/files/a"', 'sent status Failure'), [undefined, []]);
   const rename = 'rename old "/files/a" new "/files/b"';
   assert.deepEqual(kept(rename, 'sent status Failure', 'sent status Failure'), [['a', 'b'], ['a', 'b'], []]);

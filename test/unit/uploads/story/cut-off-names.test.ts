@@ -88,7 +88,7 @@ test('an open is read when its file is closed and the next one is open: that one
   assert.equal(lost(), 1);
 });
 
-test('the process has gone before anybody could ask: nothing counts as complete', () => {
+test('the process ended before berth could ask: nothing counts as complete', () => {
   const { puts, lost, line, dies } = storyOf();
   line(OPEN, [HALF], undefined);
   line(CLOSE, undefined, undefined);

@@ -26,7 +26,7 @@ test('an upload whose sync has failed is partial, until it is sent again', async
   await place.comesTo(['a 6'], ['a 6 uploaded']);
 });
 
-test('so is a file that nobody explains', async () => {
+test('so is a file without an explanation', async () => {
   const syncer = new FailsOnce({ isOn: true });
   await using place = await recordingPlace({ syncer });
   place.write('a', 'first');

@@ -76,7 +76,7 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   );
 });
 
-test('a size was set, and nobody looks before that has been forgotten: it is a new upload all the same', async () => {
+test('a size was set, and berth forgets that before it inspects the file: still a new upload', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
@@ -88,7 +88,7 @@ test('a size was set, and nobody looks before that has been forgotten: it is a n
   await at.settles(['a 5', 'a 7'], ['a 7 uploaded']);
 });
 
-test('a size was set, and the log is heard after that has been forgotten: it is a new upload under the new name', async () => {
+test('a size was set, and berth forgets that before it reads the log: a new upload under the new name', async () => {
   await using at = await recordingPlace({ lag: 3500 });
   at.write('a', 'xxxxx');
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
@@ -128,7 +128,7 @@ test('the log is so late that the disk shows the next upload already, under its 
   await at.settles(['a 20'], ['b 20 uploaded']);
 });
 
-test('closed by a handle whose open was not heard, and overwritten before a look: its size is that of what it wrote', async () => {
+test('closed by a handle whose open was not logged, and overwritten before berth looks: its size is what the handle wrote', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
   at.logged(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
@@ -137,7 +137,7 @@ test('closed by a handle whose open was not heard, and overwritten before a look
   await at.comesTo(['a 5', 'a 20'], ['a 20 uploaded']);
 });
 
-test('closed by a handle whose open was not heard, while the next one writes: its size is that of what it wrote', async () => {
+test('closed by a handle whose open was not logged, while the next one writes: its size is what the handle wrote', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
   at.logged(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
@@ -163,7 +163,7 @@ for (const [firstOpen, first] of [
   });
 }
 
-test('an upload that a handle goes on with whose open was not heard: its size is that of the file', async () => {
+test('a handle whose open was not logged continues an upload: its size is that of the file', async () => {
   await using at = await recordingPlace();
   at.write('a', 'x'.repeat(12));
   at.logged(1, 'close "a" bytes read 0 written 5');

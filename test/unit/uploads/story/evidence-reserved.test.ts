@@ -46,7 +46,7 @@ test('the first connection ends meanwhile: the file waits for the others', async
   await at.settles(['a 10'], ['a 10 uploaded']);
 });
 
-test('nothing more is written: announced when the session ends', async () => {
+test('no further write: announced when the session ends', async () => {
   await using at = await recordingPlace();
   reserve(at);
   await at.comesTo([], ['a 10 waiting']);

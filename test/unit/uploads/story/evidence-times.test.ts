@@ -30,7 +30,7 @@ async function writtenByTwo(at: Place): Promise<void> {
   await at.parting.recorder.read(at.jail.id);
 }
 
-test('a refused open of another session is the last to go: the upload arrived when it was closed', async () => {
+test('a refused open of another session ends last: the upload arrived when its own handle was closed', async () => {
   await using at = await recordingPlace();
   const from = systemClock().now();
   at.write('a', 'xxxxx');
@@ -49,7 +49,7 @@ test('the kernel does not know a handle after a restart: the upload arrived when
   await arrivedSince(at, from);
 });
 
-test('a session goes on whose lines were lost: nothing of it happened in 1970', async () => {
+test('a session continues after its lines were lost: none of its times is 1970', async () => {
   await using at = await recordingPlace();
   const from = systemClock().now();
   await writtenByTwo(at);

@@ -62,7 +62,7 @@ test('and a rename that was refused: complete', async () => {
   assert.deepEqual(await at.announced(), ['a 1100']);
 });
 
-test('the client set the size while it wrote: complete', async () => {
+test('the client set the size while writing: complete', async () => {
   await using at = await recordingPlace();
   writeAt(at, 0);
   const fd = openSync(join(at.files, 'a'), 'r+');
@@ -101,7 +101,7 @@ for (const [title, lines] of [
   });
 }
 
-test('a refused write of which sshd says so: the reason is that, not a lost connection', async () => {
+test('a write that sshd refuses: the reason names the refusal, not a lost connection', async () => {
   await using at = await recordingPlace();
   at.write('a', 'x'.repeat(100));
   at.logged(1, OPEN, 'error: process_write: write "a": No space left on device', 'sent status Failure', CLOSE);

@@ -256,7 +256,7 @@ test('an exclusive open is refused, and read when the next open is held already:
   await at.settles(['a 5'], ['a 5 uploaded']);
 });
 
-test('and also when the session opens another file before its refusal is read', async () => {
+test('even if the session opens another file before its refusal is read', async () => {
   await using at = await recordingPlace({ isHeld: () => false });
   write(at, 'a');
   write(at, 'b');

@@ -67,7 +67,7 @@ test('a session that ends while its lines are awaited has not died: its upload i
   await session.at.settles(['a 5'], ['a 5 uploaded']);
 });
 
-test('a handle that is closed while its lines are awaited is no lost close: the close completes the upload', async () => {
+test('a handle that closes while berth waits for its lines is not a lost close: it completes the upload', async () => {
   await using session = await checked('exec 3>&-', [CLOSE]);
   assert.equal(session.isOpen, true);
   await session.at.settles(['a 5'], ['a 5 uploaded']);

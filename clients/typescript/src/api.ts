@@ -101,7 +101,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the password
-         * @description The answer is like that of creating a directory, and the only one with the new password. So this also helps if the answer to a create was lost. From the next login on, the new password works and the old one is refused. Live sessions go on. While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.
+         * @description The new password is shown only in this answer, which has the form of the answer to a create. Use this if the answer to a create was lost. From the next login on, only the new password works. Live sessions continue. While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.
          */

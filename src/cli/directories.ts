@@ -1,6 +1,6 @@
 /** `berth directory list` and `berth directories`: read the database, whether or not berth runs. */
 import { Command } from 'commander';
-import { type DirectoryRow, listDirectories } from '../operating/reports/queries.ts';
+import { type ReportedDirectory, listDirectories } from '../operating/reports/queries.ts';
 import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
@@ -14,7 +14,7 @@ Examples:
   berth ${command} --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --limit 1000
   berth ${command} --directory acme-corp-x7k2m9qa --json`;
 
-const STYLE: RowStyle<DirectoryRow> = {
+const STYLE: RowStyle<ReportedDirectory> = {
   columns: {
     ID: (row) => row.id,
     USERNAME: (row) => row.sftp_username,

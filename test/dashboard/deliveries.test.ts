@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { promisify } from 'node:util';
 import { test } from 'node:test';
 import { deliveriesPage, replaysToCome, wholeDelivery } from '../../src/doors/dashboard/queries/deliveries.ts';
-import type { DeliveriesTable } from '../../src/foundation/db/schema.ts';
+import type { DeliveryRow } from '../../src/foundation/db/schema.ts';
 import { sql } from 'kysely';
 import { until } from '../support/poll.ts';
 import { listDeliveries, type ShownState } from '../../src/deliveries/webhooks/delivery-list.ts';
@@ -28,7 +28,7 @@ async function upload({ berth, directory }: DashboardPlace, name: string, text: 
   await promisify(sftp.writeFile.bind(sftp) as (path: string, data: string, done: () => void) => void)(name, text);
 }
 
-const setState = (place: DashboardPlace, id: string, state: DeliveriesTable['state']) =>
+const setState = (place: DashboardPlace, id: string, state: DeliveryRow['state']) =>
   place.database.db.updateTable('deliveries').set({ state }).where('id', '=', id).execute();
 
 test('a delivery is inspected to the byte, and replayed', async () => {

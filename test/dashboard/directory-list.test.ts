@@ -14,7 +14,7 @@ import {
   PAGE,
 } from '../../src/doors/dashboard/queries/directories.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
-import { type DirectoryRow, directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
+import { type ListedRow, directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch } from '../support/scratch.ts';
@@ -32,7 +32,7 @@ async function withDatabase(work: (database: Database) => Promise<void>): Promis
 /** As SQLite's `lower` does it. */
 const lower = (text: string): string => text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 
-function keyOf(row: DirectoryRow, order: Order): string | number {
+function keyOf(row: ListedRow, order: Order): string | number {
   const searched = [row.name, row.slug, row.sftp_username, row.external_id ?? ''].join('\n');
   return { name: lower(searched), storage: row.storage_bytes, upload: row.last_upload_at, created: row.inserted_at }[
     order
@@ -44,7 +44,7 @@ function compare(a: string | number, b: string | number): number {
   return typeof a === 'number' ? a - Number(b) : Buffer.compare(Buffer.from(a), Buffer.from(String(b)));
 }
 
-function expected(rows: readonly DirectoryRow[], { search, order, isReversed }: Listing): string[] {
+function expected(rows: readonly ListedRow[], { search, order, isReversed }: Listing): string[] {
   const sign = ORDERS[order].isDown === isReversed ? 1 : -1;
   return rows
     .filter((row) => String(keyOf(row, 'name')).includes(lower(search)))

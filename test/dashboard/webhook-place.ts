@@ -2,7 +2,7 @@
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
-import type { AttemptsTable, AuditTable, DeliveriesTable } from '../../src/foundation/db/schema.ts';
+import type { AttemptsTable, AuditTable, DeliveryRow } from '../../src/foundation/db/schema.ts';
 import { deliveryFor } from '../../src/deliveries/webhooks/outbox.ts';
 import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
@@ -27,7 +27,7 @@ export interface DashboardPlace extends AsyncDisposable {
   audit(): Promise<Pick<AuditTable, 'action' | 'key_id' | 'route' | 'changes'>[]>;
   /** Writes a delivery, of a file uploaded now unless `changes` say otherwise, with its attempts. */
   addDelivery(
-    changes?: Partial<DeliveriesTable> & { readonly filename?: string },
+    changes?: Partial<DeliveryRow> & { readonly filename?: string },
     attempts?: readonly Partial<AttemptsTable>[],
   ): Promise<string>;
 }

@@ -9,7 +9,7 @@ import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { type Clock, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
-import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
 import { updateAccess } from '../../src/rules/directories/access.ts';
 import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
@@ -36,7 +36,7 @@ export interface Death {
   readonly step: number;
   readonly last: string;
   /** The directory that was made for it. */
-  readonly directory: DirectoriesTable | undefined;
+  readonly directory: DirectoryRow | undefined;
 }
 
 export interface CrashPlace extends AsyncDisposable {
@@ -50,19 +50,19 @@ export interface CrashPlace extends AsyncDisposable {
   /** The files of that user on the disk that let somebody in. */
   credentials(username: string): string[];
   /** Whether jail, credentials and limit are exactly what the row says. */
-  isApplied(directory: DirectoriesTable): boolean;
+  isApplied(directory: DirectoryRow): boolean;
   /** Makes a directory with the place's webhook URL. */
-  directory(): Promise<DirectoriesTable>;
+  directory(): Promise<DirectoryRow>;
   /** Lets these keys in, and no password. */
   withKeys(id: string, keys: readonly string[]): Promise<void>;
   suspend(id: string): Promise<void>;
-  row(id: string): Promise<DirectoriesTable | undefined>;
+  row(id: string): Promise<DirectoryRow | undefined>;
   /** Puts a webhook of that directory into the outbox. */
-  enqueue(directory: DirectoriesTable): Promise<void>;
+  enqueue(directory: DirectoryRow): Promise<void>;
   /** Does the operation in a process that lives on. */
-  run(operation: string, directory: DirectoriesTable): Promise<void>;
+  run(operation: string, directory: DirectoryRow): Promise<void>;
   /** Records `report.csv` in a process that lives on. */
-  record(directory: DirectoriesTable): Promise<void>;
+  record(directory: DirectoryRow): Promise<void>;
 }
 
 export interface DeathOptions {
@@ -72,8 +72,8 @@ export interface DeathOptions {
   /** How many processes run side by side; 4 when left out. */
   readonly together?: number;
   /** Makes the directory ready before the operation. */
-  readonly before?: (directory: DirectoriesTable) => Promise<void>;
-  readonly after?: (directory: DirectoriesTable) => Promise<void>;
+  readonly before?: (directory: DirectoryRow) => Promise<void>;
+  readonly after?: (directory: DirectoryRow) => Promise<void>;
 }
 
 /** @param settings of the berth, beside those of the place. */
@@ -96,7 +96,7 @@ export async function crashPlace(
   const account = await createAccount(rules, { name: 'Test', plan: 'business' });
 
   /** Its webhooks go where all of this place do. */
-  async function newDirectory(name: string): Promise<DirectoriesTable> {
+  async function newDirectory(name: string): Promise<DirectoryRow> {
     const { directory } = await createDirectory(rules, account.id, { name });
     await database.db
       .updateTable('directories')
@@ -117,7 +117,7 @@ export async function crashPlace(
     return output;
   }
 
-  const row = (id: string): Promise<DirectoriesTable | undefined> =>
+  const row = (id: string): Promise<DirectoryRow | undefined> =>
     database.db.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirst();
   const owned = parts.move();
   return {

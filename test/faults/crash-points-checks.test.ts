@@ -6,22 +6,22 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
 import { checkSocket, fakeClamd } from '../checks/check-place.ts';
 import { receiver } from '../support/receiver.ts';
 import { crashPlace, type CrashPlace } from './crash-place.ts';
 
-const fileOf = (place: CrashPlace, { sftp_username }: DirectoriesTable): string =>
+const fileOf = (place: CrashPlace, { sftp_username }: DirectoryRow): string =>
   join(place.paths.jail(sftp_username), 'files', 'report.csv');
 
-const quarantined = ({ paths }: CrashPlace, { id }: DirectoriesTable): string[] => {
+const quarantined = ({ paths }: CrashPlace, { id }: DirectoryRow): string[] => {
   const folder = join(paths.quarantine, id);
   return existsSync(folder) ? readdirSync(folder) : [];
 };
 
 /** `report.csv` is in check. */
 function inCheck(place: CrashPlace, content: string) {
-  return async (directory: DirectoriesTable): Promise<void> => {
+  return async (directory: DirectoryRow): Promise<void> => {
     writeFileSync(fileOf(place, directory), content);
     await place.record(directory);
     const { db } = place.database;
@@ -31,7 +31,7 @@ function inCheck(place: CrashPlace, content: string) {
   };
 }
 
-async function stateOf(place: CrashPlace, directory: DirectoriesTable) {
+async function stateOf(place: CrashPlace, directory: DirectoryRow) {
   const { db } = place.database;
   const own = directory.id;
   const rows = await db.selectFrom('files').select(['id', 'state']).where('directory_id', '=', own).execute();

@@ -8,15 +8,15 @@ import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
-import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
 import { receiver } from '../support/receiver.ts';
 import { crashPlace, type CrashPlace } from './crash-place.ts';
 
-function fileOf(place: CrashPlace, { sftp_username }: DirectoriesTable): string {
+function fileOf(place: CrashPlace, { sftp_username }: DirectoryRow): string {
   return join(place.paths.jail(sftp_username), 'files', 'report.csv');
 }
 
-async function stateOf({ database: { db } }: CrashPlace, { id }: DirectoriesTable) {
+async function stateOf({ database: { db } }: CrashPlace, { id }: DirectoryRow) {
   const rows = await db.selectFrom('files').selectAll().where('directory_id', '=', id).execute();
   const deliveries = await db.selectFrom('deliveries').selectAll().where('directory_id', '=', id).execute();
   const directory = await db.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
@@ -287,7 +287,7 @@ test('a partial file that is removed, cut off: it is as it was, or file and row 
 
 /** `report.csv` is partial. */
 function partial(place: CrashPlace) {
-  return async (directory: DirectoriesTable): Promise<void> => {
+  return async (directory: DirectoryRow): Promise<void> => {
     writeFileSync(fileOf(place, directory), 'data');
     await place.record(directory);
     const { db } = place.database;

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { systemClock } from '../../src/foundation/base/clock.ts';
-import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
 import { deliveryFor } from '../../src/deliveries/webhooks/outbox.ts';
 import { type Received, receiver } from '../support/receiver.ts';
 import { type CrashPlace, crashPlace } from './crash-place.ts';
@@ -14,7 +14,7 @@ import { type CrashPlace, crashPlace } from './crash-place.ts';
 /** Deliveries that have failed: more than two batches. */
 const FAILED = 120;
 
-async function fail({ database }: CrashPlace, directory: DirectoriesTable, url: string, count: number): Promise<void> {
+async function fail({ database }: CrashPlace, directory: DirectoryRow, url: string, count: number): Promise<void> {
   const clock = systemClock();
   await database.db.transaction().execute(async (tx) => {
     for (let i = 0; i < count; i += 1) {
@@ -29,7 +29,7 @@ async function fail({ database }: CrashPlace, directory: DirectoriesTable, url: 
   });
 }
 
-async function deliveriesOf({ database: { db } }: CrashPlace, directory: DirectoriesTable | undefined) {
+async function deliveriesOf({ database: { db } }: CrashPlace, directory: DirectoryRow | undefined) {
   const rows = await db
     .selectFrom('deliveries')
     .selectAll()
@@ -39,7 +39,7 @@ async function deliveriesOf({ database: { db } }: CrashPlace, directory: Directo
   return { old: rows.filter(isOld), replays: rows.filter((row) => !isOld(row)) };
 }
 
-const about = (requests: readonly Received[], directory: DirectoriesTable | undefined): Received[] =>
+const about = (requests: readonly Received[], directory: DirectoryRow | undefined): Received[] =>
   requests.filter(({ body }) => body.toString().includes(directory?.id ?? 'none'));
 
 test('a replay of all that failed, cut off after any step: each is sent once', async (t) => {

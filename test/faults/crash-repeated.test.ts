@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { verify } from 'unixcrypt';
-import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
@@ -49,7 +49,7 @@ async function repeating() {
       const answers = lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Answered);
       return { answers, last: signal === 'SIGKILL' ? lines.findLast((line) => !line.startsWith('{')) : undefined };
     },
-    async directories(): Promise<DirectoriesTable[]> {
+    async directories(): Promise<DirectoryRow[]> {
       const database = await openDatabase(place.config.database);
       const rows = await database.db.selectFrom('directories').selectAll().where('deleted_at', 'is', null).execute();
       await database.close();

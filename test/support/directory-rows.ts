@@ -5,7 +5,7 @@ import type { Tables } from '../../src/foundation/db/schema.ts';
 import { DEFAULTS } from '../../src/rules/directories/defaults.ts';
 import { slugOf } from '../../src/rules/directories/identity.ts';
 
-export interface DirectoryRow {
+export interface ListedRow {
   readonly id: string;
   readonly name: string;
   readonly slug: string;
@@ -28,7 +28,7 @@ export const PLAIN = {
 let uid = 3_000_000_000;
 
 /** One that is in no database yet. */
-export function directoryRow(fields: Partial<DirectoryRow> & { name: string }): DirectoryRow {
+export function directoryRow(fields: Partial<ListedRow> & { name: string }): ListedRow {
   const slug = slugOf(fields.name);
   uid += 1;
   return {
@@ -52,7 +52,7 @@ export async function newAccount(db: Kysely<Tables>): Promise<string> {
 export async function insertDirectories(
   db: Kysely<Tables>,
   accountId: string,
-  rows: readonly DirectoryRow[],
+  rows: readonly ListedRow[],
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
     for (const row of rows) {

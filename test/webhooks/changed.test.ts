@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Updateable } from 'kysely';
-import type { DirectoriesTable } from '../../src/foundation/db/schema.ts';
+import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
 import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
 import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { ACCOUNT, directory, type OutboxPlace, outboxPlace, SECRET } from './outbox-place.ts';
 
-async function change(place: OutboxPlace, url: string, changes: Updateable<DirectoriesTable>): Promise<void> {
+async function change(place: OutboxPlace, url: string, changes: Updateable<DirectoryRow>): Promise<void> {
   const { id } = directory(url);
   await place.database.db.updateTable('directories').set(changes).where('id', '=', id).execute();
 }

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
-import type { AttemptsTable, DeliveriesTable } from '../../src/foundation/db/schema.ts';
+import type { AttemptsTable, DeliveryRow } from '../../src/foundation/db/schema.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import type { RetryDelays } from '../../src/deliveries/webhooks/outcome.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/deliveries/webhooks/dispatcher.ts';
@@ -27,10 +27,10 @@ export interface OutboxPlace extends AsyncDisposable {
   event(url: string, changes?: Partial<UploadEvent>): Promise<UploadEvent>;
   /** Enqueues one webhook and returns its delivery's id. */
   put(url: string, changes?: Partial<UploadEvent>): Promise<string>;
-  delivery(id: string): Promise<DeliveriesTable>;
+  delivery(id: string): Promise<DeliveryRow>;
   attempts(id: string): Promise<AttemptsTable[]>;
   /** Waits until the delivery is in one of these states. */
-  until(id: string, ...states: DeliveriesTable['state'][]): Promise<DeliveriesTable>;
+  until(id: string, ...states: DeliveryRow['state'][]): Promise<DeliveryRow>;
 }
 
 export interface PlaceOptions {
@@ -56,7 +56,7 @@ export async function outboxPlace({
   stack.defer(() => sender.close());
   const cleanUp = stack.move();
 
-  const delivery = (id: string): Promise<DeliveriesTable> =>
+  const delivery = (id: string): Promise<DeliveryRow> =>
     database.db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
   const event = async (url: string, changes: Partial<UploadEvent> = {}): Promise<UploadEvent> => {
     await makeDirectory(database, url);

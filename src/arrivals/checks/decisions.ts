@@ -12,7 +12,7 @@ import type { Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
@@ -45,11 +45,11 @@ export interface Decisions {
    * Announces a file, unless it was complete before and was only checked again.
    * @param tag the `Content.tag` that was checked; undefined when the file was not checked.
    */
-  pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
+  pass(directory: DirectoryRow, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
   /** Moves a file to the quarantine. @param reason the checker's. */
-  reject(directory: DirectoriesTable, file: FileRow, tag: string, reason: string): Promise<void>;
+  reject(directory: DirectoryRow, file: FileRow, tag: string, reason: string): Promise<void>;
   /** Remembers why a file could not be checked, and leaves it in check. */
-  failed(directory: DirectoriesTable, file: FileRow, reason: string): Promise<void>;
+  failed(directory: DirectoryRow, file: FileRow, reason: string): Promise<void>;
 }
 
 /** How many characters of a checker's reason are kept. */
@@ -59,12 +59,7 @@ export function decisions(options: DecisionOptions): Decisions {
   const { clock, node, transact, access, placeOf } = options;
 
   /** The row and its directory. Throws unless the file is still the one that was checked. */
-  async function asChecked(
-    tx: Transaction<Tables>,
-    { id, account_id }: DirectoriesTable,
-    fileId: string,
-    tag?: string,
-  ) {
+  async function asChecked(tx: Transaction<Tables>, { id, account_id }: DirectoryRow, fileId: string, tag?: string) {
     const directory = await directoryHere(tx, { id, accountId: account_id }, node);
     const row = await checkingOf(tx, id, fileId);
     const root = access.filesRoot(directory.sftp_username);
@@ -76,7 +71,7 @@ export function decisions(options: DecisionOptions): Decisions {
     return { directory, row, stat };
   }
 
-  async function pass(of: DirectoriesTable, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
+  async function pass(of: DirectoryRow, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
     // A session may have just opened the file again.
     await access.caughtUp(of);
     const history = await transact(async (tx) => {
@@ -103,7 +98,7 @@ export function decisions(options: DecisionOptions): Decisions {
     if (history) access.recorded([history]);
   }
 
-  async function reject(of: DirectoriesTable, file: FileRow, tag: string, said: string): Promise<void> {
+  async function reject(of: DirectoryRow, file: FileRow, tag: string, said: string): Promise<void> {
     const reason = said.slice(0, REASON_LENGTH);
     let history: HistoryRow | undefined;
     if (currentTag(access.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
@@ -134,7 +129,7 @@ export function decisions(options: DecisionOptions): Decisions {
     if (history) access.recorded([history]);
   }
 
-  async function failed(of: DirectoriesTable, file: FileRow, said: string): Promise<void> {
+  async function failed(of: DirectoryRow, file: FileRow, said: string): Promise<void> {
     const check_failure = said.slice(0, REASON_LENGTH);
     // Each try would write it again.
     if (file.check_failure === check_failure) return;
@@ -153,7 +148,7 @@ async function directoryHere(
   tx: Transaction<Tables>,
   target: Pick<Target, 'id' | 'accountId'>,
   node: string,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   const directory = await liveDirectory(tx, target);
   if (directory.node === node) return directory;
   throw new BerthError('home_elsewhere', `The files of this directory are on ${directory.node}: do this there`);

@@ -15,7 +15,7 @@ import { placeIn } from '../../foundation/base/beneath.ts';
 import { type Clock, DAY } from '../../foundation/base/clock.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, QuarantineTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, QuarantineTable, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
@@ -49,7 +49,7 @@ export interface Quarantine {
    */
   release(target: Target, file: QuarantineTable): Promise<void>;
   /** Puts back a file whose release was cut off. @throws {BerthError} like `release`. */
-  putBack(directory: DirectoriesTable, file: QuarantineTable): void;
+  putBack(directory: DirectoryRow, file: QuarantineTable): void;
   /** Deletes the file for good. @throws {BerthError} like `release`. */
   remove(target: Target, file: QuarantineTable): Promise<void>;
 }
@@ -60,7 +60,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   async function inTransaction(
     { actor, ...target }: Target,
     file: QuarantineTable,
-    change: (tx: Transaction<Tables>, directory: DirectoriesTable, at: number) => Promise<void>,
+    change: (tx: Transaction<Tables>, directory: DirectoryRow, at: number) => Promise<void>,
     action: 'release-file' | 'remove-file',
   ): Promise<void> {
     await transact(async (tx) => {
@@ -79,7 +79,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     });
   }
 
-  function putBack(directory: DirectoriesTable, { id, path, inode }: QuarantineTable): void {
+  function putBack(directory: DirectoryRow, { id, path, inode }: QuarantineTable): void {
     const place = placeOf(directory.id, id);
     const owner = { root: access.filesRoot(directory.sftp_username), uid: directory.uid };
     using parent = access.transit.openOrMake(owner, parentOf(pathOf(path)));
@@ -112,7 +112,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     async release(target, file) {
       const { id, path, size_bytes, inode, mtime } = file;
       const directory = await liveDirectory(database.reads, target);
-      const release = async (tx: Transaction<Tables>, _: DirectoriesTable, at: number): Promise<void> => {
+      const release = async (tx: Transaction<Tables>, _: DirectoryRow, at: number): Promise<void> => {
         const files = new Files(tx, directory.id);
         const other = await files.at(pathOf(path));
         if (other && other.id !== id) throw conflict(path);
@@ -246,7 +246,7 @@ function elsewhere({ node }: QuarantineTable): BerthError {
   return new BerthError('home_elsewhere', `This file is on ${node}: do this there`);
 }
 
-function moved({ node }: DirectoriesTable): BerthError {
+function moved({ node }: DirectoryRow): BerthError {
   return new BerthError('home_elsewhere', `The directory is on ${node} now: this file can only be deleted here`);
 }
 

@@ -12,7 +12,7 @@ import type { Background } from '../../foundation/base/background.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import type { CheckSettings } from '../../foundation/base/config.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
-import type { DirectoriesTable, FilesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, FilesTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, errorMessage, isUnavailable } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { CHECKING } from '../files/file-rows.ts';
@@ -228,7 +228,7 @@ export class Rounds {
     }
   }
 
-  async #decide(directory: DirectoriesTable, file: FilesTable): Promise<void> {
+  async #decide(directory: DirectoryRow, file: FilesTable): Promise<void> {
     const { log, settings, observe, decisions, through } = this.#options;
     const began = performance.now();
     const done = (outcome: CheckOutcome): void => observe(outcome, (performance.now() - began) / 1000);
@@ -263,7 +263,7 @@ export class Rounds {
     }
   }
 
-  async #check(directory: DirectoriesTable, file: FilesTable): Promise<CheckOutcome> {
+  async #check(directory: DirectoryRow, file: FilesTable): Promise<CheckOutcome> {
     const { checker, settings, decisions, quarantine, reads, access, through } = this.#options;
     const released = await quarantinedOf(reads, directory.id, file.id);
     if (released || !checker || !settings) {
@@ -290,14 +290,14 @@ export class Rounds {
    * Waits until the file's change time is older than the grain of the kernel's clock. Within that, a change after reading the
    * file might leave the change time as it is.
    */
-  async #waitUntilStable({ sftp_username }: DirectoriesTable, { path }: FilesTable): Promise<void> {
+  async #waitUntilStable({ sftp_username }: DirectoryRow, { path }: FilesTable): Promise<void> {
     const stats = lstatBeneath(this.#options.access.filesRoot(sftp_username), path);
     const grain = TIMER_GRAIN / 1000;
     if (stats && Math.abs(Date.now() - stats.ctimeMs) < grain) await wait(grain);
   }
 
   /** The file was written, renamed or removed, and its row will show that soon. Throws other errors again. */
-  #changedMeanwhile(directory: DirectoriesTable, file: FilesTable, error: unknown): void {
+  #changedMeanwhile(directory: DirectoryRow, file: FilesTable, error: unknown): void {
     if (!(error instanceof BerthError)) throw error;
     if (error.code === 'upload_not_found') this.#options.access.missing(directory, pathOf(file.path));
     this.#retryIn(file, CHANGED_MS);

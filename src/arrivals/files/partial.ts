@@ -10,7 +10,7 @@ import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import type { Clock, Micros } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, FilesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, FilesTable, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { enqueue } from '../../deliveries/webhooks/outbox.ts';
@@ -155,7 +155,7 @@ function statOf(root: string, path: Buffer): FileStat | undefined {
 async function record(
   tx: Transaction<Tables>,
   { clock, isChecked = false }: AnnounceOptions,
-  directory: DirectoriesTable,
+  directory: DirectoryRow,
   { row, stat }: { readonly row: FilesTable; readonly stat: FileStat },
   { actor }: Target,
 ) {

@@ -14,7 +14,7 @@ import { verifyActor } from '../../rules/accounts/actor.ts';
 import { isAbsent, lstatBeneath, placeIn } from '../../foundation/base/beneath.ts';
 import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
 import { randomText } from '../../foundation/base/random-text.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
@@ -122,7 +122,7 @@ function conflict(path: FilePath, isFolder: boolean): BerthError {
 /** Gives the file to the user before the first byte, so that the kernel counts it against the user's quota. */
 async function write(
   coming: string,
-  directory: DirectoriesTable,
+  directory: DirectoryRow,
   body: AsyncIterable<Buffer>,
   syncer: FileSyncer,
 ): Promise<FileStat> {
@@ -203,7 +203,7 @@ async function announce(
  */
 async function requireRoom(
   tx: Transaction<Tables>,
-  { id, quota_bytes, storage_bytes }: DirectoriesTable,
+  { id, quota_bytes, storage_bytes }: DirectoryRow,
   { size_bytes }: FileStat,
   now: Micros,
 ): Promise<void> {
@@ -314,7 +314,7 @@ function putNew(coming: string, place: Buffer): void {
 /** Waits until the file is recorded, but not longer than it stays at its path, and not if the database takes too long. */
 async function recorded(
   { database, touch, filesRoot }: PlacingOptions,
-  directory: DirectoriesTable,
+  directory: DirectoryRow,
   path: FilePath,
   { inode }: FileStat,
 ): Promise<void> {

@@ -13,7 +13,7 @@ import { verifyActor } from '../../rules/accounts/actor.ts';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, isFull } from '../../foundation/base/errors.ts';
 import { type Actor, insertAudit } from '../../rules/history/audit.ts';
 import { syncAll } from '../../foundation/base/sync.ts';
@@ -111,7 +111,7 @@ async function remove(options: RemovalOptions, target: Target, id: string, find:
  */
 export async function takingOut(
   options: TakingOptions,
-  directory: DirectoriesTable,
+  directory: DirectoryRow,
   upload: RecordedUpload,
   work: () => Promise<void>,
 ): Promise<string> {
@@ -149,7 +149,7 @@ function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inod
 /** Verifies the file that was moved out: it may be another one, or have been opened for writing just before. */
 async function verifyTaken(
   { caughtUp, isHeldNow, syncer, filesRoot, transit }: TakingOptions,
-  directory: DirectoriesTable,
+  directory: DirectoryRow,
   upload: RecordedUpload,
   taken: string,
 ): Promise<void> {
@@ -180,7 +180,7 @@ async function withReserve<T>(
 async function forget(
   tx: Transaction<Tables>,
   { clock }: RemovalOptions,
-  directory: DirectoriesTable,
+  directory: DirectoryRow,
   upload: RecordedUpload,
   actor: Actor | undefined,
 ): Promise<HistoryRow[]> {

@@ -7,7 +7,7 @@ import type { Kysely, Selectable, Transaction } from 'kysely';
 import type { Clock } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, LinksTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, LinksTable, Tables } from '../../foundation/db/schema.ts';
 import { hasExpired } from '../../rules/directories/access.ts';
 import { isWithin } from '../../rules/directories/networks.ts';
 import { pathOf } from '../uploads/file-path.ts';
@@ -25,7 +25,7 @@ export interface Visit {
 /** What a link that works gives access to. */
 export interface Admitted {
   readonly link: Selectable<LinksTable>;
-  readonly directory: DirectoriesTable;
+  readonly directory: DirectoryRow;
   /** The name of the directory's account, for the page that outsiders see. */
   readonly account: string;
 }
@@ -170,7 +170,7 @@ function linkOf(db: Kysely<Tables>, token: string) {
     .executeTakeFirst();
 }
 
-async function nameOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoriesTable): Promise<string | undefined> {
+async function nameOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoryRow): Promise<string | undefined> {
   const account = db.selectFrom('accounts').select('name').where('id', '=', account_id).where('deleted_at', 'is', null);
   return (await account.executeTakeFirst())?.name;
 }

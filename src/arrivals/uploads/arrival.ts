@@ -4,7 +4,7 @@
  *
  * Promise: the row, its history, its webhook and its event are written in one transaction, which is the caller's.
  */
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { UploadEvent } from '../../deliveries/webhooks/outbox.ts';
 import { displayName } from './file-path.ts';
 import type { FileRow, Files } from './record/files.ts';
@@ -13,7 +13,7 @@ import type { Announcement } from './story/operations.ts';
 
 /** A directory inside the transaction that announces its uploads. */
 export interface Place {
-  readonly directory: UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
+  readonly directory: UploadEvent['directory'] & Pick<DirectoryRow, 'sftp_username'>;
   readonly files: Files;
   /** Whether uploads are checked before they are announced. */
   readonly isChecked: boolean;

@@ -2,13 +2,13 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { type ListPlace, placeInList } from '../../foundation/db/list-place.ts';
-import type { AttemptsTable, DeliveriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { AttemptsTable, DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
 export type ShownState = (typeof DELIVERY_STATES)[number];
 
-export interface Delivery extends Pick<DeliveriesTable, 'id' | 'event' | 'upload_id' | 'url' | 'inserted_at'> {
+export interface Delivery extends Pick<DeliveryRow, 'id' | 'event' | 'upload_id' | 'url' | 'inserted_at'> {
   readonly state: ShownState;
   readonly attempts: readonly Pick<AttemptsTable, 'started_at' | 'status' | 'error' | 'latency_us'>[];
   /** Null while an attempt runs, and when there will be no further attempt. */
@@ -42,9 +42,9 @@ export const DELIVERY_COLUMNS = [
   'inserted_at',
   'state',
   'due_at',
-] as const satisfies readonly (keyof DeliveriesTable)[];
+] as const satisfies readonly (keyof DeliveryRow)[];
 
-type Row = Pick<DeliveriesTable, (typeof DELIVERY_COLUMNS)[number]>;
+type Row = Pick<DeliveryRow, (typeof DELIVERY_COLUMNS)[number]>;
 
 /**
  * A directory's deliveries, newest first. A page takes equally long for all states.

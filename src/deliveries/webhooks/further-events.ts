@@ -8,7 +8,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
-import type { DeliveriesTable, DirectoriesTable, EventKind, Tables } from '../../foundation/db/schema.ts';
+import type { DeliveryRow, DirectoryRow, EventKind, Tables } from '../../foundation/db/schema.ts';
 import { insertEvents } from '../../rules/history/events.ts';
 import { enqueue, enqueueNow, unsent, type UploadEvent } from './outbox.ts';
 import { type Destined, receiverUrl } from './receiver-of.ts';
@@ -33,7 +33,7 @@ export interface FurtherEvent {
 }
 
 export type EventDirectory = Destined &
-  Pick<DirectoriesTable, 'id' | 'slug' | 'external_id'> & {
+  Pick<DirectoryRow, 'id' | 'slug' | 'external_id'> & {
     /** The kinds that the directory asks for, as JSON text. Set where `EVENT_COLUMNS` were read. */
     readonly wanted?: string | null;
   };
@@ -65,7 +65,7 @@ export async function wants(db: Kysely<Tables>, directory: EventDirectory, kind:
   return wanted !== null && wanted !== undefined && (JSON.parse(wanted) as string[]).includes(kind);
 }
 
-type Enqueue = (tx: Transaction<Tables>, delivery: DeliveriesTable) => Promise<unknown>;
+type Enqueue = (tx: Transaction<Tables>, delivery: DeliveryRow) => Promise<unknown>;
 
 /** An event and the directory that asks for it. */
 export interface Further {
@@ -105,7 +105,7 @@ export async function announceFurther(
   directory: EventDirectory,
   event: FurtherEvent,
   put: Enqueue = enqueueNow,
-): Promise<DeliveriesTable | undefined> {
+): Promise<DeliveryRow | undefined> {
   const { id: directory_id, account_id } = directory;
   const body = bodyOf(directory, event);
   const of = { account_id, directory_id, upload_id: null, event: event.kind };

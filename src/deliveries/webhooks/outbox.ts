@@ -6,14 +6,14 @@ import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { compiledInsert } from '../../foundation/db/compiled.ts';
-import type { DeliveriesTable, DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DeliveryRow, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { presentTime } from '../../foundation/db/shared.ts';
 import { insertEvents, type NewEvent } from '../../rules/history/events.ts';
 import { receiverUrl } from './receiver-of.ts';
 
 export interface UploadEvent {
   readonly directory: Pick<
-    DirectoriesTable,
+    DirectoryRow,
     'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url' | 'uses_account_webhook'
   >;
   /** The row of the file; null for an upload that was overwritten before it got one. */
@@ -48,7 +48,7 @@ const insert = compiledInsert('deliveries', [
  */
 export async function enqueue(tx: Transaction<Tables>, ...uploads: readonly UploadEvent[]): Promise<string[]> {
   const events: NewEvent[] = [];
-  const deliveries: DeliveriesTable[] = [];
+  const deliveries: DeliveryRow[] = [];
   for (const upload of uploads) {
     const body = payload(upload);
     events.push(feedEvent(upload, body));
@@ -72,7 +72,7 @@ function feedEvent({ directory, uploadId, uploadedAt }: UploadEvent, body: Buffe
 }
 
 /** Enqueues a delivery in a transaction of the dispatcher, which gets the destination from that transaction. */
-export async function enqueueNow(tx: Transaction<Tables>, delivery: DeliveriesTable): Promise<void> {
+export async function enqueueNow(tx: Transaction<Tables>, delivery: DeliveryRow): Promise<void> {
   await insert(tx, [delivery]);
 }
 
@@ -80,21 +80,17 @@ export async function enqueueNow(tx: Transaction<Tables>, delivery: DeliveriesTa
  * Enqueues a delivery in any other transaction, maybe in another process. The dispatcher finds deliveries that become
  * due by time without being notified.
  */
-export async function enqueueDue(
-  tx: Transaction<Tables>,
-  delivery: DeliveriesTable,
-  clock: Clock,
-): Promise<DeliveriesTable> {
+export async function enqueueDue(tx: Transaction<Tables>, delivery: DeliveryRow, clock: Clock): Promise<DeliveryRow> {
   const row = { ...delivery, state: 'waiting' as const, due_at: await presentTime(tx, clock) };
   await insert(tx, [row]);
   return row;
 }
 
-export function deliveryFor(event: UploadEvent, url: string, now = event.uploadedAt): DeliveriesTable {
+export function deliveryFor(event: UploadEvent, url: string, now = event.uploadedAt): DeliveryRow {
   return deliveryOf(event, payload(event), url, now);
 }
 
-function deliveryOf({ directory, uploadId }: UploadEvent, body: Buffer, url: string, now: Micros): DeliveriesTable {
+function deliveryOf({ directory, uploadId }: UploadEvent, body: Buffer, url: string, now: Micros): DeliveryRow {
   const of = {
     directory_id: directory.id,
     account_id: directory.account_id,
@@ -105,7 +101,7 @@ function deliveryOf({ directory, uploadId }: UploadEvent, body: Buffer, url: str
 }
 
 /** A finished delivery as a new one. */
-export function replayOf(old: DeliveriesTable, url: string, now: Micros): DeliveriesTable {
+export function replayOf(old: DeliveryRow, url: string, now: Micros): DeliveryRow {
   return unsent(old, url, now);
 }
 
@@ -117,10 +113,10 @@ export function unsent(
     upload_id,
     event,
     body,
-  }: Pick<DeliveriesTable, 'directory_id' | 'account_id' | 'upload_id' | 'event' | 'body'>,
+  }: Pick<DeliveryRow, 'directory_id' | 'account_id' | 'upload_id' | 'event' | 'body'>,
   url: string,
   now: Micros,
-): DeliveriesTable {
+): DeliveryRow {
   return {
     id: randomUUID(),
     directory_id,

@@ -20,7 +20,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { compiled, compiledEach, compiledInsert, compiledRows } from '../../foundation/db/compiled.ts';
-import type { DeliveriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 import { destinationOf } from './outbox.ts';
 
 /** How many attempts a delivery gets in all (specification, "Limits"). */
@@ -224,7 +224,7 @@ const forget = compiledRows<Lease>(
   (rows) => sql`delete from attempts where (delivery_id, number) in (values ${rows})`,
   { id: 'text', attempts: 'bigint' },
 );
-const conclude = compiledRows<Lease & Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'>>(
+const conclude = compiledRows<Lease & Pick<DeliveryRow, 'state' | 'due_at' | 'finished_at'>>(
   ['id', 'attempts', 'state', 'due_at', 'finished_at'],
   (rows) => sql`
     with ended(id, attempts, state, due_at, finished_at) as (values ${rows})
@@ -308,10 +308,7 @@ export async function finish(tx: Kysely<Tables>, finished: readonly Finished[], 
   );
 }
 
-function columnsAfter(
-  { ok, retryIn }: Outcome,
-  now: Micros,
-): Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'> {
+function columnsAfter({ ok, retryIn }: Outcome, now: Micros): Pick<DeliveryRow, 'state' | 'due_at' | 'finished_at'> {
   if (ok) return { state: 'delivered', due_at: null, finished_at: now };
   if (retryIn === undefined) return { state: 'failed', due_at: null, finished_at: now };
   return { state: retryIn > 0 ? 'waiting' : 'queued', due_at: now + retryIn, finished_at: null };

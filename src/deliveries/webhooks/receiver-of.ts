@@ -6,7 +6,7 @@ import type { Kysely } from 'kysely';
 import type { Clock } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { ValidationError } from '../../foundation/base/errors.ts';
 
 /** The dependencies of a request for a webhook: a replay, an announcement or a test. */
@@ -20,7 +20,7 @@ export interface WebhookRules {
   wake(): void;
 }
 
-type Secrets = Pick<DirectoriesTable, 'webhook_secret' | 'next_webhook_secret'>;
+type Secrets = Pick<DirectoryRow, 'webhook_secret' | 'next_webhook_secret'>;
 
 export interface WebhookReceiver extends Secrets {
   readonly url: string;
@@ -34,7 +34,7 @@ const ofAccount = compiled<{ account: string }>()((db, p) =>
 );
 
 /** The columns of a directory that decide where its webhooks go. */
-export type Destined = Pick<DirectoriesTable, 'account_id' | 'webhook_url' | 'uses_account_webhook'>;
+export type Destined = Pick<DirectoryRow, 'account_id' | 'webhook_url' | 'uses_account_webhook'>;
 
 const TURNED_OFF = "give the directory a webhook URL, or let it use the account's again";
 

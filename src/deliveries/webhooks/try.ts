@@ -3,7 +3,7 @@
  * as a delivery of the event `test`, for the dashboard.
  */
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { DeliveriesTable } from '../../foundation/db/schema.ts';
+import type { DeliveryRow } from '../../foundation/db/schema.ts';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { payload, unsent } from './outbox.ts';
@@ -58,7 +58,7 @@ export async function tryWebhook({ database, clock, send }: TrialRules, target: 
 /** Stores the test with its answer, unless the directory was deleted meanwhile. */
 function store(
   { db }: WebhookRules['database'],
-  delivery: DeliveriesTable,
+  delivery: DeliveryRow,
   { ok, status, error, latency, response }: Answer,
   now: Micros,
 ): Promise<void> {

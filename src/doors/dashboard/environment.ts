@@ -2,7 +2,7 @@
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { Target } from '../../rules/directories/target.ts';
 import type { FieldErrors } from '../../foundation/base/errors.ts';
 import type { Actor } from '../../rules/history/audit.ts';
@@ -19,7 +19,7 @@ export interface DashboardEnv {
     csrf: string;
     visit: Visit;
     /** Set for the pages of a directory. */
-    directory: DirectoriesTable;
+    directory: DirectoryRow;
     access: AccessState;
     /** Set when a form is shown again because it was refused, so that its fields say why. */
     refused?: Refused;

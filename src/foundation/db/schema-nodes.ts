@@ -25,14 +25,6 @@ export interface NodesTable {
   inserted_at: Micros;
 }
 
-/** Columns of a directory that depend on its node. */
-export interface AtHome {
-  /** The node that has its jail. */
-  node: string;
-  /** Counts the directory's changes, because the clocks of several machines cannot put them in order. */
-  version: number;
-}
-
 /**
  * Directories whose jail, credentials or disk limit may differ from their row. A change writes its row here in its transaction, and the
  * row is removed when the disk matches. If a crash leaves rows, the next start applies them before it serves.

@@ -2,9 +2,9 @@
  * The tables, which `migrations/` creates. Times are µs since 1970, ids are UUIDs, and everything works in both SQL
  * dialects.
  */
-import type { Generated, GeneratedAlways } from 'kysely';
+import type { Generated, GeneratedAlways, Selectable } from 'kysely';
 import type { Micros } from '../base/clock.ts';
-import type { AtHome, NodeTables } from './schema-nodes.ts';
+import type { NodeTables } from './schema-nodes.ts';
 import type { Role, UserTables } from './schema-users.ts';
 
 export type Plan = 'free' | 'starter' | 'pro' | 'business';
@@ -55,7 +55,7 @@ export interface PrincipalsTable {
   username: string;
 }
 
-export interface DirectoriesTable extends AtHome {
+export interface DirectoriesTable {
   id: string;
   account_id: string;
   name: string;
@@ -64,6 +64,10 @@ export interface DirectoriesTable extends AtHome {
   external_id: string | null;
   /** JSON text, as the caller gave it. */
   metadata: string;
+  /** The node that has its jail. */
+  node: Generated<string>;
+  /** Counts the directory's changes, because the clocks of several machines cannot put them in order. */
+  version: Generated<number>;
   sftp_host: string;
   sftp_port: number;
   sftp_username: string;
@@ -104,7 +108,14 @@ export interface DirectoriesTable extends AtHome {
   updated_at: Micros;
   /** Set by DELETE. The row is removed with the jail; until then only the clean-up sees it. */
   deleted_at: Micros | null;
+  /** The time of the latest upload; 0 for none. */
+  last_upload_at: Generated<Micros>;
+  /** The text that searches use. */
+  search: GeneratedAlways<string>;
 }
+
+/** A directory, without what only lists and searches use. */
+export type DirectoryRow = Omit<Selectable<DirectoriesTable>, 'last_upload_at' | 'search'>;
 
 export interface PublicKeysTable {
   directory_id: string;
@@ -188,12 +199,14 @@ export interface DeliveriesTable {
   due_at: Micros | null;
   finished_at: Micros | null;
   /** `test`: one attempt that a user requested, stored with its result. Only the dashboard lists it. */
-  event: DeliveryEvent;
+  event: Generated<DeliveryEvent>;
   /** When a replay was requested that is not in the outbox yet; otherwise null. */
   replay_at: Micros | null;
   /** The id of the latest replay. A request that replays many deliveries skips those that have one. */
   replayed_as: string | null;
 }
+
+export type DeliveryRow = Selectable<DeliveriesTable>;
 
 export interface AttemptsTable {
   delivery_id: string;
@@ -442,21 +455,14 @@ export interface KeptAnswerTotalsTable {
   bytes: number;
 }
 
-type WithDefault = keyof AtHome | 'uses_account_webhook' | 'events';
-
 export interface Tables extends UserTables, NodeTables {
-  accounts: Omit<AccountsTable, 'events'> & { events: Generated<string | null> };
+  accounts: AccountsTable;
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
-  /**
-   * `search` is generated: the text that searches use. `last_upload_at` is the time of the latest upload (0 for none).
-   */
-  directories: Omit<DirectoriesTable, WithDefault> & {
-    [column in WithDefault]: Generated<DirectoriesTable[column]>;
-  } & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };
+  directories: DirectoriesTable;
   public_keys: PublicKeysTable;
   files: FilesTable;
-  deliveries: Omit<DeliveriesTable, 'event'> & { event: Generated<DeliveryEvent> };
+  deliveries: DeliveriesTable;
   attempts: AttemptsTable;
   transfers: TransfersTable;
   events: EventsTable;

@@ -3,10 +3,10 @@
  * the dashboard say the same.
  */
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { hasExpired } from '../../rules/directories/access.ts';
 
-export type LoginSettings = Pick<DirectoriesTable, 'suspended' | 'expires_at' | 'allowed_networks' | 'auth_mode'>;
+export type LoginSettings = Pick<DirectoryRow, 'suspended' | 'expires_at' | 'allowed_networks' | 'auth_mode'>;
 
 export interface LoginCheck {
   /** Whether this setting lets everybody in, only some, or nobody. */

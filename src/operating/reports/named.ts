@@ -1,11 +1,11 @@
 /** Finds the directories that an administrator names, live or deleted. */
 import { OperatorError } from '../../foundation/base/errors.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 
 const COLUMNS = ['id', 'account_id', 'sftp_username', 'external_id', 'slug', 'name'] as const;
 
-export type NamedDirectory = Pick<DirectoriesTable, (typeof COLUMNS)[number]>;
+export type NamedDirectory = Pick<DirectoryRow, (typeof COLUMNS)[number]>;
 
 /** A longer list would not help to choose. */
 const MAX_LISTED = 50;

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, TransferEvent } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, TransferEvent } from '../../foundation/db/schema.ts';
 
 export interface Filter {
   /** A directory's id. */
@@ -45,13 +45,13 @@ const DIRECTORY_COLUMNS = [
   'updated_at',
 ] as const;
 
-export type DirectoryRow = Pick<DirectoriesTable, (typeof DIRECTORY_COLUMNS)[number]>;
+export type ReportedDirectory = Pick<DirectoryRow, (typeof DIRECTORY_COLUMNS)[number]>;
 export type TransferRow = Awaited<ReturnType<typeof listTransfers>>[number];
 export type DeliveryRow = Awaited<ReturnType<typeof listDeliveries>>[number];
 export type AuditRow = Awaited<ReturnType<typeof listAudit>>[number];
 
 /** The newest live directories, newest first. */
-export async function listDirectories({ db }: Database, filter: Filter): Promise<DirectoryRow[]> {
+export async function listDirectories({ db }: Database, filter: Filter): Promise<ReportedDirectory[]> {
   return db
     .selectFrom('directories')
     .select(DIRECTORY_COLUMNS)
@@ -87,7 +87,7 @@ export async function holdingsOf({ db }: Database, accountId: string) {
 }
 
 /** The directory with a username, even while it is being deleted. */
-export async function directoryOf({ db }: Database, username: string): Promise<DirectoryRow | undefined> {
+export async function directoryOf({ db }: Database, username: string): Promise<ReportedDirectory | undefined> {
   const query = db.selectFrom('directories').select(DIRECTORY_COLUMNS).where('sftp_username', '=', username);
   return query.executeTakeFirst();
 }

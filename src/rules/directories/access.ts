@@ -8,7 +8,7 @@
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import type { Actor } from '../history/audit.ts';
 import { checked, orBlank, timestamp } from '../../foundation/base/validation.ts';
 import { type ChangeOptions, revokeAccess } from './change.ts';
@@ -90,6 +90,6 @@ export function hasExpired({ expires_at }: Pick<Access, 'expires_at'>, now: Micr
   return expires_at !== null && expires_at <= now;
 }
 
-function accessIn({ suspended, expires_at, allowed_networks }: DirectoriesTable): Access {
+function accessIn({ suspended, expires_at, allowed_networks }: DirectoryRow): Access {
   return { suspended: suspended === 1, expires_at, allowed_networks: JSON.parse(allowed_networks) as string[] };
 }

@@ -9,7 +9,7 @@ import { sql, type Transaction, type Updateable } from 'kysely';
 import { verifyActor } from '../accounts/actor.ts';
 import { requireDirectory } from '../accounts/scope.ts';
 import type { Clock, Micros } from '../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoriesTable, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
@@ -20,13 +20,13 @@ export interface ChangeOptions extends ApplyOptions {
   readonly clock: Clock;
 }
 
-export type Changes = Updateable<DirectoriesTable>;
+export type Changes = Updateable<Pick<DirectoriesTable, keyof DirectoryRow>>;
 
 /** Further statements in the same transaction, given the changed directory. */
-type Also = (tx: Transaction<Tables>, directory: DirectoriesTable) => Promise<void> | undefined;
+type Also = (tx: Transaction<Tables>, directory: DirectoryRow) => Promise<void> | undefined;
 
 /** Computes the changes, in the transaction that makes them. `revokeAccess` may run it twice, so it has to be repeatable there. */
-export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoriesTable) => Changes | Promise<Changes>;
+export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoryRow) => Changes | Promise<Changes>;
 
 /**
  * @returns the changed directory.
@@ -37,7 +37,7 @@ export function changeDirectory(
   target: Target,
   plan: Plan,
   also?: Also,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   return refusingWhenFull(() => changeOnce(options, target, plan, also));
 }
 
@@ -47,10 +47,10 @@ export async function revokeAccess(
   target: Target,
   plan: Plan,
   also?: Also,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   const { accountId, id } = target;
   return refusingWhenFull(async () => {
-    const work = (): Promise<DirectoriesTable> => changeOnce(options, target, plan, also);
+    const work = (): Promise<DirectoryRow> => changeOnce(options, target, plan, also);
     const done = await withDiskReserve(options, { accountId, id }, work, async () => {
       // Applies the row as it is now: the change may not have been committed.
       const directory = await hostedById(options.database.reads, accountId, id);
@@ -65,7 +65,7 @@ async function changeOnce(
   target: Target,
   plan: Plan,
   also: Also | undefined,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   const { id, actor } = target;
   const done = await database.db.transaction().execute(async (tx) => {
     requireDirectory(await verifyActor(tx, actor), id);
@@ -84,7 +84,7 @@ async function changeOnce(
       .executeTakeFirstOrThrow();
     if (applies) await markPendingApply(tx, { id, version });
     if (isRepeated) return { directory: { ...before, version }, forHost: applies };
-    const after = changes as Partial<DirectoriesTable>;
+    const after = changes as Partial<DirectoryRow>;
     if (actor) await insertAudit(tx, actor, { action: 'update', at: now, directory: before, before, after });
     const directory = { ...before, ...changed, version };
     await also?.(tx, directory);

@@ -8,7 +8,7 @@ import { sql, type Transaction } from 'kysely';
 import { verifyActor } from '../accounts/actor.ts';
 import { lockedAccount } from '../accounts/accounts.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
-import type { DirectoriesTable, PrincipalsTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, PrincipalsTable, Tables } from '../../foundation/db/schema.ts';
 import { nextUid } from '../../foundation/db/shared.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { type Actor, insertAudit } from '../history/audit.ts';
@@ -31,7 +31,7 @@ const { auth_mode: _, max_connections: __, ...BLANK } = DEFAULTS;
 export type CreateOptions = DeleteOptions;
 
 export interface Created {
-  readonly directory: DirectoriesTable;
+  readonly directory: DirectoryRow;
   /** Later only its hash is known. */
   readonly password: string;
 }
@@ -58,7 +58,7 @@ export async function createDirectory(
       await checkLimit(tx, accountId);
       const principal = await newPrincipal(tx, slug);
       const now = options.clock.now();
-      const row: DirectoriesTable = {
+      const row: DirectoryRow = {
         ...DEFAULTS,
         ...valid,
         id: randomUUID(),
@@ -124,7 +124,7 @@ async function moveNew(
   { directory, password }: Created,
   tried: readonly string[],
   answer?: StoredResponse<Created>,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   const { id, node, sftp_username, uid } = directory;
   return options.database.db.transaction().execute(async (tx) => {
     const home = await options.placement.choose(tx, tried);
@@ -185,7 +185,7 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
  */
 async function undo(
   options: CreateOptions,
-  directory: DirectoriesTable,
+  directory: DirectoryRow,
   actor?: Actor,
   removeAnswer?: Removal,
 ): Promise<void> {

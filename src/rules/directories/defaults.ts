@@ -1,5 +1,5 @@
 /** A new directory's columns, as far as neither the request nor berth gives them a value of its own. */
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 
 export const DEFAULTS = {
   description: null,
@@ -20,4 +20,4 @@ export const DEFAULTS = {
   events: null,
   quota_bytes: null,
   deleted_at: null,
-} as const satisfies Partial<DirectoriesTable>;
+} as const satisfies Partial<DirectoryRow>;

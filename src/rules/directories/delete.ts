@@ -6,7 +6,7 @@
 import { sql } from 'kysely';
 import { verifyActor } from '../accounts/actor.ts';
 import { DAY } from '../../foundation/base/clock.ts';
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { type Actor, insertAudit } from '../history/audit.ts';
 import type { Removal } from '../history/stored-responses.ts';
 import type { ChangeOptions } from './change.ts';
@@ -22,7 +22,7 @@ export interface DeleteOptions extends ChangeOptions {
 
 const DELETED = ['id', 'sftp_username', 'uid', 'node', 'version'] as const;
 
-export type Deleted = Pick<DirectoriesTable, (typeof DELETED)[number]>;
+export type Deleted = Pick<DirectoryRow, (typeof DELETED)[number]>;
 
 /** How long a deletion is remembered after its request failed because the directory's node was away. */
 const REMEMBERED_FOR = DAY;

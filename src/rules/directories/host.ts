@@ -3,7 +3,7 @@
  * this machine; nothing else in `directories/` knows that there is a disk or an sshd.
  */
 import type { Kysely } from 'kysely';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
 /** The columns that decide a directory's jail, credentials and limits. */
 export const HOSTED = [
@@ -20,9 +20,9 @@ export const HOSTED = [
   'allowed_networks',
   'node',
   'version',
-] as const satisfies readonly (keyof DirectoriesTable)[];
+] as const satisfies readonly (keyof DirectoryRow)[];
 
-export type HostedDirectory = Pick<DirectoriesTable, (typeof HOSTED)[number]>;
+export type HostedDirectory = Pick<DirectoryRow, (typeof HOSTED)[number]>;
 
 export interface DirectoryHost {
   /**
@@ -66,7 +66,7 @@ export function isUsername(name: string): boolean {
 export function hostedPendingApply(
   reads: Kysely<Tables>,
   node: string,
-): Promise<(HostedDirectory & Pick<DirectoriesTable, 'deleted_at'>)[]> {
+): Promise<(HostedDirectory & Pick<DirectoryRow, 'deleted_at'>)[]> {
   return reads
     .selectFrom('directories')
     .select([...HOSTED, 'deleted_at'])

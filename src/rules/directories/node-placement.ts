@@ -4,14 +4,14 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import type { Config } from '../../foundation/base/config.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 
 /** A node, and the SFTP address for its users. */
-export type Home = Pick<DirectoriesTable, 'node' | 'sftp_host' | 'sftp_port'>;
+export type Home = Pick<DirectoryRow, 'node' | 'sftp_host' | 'sftp_port'>;
 
 /** A version of a directory's row. */
-export type Version = Pick<DirectoriesTable, 'id' | 'version'>;
+export type Version = Pick<DirectoryRow, 'id' | 'version'>;
 
 export interface NodePlacement {
   /** The node that this process runs on. */

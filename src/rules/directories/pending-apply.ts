@@ -9,7 +9,7 @@
  */
 import type { Transaction } from 'kysely';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { type NodePlacement, isHomeAway, type Version } from './node-placement.ts';
@@ -41,7 +41,7 @@ export async function markPendingApply(tx: Transaction<Tables>, { id, version }:
  * @returns the row that the host agrees with; undefined when it has gone.
  */
 export async function applyCurrent({ database, host, placement, removal }: FollowOptions, id: string) {
-  for (let applied: DirectoriesTable | undefined; ;) {
+  for (let applied: DirectoryRow | undefined; ;) {
     const row = await rowOf(database, placement.here, id);
     if (!row || row.version === applied?.version) return row;
     if (row.deleted_at !== null || removal.has(id)) {
@@ -61,7 +61,7 @@ export async function applyCurrent({ database, host, placement, removal }: Follo
  */
 export async function applyPending({ log, ...options }: FollowOptions & { readonly log: Log }): Promise<number> {
   const marked = await markedFor(options.database, options.placement.here);
-  const applied: DirectoriesTable[] = [];
+  const applied: DirectoryRow[] = [];
   const yieldNow = yielder();
   let failed = 0;
   for (const { id } of marked) {
@@ -92,7 +92,7 @@ export async function applyRequested(options: FollowOptions, id: string) {
 }
 
 /** The mark of a later change has a higher version, and stays. */
-async function unmark({ database, host }: ApplyOptions, rows: readonly DirectoriesTable[]): Promise<void> {
+async function unmark({ database, host }: ApplyOptions, rows: readonly DirectoryRow[]): Promise<void> {
   await host.makeDurable(rows.map((row) => row.sftp_username));
   await database.db.transaction().execute(async (tx) => {
     for (const { id, version } of rows) {
@@ -110,6 +110,6 @@ function markedFor({ reads }: Database, node: string): Promise<{ id: string }[]>
     .execute();
 }
 
-function rowOf({ reads }: Database, node: string, id: string): Promise<DirectoriesTable | undefined> {
+function rowOf({ reads }: Database, node: string, id: string): Promise<DirectoryRow | undefined> {
   return reads.selectFrom('directories').selectAll().where('id', '=', id).where('node', '=', node).executeTakeFirst();
 }

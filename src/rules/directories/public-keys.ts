@@ -8,7 +8,7 @@
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { DirectoriesTable, PublicKeysTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, PublicKeysTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import type { Actor } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
@@ -34,7 +34,7 @@ export const NewPublicKey = v.pipe(
 export type ShownKey = Omit<PublicKeysTable, 'directory_id' | 'line'>;
 
 export interface Added {
-  readonly directory: DirectoriesTable;
+  readonly directory: DirectoryRow;
   readonly key: ShownKey;
 }
 
@@ -93,7 +93,7 @@ export async function removePublicKey(
   id: string,
   fingerprint: string,
   actor?: Actor,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   const there = await publicKeysOf(options.database.reads, id);
   if (!there.some((key) => key.fingerprint === fingerprint))
     throw new BerthError('public_key_not_found', 'Public key not found');

@@ -1,6 +1,6 @@
 /** The directory that a request is about. */
 import type { Kysely, Transaction } from 'kysely';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Actor } from '../history/audit.ts';
 
@@ -14,12 +14,12 @@ export interface Target {
 type OfAccount = Pick<Target, 'accountId' | 'id'>;
 
 /** @throws {BerthError} `directory_not_found` when it is unknown, deleted or another account's. */
-export async function liveDirectory(db: Kysely<Tables>, target: OfAccount): Promise<DirectoriesTable> {
+export async function liveDirectory(db: Kysely<Tables>, target: OfAccount): Promise<DirectoryRow> {
   return (await live(db, target).executeTakeFirst()) ?? notFound();
 }
 
 /** Reads the row and locks it, for a decision that depends on it: other changes wait until the transaction ends. */
-export async function lockedDirectory(tx: Transaction<Tables>, target: OfAccount): Promise<DirectoriesTable> {
+export async function lockedDirectory(tx: Transaction<Tables>, target: OfAccount): Promise<DirectoryRow> {
   return (await live(tx, target).forNoKeyUpdate().executeTakeFirst()) ?? notFound();
 }
 

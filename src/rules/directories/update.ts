@@ -1,5 +1,5 @@
 /** The changes that the specification's requests make to a directory, and a new password. */
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { Actor } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
 import { type ChangeOptions, changeDirectory, revokeAccess } from './change.ts';
@@ -18,7 +18,7 @@ export async function updateBasics(
   id: string,
   fields: Fields,
   actor?: Actor,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   const changes = basicFields(fields);
   return changeDirectory(options, { accountId, id, actor }, () => changes);
 }
@@ -33,7 +33,7 @@ export async function updateAuth(
   id: string,
   fields: Fields,
   actor?: Actor,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   const { auth_mode, public_key } = authFields(fields);
   return revokeAccess(options, { accountId, id, actor }, async (tx, now) => ({
     ...(auth_mode && { auth_mode }),
@@ -50,7 +50,7 @@ export async function removePublicKeys(
   accountId: string,
   id: string,
   actor?: Actor,
-): Promise<DirectoriesTable> {
+): Promise<DirectoryRow> {
   return revokeAccess(options, { accountId, id, actor }, async (tx, now) => ({
     auth_mode: 'password',
     ...(await replacePublicKeys(tx, id, undefined, now)),
@@ -58,7 +58,7 @@ export async function removePublicKeys(
 }
 
 export interface Renewed {
-  readonly directory: DirectoriesTable;
+  readonly directory: DirectoryRow;
   /** Later only its hash is known. */
   readonly password: string;
 }

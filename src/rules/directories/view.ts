@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { compiled } from '../../foundation/db/compiled.ts';
 import { listed } from '../../foundation/db/dialect.ts';
 import { type ListPlace, placeInList, unknownPlace } from '../../foundation/db/list-place.ts';
-import type { DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
 /** The fields of a directory that the API shows (specification, "Resources"). Password hash and public keys are not among them. */
 const SHOWN = [
@@ -25,7 +25,7 @@ const SHOWN = [
   'public_key_fingerprint',
   'inserted_at',
   'updated_at',
-] as const satisfies readonly (keyof DirectoriesTable)[];
+] as const satisfies readonly (keyof DirectoryRow)[];
 
 const LISTED = [
   'id',
@@ -35,10 +35,10 @@ const LISTED = [
   'sftp_username',
   'storage_bytes',
   'inserted_at',
-] as const satisfies readonly (keyof DirectoriesTable)[];
+] as const satisfies readonly (keyof DirectoryRow)[];
 
-export type ShownDirectory = Pick<DirectoriesTable, (typeof SHOWN)[number]>;
-export type ListedDirectory = Pick<DirectoriesTable, (typeof LISTED)[number]>;
+export type ShownDirectory = Pick<DirectoryRow, (typeof SHOWN)[number]>;
+export type ListedDirectory = Pick<DirectoryRow, (typeof LISTED)[number]>;
 
 /** At most `limit` rows that come after `after`: a row's id, or the place in the list of a row that may have gone. */
 interface Page {

@@ -9,7 +9,7 @@ import * as v from 'valibot';
 import { verifyActor } from '../accounts/actor.ts';
 import { ValidationError } from '../../foundation/base/errors.ts';
 import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
-import type { DirectoriesTable } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
 import { type ChangeOptions, changeDirectory } from './change.ts';
@@ -37,7 +37,7 @@ export const WebhookFields = v.pipe(
  * Changes the given fields.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function updateWebhook(options: ChangeOptions, target: Target, fields: Fields): Promise<DirectoriesTable> {
+export async function updateWebhook(options: ChangeOptions, target: Target, fields: Fields): Promise<DirectoryRow> {
   const { webhook_url, uses_account_webhook: uses } = checked(WebhookFields, fields);
   return changeDirectory(options, target, () => ({
     ...(webhook_url !== undefined && { webhook_url }),

@@ -9,26 +9,29 @@ import type { Transaction } from 'kysely';
 import { type Actor, verifyActor } from '../accounts/actor.ts';
 import { requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
-import type { AuditAction, DirectoriesTable, Tables } from '../../foundation/db/schema.ts';
+import type { AuditAction, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
 export type { Actor } from '../accounts/actor.ts';
 
 export interface AuditedChange {
   readonly at: Micros;
   readonly action: AuditAction;
-  readonly directory: Pick<DirectoriesTable, 'id' | 'sftp_username'>;
-  readonly before?: Partial<DirectoriesTable>;
+  readonly directory: Pick<DirectoryRow, 'id' | 'sftp_username'>;
+  readonly before?: Partial<DirectoryRow>;
   /** The columns that were set. */
-  readonly after?: Partial<DirectoriesTable>;
+  readonly after?: Partial<DirectoryRow>;
   /** Changes other than columns, such as the name of a file; no secrets. */
   readonly details?: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;
 }
 
-type Column = keyof DirectoriesTable;
+type Column = keyof DirectoryRow;
 
-type How = 'shown' | 'named' | 'origin' | 'fingerprints' | 'unaudited';
+/** With both values, in the form that the API has for them. */
+type Form = 'shown' | 'flag' | 'time' | 'json' | 'origin';
 
-/** How a change of each column is written: with both values, by name only, or not at all. */
+/** How a change of a column is written: with both values, by name only, or not at all. */
+type How<Value> = 'named' | 'fingerprints' | 'unaudited' | ([Value] extends [0 | 1] ? 'flag' : Exclude<Form, 'flag'>);
+
 const AUDITED = {
   id: 'unaudited',
   account_id: 'unaudited',
@@ -45,7 +48,7 @@ const AUDITED = {
   uid: 'unaudited',
   password_hash: 'named',
   webhook_url: 'origin',
-  uses_account_webhook: 'shown',
+  uses_account_webhook: 'flag',
   webhook_secret: 'named',
   next_webhook_secret: 'named',
   max_connections: 'shown',
@@ -54,15 +57,15 @@ const AUDITED = {
   auth_mode: 'shown',
   public_key: 'fingerprints',
   public_key_fingerprint: 'shown',
-  suspended: 'shown',
-  expires_at: 'shown',
-  allowed_networks: 'shown',
+  suspended: 'flag',
+  expires_at: 'time',
+  allowed_networks: 'json',
   events: 'unaudited', // wanted-events.ts writes its change as a detail
   quota_bytes: 'shown',
   inserted_at: 'unaudited',
   updated_at: 'unaudited',
   deleted_at: 'unaudited',
-} as const satisfies Record<Column, How>;
+} as const satisfies { [C in Column]: How<DirectoryRow[C]> };
 
 /** The columns whose changes the audit has. */
 export type AuditedColumn = { [C in Column]: (typeof AUDITED)[C] extends 'unaudited' ? never : C }[Column];
@@ -109,26 +112,34 @@ interface Difference {
 }
 
 /** The changed fields, with their values if those may be shown. */
-function differences(before: Partial<DirectoriesTable>, after: Partial<DirectoriesTable>): Record<string, Difference> {
+function differences(before: Partial<DirectoryRow>, after: Partial<DirectoryRow>): Record<string, Difference> {
   const found: Record<string, Difference> = {};
   for (const column of Object.keys(after) as Column[]) {
     const from = before[column] ?? null;
     const to = after[column] ?? null;
     if (from === to || (from === null && GIVEN.has(column))) continue;
-    const how: How = AUDITED[column];
-    if (how === 'shown') found[column] = { from: shown(column, from), to: shown(column, to) };
-    else if (how === 'origin') found[column] = { from: origin(from), to: origin(to) };
+    const how = AUDITED[column];
+    if (how === 'unaudited') continue;
+    if (how === 'named') found[column] = {};
     else if (how === 'fingerprints') found[column] = keyDifference(from, to);
-    else if (how === 'named') found[column] = {};
+    else found[column] = { from: inForm(how, from), to: inForm(how, to) };
   }
   return found;
 }
 
-/** The value as the API shows it. */
-function shown(column: Column, value: unknown): unknown {
-  if (column === 'suspended' || column === 'uses_account_webhook') return value === 1;
-  if (column === 'expires_at') return typeof value === 'number' ? formatMicros(value) : value;
-  return column === 'allowed_networks' && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
+function inForm(form: Form, value: unknown): unknown {
+  switch (form) {
+    case 'shown':
+      return value;
+    case 'flag':
+      return value === 1;
+    case 'time':
+      return typeof value === 'number' ? formatMicros(value) : value;
+    case 'json':
+      return typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
+    case 'origin':
+      return typeof value === 'string' ? (URL.parse(value)?.origin ?? null) : null;
+  }
 }
 
 /** The fingerprints of removed and added keys. With at most one key, `public_key_fingerprint` says the same. */
@@ -143,8 +154,4 @@ function keyDifference(from: unknown, to: unknown): Difference {
 function fingerprint(line: string): string {
   const blob = Buffer.from(line.split(' ')[1] ?? '', 'base64');
   return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
-}
-
-function origin(url: unknown): string | null {
-  return typeof url === 'string' ? (URL.parse(url)?.origin ?? null) : null;
 }

@@ -1,7 +1,7 @@
 /** Writes the history of transfers: its rows, and a log line for each row. */
 import type { Transaction } from 'kysely';
 import type { Clock, Micros } from '../../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables, TransferEvent } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables, TransferEvent } from '../../../foundation/db/schema.ts';
 import { insertTransfers, isRecorded, type Transfer } from '../../../rules/history/transfers.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import {
@@ -22,7 +22,7 @@ export interface HistoryRow {
   readonly directory: Whose;
 }
 
-type Whose = EventDirectory & Pick<DirectoriesTable, 'sftp_username'>;
+type Whose = EventDirectory & Pick<DirectoryRow, 'sftp_username'>;
 
 type Happening = Partial<Omit<Announcement, 'at'>> & {
   readonly event: TransferEvent;

@@ -1,20 +1,20 @@
 /** Components that lists and pages of directories share. */
 import type { FC } from 'hono/jsx';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import type { DirectoriesTable } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../../foundation/db/schema.ts';
 import { hasExpired } from '../../../rules/directories/access.ts';
 import type { FormFields } from '../environment.ts';
 import { Field } from './form.tsx';
 import { Badge } from './values.tsx';
 
 export interface DirectoryProps {
-  readonly directory: DirectoriesTable;
+  readonly directory: DirectoryRow;
   /** The path of the directory's pages; forms post to paths below it. */
   readonly path: string;
 }
 
 interface DirectoryStateProps {
-  readonly of: Pick<DirectoriesTable, 'suspended' | 'expires_at'>;
+  readonly of: Pick<DirectoryRow, 'suspended' | 'expires_at'>;
   readonly isFailing: boolean;
   readonly now: Micros;
 }

@@ -27,7 +27,7 @@ import {
   replayable,
 } from '../queries/account-deliveries.ts';
 import type { ListPlace } from '../../../foundation/db/list-place.ts';
-import { directoryPage, type DirectoryRow } from '../queries/directories.ts';
+import { directoryPage, type DirectoryEntry } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
 const PAGE = 50;
@@ -47,7 +47,7 @@ type Query = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
 interface Search {
   readonly filter: DeliveriesFilter;
   /** Set if the text for the directory does not name exactly one: the directories that it may mean, if any. */
-  readonly candidates?: readonly DirectoryRow[];
+  readonly candidates?: readonly DirectoryEntry[];
 }
 
 interface AccountDeliveriesOptions {
@@ -234,7 +234,7 @@ function inWords(count: Count | undefined): string {
   return count ? `${counted(count.count)}${count.isExact ? '' : '+'}` : '';
 }
 
-const Candidates: FC<{ of: readonly DirectoryRow[]; query: Query }> = ({ of, query }) =>
+const Candidates: FC<{ of: readonly DirectoryEntry[]; query: Query }> = ({ of, query }) =>
   of.length === 0 ? (
     <Empty title={`No directory matches "${clipped(query.directory ?? '', 100)}".`} />
   ) : (

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Clock } from '../../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import type { Kysely } from 'kysely';
 import type { LiveSessions } from '../../../rules/directories/end-session.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
@@ -105,7 +105,7 @@ const LastUpload: FC<{ of: UploadRow; path: string }> = ({ of: { path: file, upl
   </>
 );
 
-const Storage: FC<{ of: DirectoriesTable }> = ({ of: { storage_bytes, quota_bytes } }) => (
+const Storage: FC<{ of: DirectoryRow }> = ({ of: { storage_bytes, quota_bytes } }) => (
   <>
     <Size bytes={storage_bytes} />
     {quota_bytes !== null && ` of ${sizeInWords(quota_bytes)}`}

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
-import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { displayName, pathOf as pathText } from '../../../arrivals/uploads/file-path.ts';
 import { folderPage } from '../../../arrivals/files/folders.ts';
 import type { UploadList, UploadRow } from '../../../arrivals/uploads/upload-list.ts';
@@ -109,7 +109,7 @@ const TITLES: Readonly<Record<FilesView['kind'], string>> = {
 
 const VIEWS = { [TITLES.newest]: '?', [TITLES.folder]: '?folder=' };
 
-const Totals: FC<{ directory: DirectoriesTable; count: number }> = ({ directory, count }) => (
+const Totals: FC<{ directory: DirectoryRow; count: number }> = ({ directory, count }) => (
   <p class="totals quiet">
     {count > COUNTED_FILES
       ? `Over ${counted(COUNTED_FILES)} files`

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { ListPlace } from '../../../foundation/db/list-place.ts';
-import type { DeliveriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
 import {
   DELIVERY_COLUMNS,
   deliveryOf,
@@ -45,7 +45,7 @@ const MOST_SEARCHED = 20_000;
 /** Without a filter by name, at most this many rows are counted. */
 const COUNTED = 100_000;
 
-type Row = Pick<DeliveriesTable, (typeof DELIVERY_COLUMNS)[number] | 'directory_id' | 'body' | 'replayed_as'>;
+type Row = Pick<DeliveryRow, (typeof DELIVERY_COLUMNS)[number] | 'directory_id' | 'body' | 'replayed_as'>;
 
 function matching(
   reads: Kysely<Tables>,

@@ -1,6 +1,6 @@
 /** A directory's deliveries with the names of their files, and one delivery with everything that is known about it. */
 import { type Kysely, sql } from 'kysely';
-import type { AttemptsTable, DeliveriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { AttemptsTable, DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
 import { BerthError } from '../../../foundation/base/errors.ts';
 import {
   type Delivery,
@@ -42,7 +42,7 @@ export async function deliveriesPage(
   };
 }
 
-export interface WholeDelivery extends ListedDelivery, Pick<DeliveriesTable, 'body'> {
+export interface WholeDelivery extends ListedDelivery, Pick<DeliveryRow, 'body'> {
   readonly attempts: readonly Omit<AttemptsTable, 'delivery_id' | 'finished_at'>[];
 }
 

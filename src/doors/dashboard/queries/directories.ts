@@ -5,7 +5,7 @@
  */
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { contains, isAmong, mayContain } from '../../../foundation/db/search.ts';
 import { slugOf } from '../../../rules/directories/identity.ts';
 
@@ -38,15 +38,15 @@ export interface Listing {
   readonly before?: SortedPlace | undefined;
 }
 
-export interface DirectoryRow extends Pick<
-  DirectoriesTable,
+export interface DirectoryEntry extends Pick<
+  DirectoryRow,
   'id' | 'name' | 'sftp_username' | 'storage_bytes' | 'suspended' | 'expires_at' | 'inserted_at'
 > {
   readonly last_upload_at: Micros;
 }
 
 export interface DirectoryPage {
-  readonly rows: readonly DirectoryRow[];
+  readonly rows: readonly DirectoryEntry[];
   /** Where the previous and the next page begin; undefined at the ends of the list. */
   readonly previous: SortedPlace | undefined;
   readonly next: SortedPlace | undefined;

@@ -1,7 +1,7 @@
 /** Queries for the overview of one directory. Each uses an index. */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { hasExpired } from '../../../rules/directories/access.ts';
 import { auditSentence } from '../../../rules/history/audit-sentences.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
@@ -54,7 +54,7 @@ export async function directoryDays(
 /** Only a suspended directory needs a query: for who suspended it, and when. */
 export async function accessState(
   reads: Kysely<Tables>,
-  directory: Pick<DirectoriesTable, 'id' | 'suspended' | 'expires_at'>,
+  directory: Pick<DirectoryRow, 'id' | 'suspended' | 'expires_at'>,
   now: Micros,
 ): Promise<AccessState> {
   if (directory.suspended === 0)
@@ -78,7 +78,7 @@ export type Attempt = Pick<LoginAttempt, 'at' | 'address' | 'text'>;
 export async function lastAttempts(
   reads: Kysely<Tables>,
   logins: Pick<LoginLog, 'recent'>,
-  { id, sftp_username }: Pick<DirectoriesTable, 'id' | 'sftp_username'>,
+  { id, sftp_username }: Pick<DirectoryRow, 'id' | 'sftp_username'>,
 ): Promise<{ login: Attempt | undefined; refusal: Attempt | undefined }> {
   const unwritten = logins.recent(sftp_username)?.attempts ?? [];
   const last = async (kind: LoginAttempt['kind']): Promise<Attempt | undefined> =>

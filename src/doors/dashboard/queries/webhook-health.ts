@@ -1,12 +1,11 @@
 /** How a directory's webhook is doing: its last answer, and how much of the last days was delivered. Each query uses an index. */
 import { type Kysely, sql } from 'kysely';
 import { DAY, type Micros } from '../../../foundation/base/clock.ts';
-import type { AttemptsTable, DeliveriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { AttemptsTable, DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
 import { IN_STATE } from '../../../deliveries/webhooks/delivery-list.ts';
 import { type FailingWebhook, failingWebhooks } from './failing-webhooks.ts';
 
-export interface LastAttempt
-  extends Pick<AttemptsTable, 'status' | 'error' | 'started_at'>, Pick<DeliveriesTable, 'url'> {
+export interface LastAttempt extends Pick<AttemptsTable, 'status' | 'error' | 'started_at'>, Pick<DeliveryRow, 'url'> {
   readonly isTest: boolean;
 }
 

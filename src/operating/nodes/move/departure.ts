@@ -8,7 +8,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import type { Clock } from '../../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { markPendingApply } from '../../../rules/directories/pending-apply.ts';
 import { errorMessage, OperatorError } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
@@ -21,7 +21,7 @@ const GRACE_MS = 3000;
 /** How often that is checked. */
 const POLL_MS = 20;
 
-type Leaving = Pick<DirectoriesTable, 'id' | 'sftp_username' | 'node'>;
+type Leaving = Pick<DirectoryRow, 'id' | 'sftp_username' | 'node'>;
 
 /** The effects of a departure on this machine. */
 export interface Leave {

@@ -5,7 +5,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { forgetInodes } from '../../../foundation/db/forgotten-inodes.ts';
-import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { markPendingApply } from '../../../rules/directories/pending-apply.ts';
 import { OperatorError } from '../../../foundation/base/errors.ts';
 import { type Actor, insertAudit } from '../../../rules/history/audit.ts';
@@ -19,7 +19,7 @@ export interface Move {
   readonly by: Omit<Actor, 'accountId'>;
 }
 
-export type Moved = Pick<DirectoriesTable, 'id' | 'sftp_username' | 'node' | 'sftp_host' | 'sftp_port' | 'version'>;
+export type Moved = Pick<DirectoryRow, 'id' | 'sftp_username' | 'node' | 'sftp_host' | 'sftp_port' | 'version'>;
 
 /** @throws {OperatorError} when the directory cannot move there, or is no longer at home on `from`. Then nothing has changed. */
 export function rehome(db: Kysely<Tables>, { id, from, to, by }: Move, now: Micros): Promise<Moved> {

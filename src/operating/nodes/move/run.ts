@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { Clock } from '../../../foundation/base/clock.ts';
-import type { DirectoriesTable, Tables } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { BerthError, OperatorError } from '../../../foundation/base/errors.ts';
 import { isLive } from '../live.ts';
 import { createRequests } from '../requests.ts';
@@ -25,7 +25,7 @@ export interface MoveOptions {
 }
 
 export interface WantedMove {
-  readonly directory: Pick<DirectoriesTable, 'id' | 'sftp_username'>;
+  readonly directory: Pick<DirectoryRow, 'id' | 'sftp_username'>;
   readonly to: string;
   /** Both nodes have their jails on the same storage, so files need not be copied. */
   readonly isShared: boolean;
@@ -37,7 +37,7 @@ export interface WantedMove {
   readonly by: Move['by'];
 }
 
-export interface MoveOutcome extends Pick<DirectoriesTable, 'id' | 'sftp_username' | 'sftp_host' | 'sftp_port'> {
+export interface MoveOutcome extends Pick<DirectoryRow, 'id' | 'sftp_username' | 'sftp_host' | 'sftp_port'> {
   /** The earlier home; null when the directory was on `to` already. */
   readonly from: string | null;
   readonly to: string;
@@ -65,7 +65,7 @@ export async function runMove(options: MoveOptions, wanted: WantedMove): Promise
   return { id, sftp_username, ...address, from: null, to, locked_out_ms: null, is_live };
 }
 
-async function placeOf(db: Kysely<Tables>, { id }: Pick<DirectoriesTable, 'id'>) {
+async function placeOf(db: Kysely<Tables>, { id }: Pick<DirectoryRow, 'id'>) {
   return db
     .selectFrom('directories')
     .select(['node', 'sftp_host', 'sftp_port', 'version'])
@@ -120,7 +120,7 @@ async function addressOf(db: Kysely<Tables>, name: string): Promise<string> {
 /** Waits until the home lets the directory's user in; false when that takes long. No message is sent: the home polls. */
 async function isAppliedSoon(
   reads: Kysely<Tables>,
-  request: Pick<DirectoriesTable, 'id' | 'node' | 'version'>,
+  request: Pick<DirectoryRow, 'id' | 'node' | 'version'>,
 ): Promise<boolean> {
   const silent = { notify: async () => undefined, notifyAll: async () => undefined };
   try {

@@ -1,7 +1,7 @@
 /** A directory's access settings besides passwords and keys: suspension, expiry and networks. */
 import type { FC } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../../../foundation/base/clock.ts';
-import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import { changedFields } from '../../changed-fields.ts';
 import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton, Field, Form, Was } from '../../components/form.tsx';
@@ -50,7 +50,7 @@ const Suspension: FC<DirectoryProps> = ({ directory, path }) =>
   );
 
 /** The stored values in the fields' format. */
-function storedLimits({ expires_at, allowed_networks }: DirectoriesTable) {
+function storedLimits({ expires_at, allowed_networks }: DirectoryRow) {
   return { expires_at: expiryText(expires_at), allowed_networks: networksOf({ allowed_networks }).join('\n') };
 }
 
@@ -78,7 +78,7 @@ const Limits: FC<DirectoryProps> = ({ directory, path }) => {
   );
 };
 
-function networksOf({ allowed_networks }: Pick<DirectoriesTable, 'allowed_networks'>): string[] {
+function networksOf({ allowed_networks }: Pick<DirectoryRow, 'allowed_networks'>): string[] {
   return JSON.parse(allowed_networks) as string[];
 }
 
@@ -88,7 +88,7 @@ function expiryText(at: Micros | null): string {
 }
 
 /** The form's changes, for `updateAccess`. A time that was not edited keeps its full precision. */
-export function accessFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
+export function accessFields(fields: FormFields, directory: DirectoryRow): Record<string, unknown> {
   const seconds = (time: string) => time.replace(/:00$/, (end) => (/T\d\d:\d\d:00$/.test(time) ? '' : end));
   const given = { ...fields, ...(fields['expires_at'] && { expires_at: seconds(fields['expires_at']) }) };
   const { expires_at: time, allowed_networks: networks } = changedFields(given, storedLimits(directory));

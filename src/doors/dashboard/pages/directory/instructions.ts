@@ -1,9 +1,9 @@
 /** The text with which a customer connects: the lines that "Copy all" copies, and the file to send. It has no password of the past. */
-import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts';
 import { clientCommands, type SftpLogin } from './client-commands.ts';
 
-type Directory = Pick<DirectoriesTable, 'auth_mode'>;
+type Directory = Pick<DirectoryRow, 'auth_mode'>;
 
 interface Credentials {
   readonly hostKeys: readonly PublicHostKey[];

@@ -1,6 +1,6 @@
 /** The most that a directory can hold. */
 import type { FC } from 'hono/jsx';
-import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import { changedFields } from '../../changed-fields.ts';
 import type { DirectoryProps } from '../../components/directory.tsx';
 import { Field, Form, Was } from '../../components/form.tsx';
@@ -43,7 +43,7 @@ export const Quota: FC<QuotaProps> = ({ isAdmin, obstacle, directory, path }) =>
   );
 };
 
-function storedQuota({ quota_bytes: bytes }: DirectoriesTable) {
+function storedQuota({ quota_bytes: bytes }: DirectoryRow) {
   if (bytes === null) return { max_bytes: '' };
   const exact = ['TiB', 'GiB', 'MiB', 'KiB', 'TB', 'GB', 'MB', 'KB', 'B'].find(
     (unit) =>
@@ -53,7 +53,7 @@ function storedQuota({ quota_bytes: bytes }: DirectoriesTable) {
 }
 
 /** The form's changes, for `setQuota`. */
-export function quotaFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
+export function quotaFields(fields: FormFields, directory: DirectoryRow): Record<string, unknown> {
   const { max_bytes: text } = changedFields(fields, storedQuota(directory));
   return { max_bytes: text === undefined ? directory.quota_bytes : bytesIn(text.trim()) };
 }

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { LRUCache } from 'lru-cache';
-import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import type { CreateOptions } from '../../../../rules/directories/create.ts';
 import { deleteDirectory } from '../../../../rules/directories/delete.ts';
 import { setQuota } from '../../../../rules/directories/quota.ts';
@@ -35,7 +35,7 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): voi
   });
 
   /** Why no quota can be set on the directory's node. */
-  async function quotaObstacle(directory: DirectoriesTable): Promise<string | undefined> {
+  async function quotaObstacle(directory: DirectoryRow): Promise<string | undefined> {
     const known = obstacles.get(directory.node);
     if (known) return known.obstacle;
     const obstacle = await rules.host.quotaObstacle(directory);
@@ -74,7 +74,7 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): voi
   );
 }
 
-function storedSettings({ name, description, external_id, max_connections }: DirectoriesTable) {
+function storedSettings({ name, description, external_id, max_connections }: DirectoryRow) {
   return {
     name,
     description: description ?? '',
@@ -98,7 +98,7 @@ const Settings: FC<DirectoryProps> = ({ directory, path }) => {
 };
 
 /** The form's changes, for `updateBasics`. */
-function settingsFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
+function settingsFields(fields: FormFields, directory: DirectoryRow): Record<string, unknown> {
   const changed = changedFields(fields, storedSettings(directory));
   const { name, description, external_id, max_connections } = changed;
   return {

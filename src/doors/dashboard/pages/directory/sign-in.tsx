@@ -1,6 +1,6 @@
 /** What customers log in with: the password, public keys, or both. */
 import type { FC } from 'hono/jsx';
-import type { DirectoriesTable } from '../../../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import type { ShownKey } from '../../../../rules/directories/public-keys.ts';
 import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton, Field, Form, Select } from '../../components/form.tsx';
@@ -9,7 +9,7 @@ import { Table } from '../../components/table.tsx';
 import { Text } from '../../components/text.tsx';
 import { Time } from '../../components/values.tsx';
 
-const MODES: Readonly<Record<DirectoriesTable['auth_mode'], string>> = {
+const MODES: Readonly<Record<DirectoryRow['auth_mode'], string>> = {
   password: 'Password',
   public_key: 'Public key',
   both: 'Password or public key',

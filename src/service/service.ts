@@ -1,9 +1,9 @@
 /**
  * The composition root: opens every part, gives each only what it uses, and closes them in reverse.
  *
- * The order matters. Credentials that an earlier process left unapplied come before anything else that may fail, and its other changes
- * before the API answers. Comparing every directory comes afterwards, in the background, so that a start with a hundred thousand
- * directories takes no longer.
+ * The order matters. Credentials that an earlier process left unapplied are written before anything else can fail, and its
+ * other changes are applied before the API answers. All directories are compared with the disk afterwards, in the
+ * background, so that the start takes no longer with a hundred thousand of them.
  */
 import { join } from 'node:path';
 import { createAuthenticate } from '../rules/keys/authenticate.ts';
@@ -82,7 +82,7 @@ import { LogKeeper } from './while-away.ts';
 /** How long requests in flight may take at the end. The whole shutdown stays below 10 s. */
 const GRACE_MS = 4000;
 
-/** How many files may be sent to one account at once: each holds a descriptor for as long as its client takes. */
+/** How many files may be sent to one account at once. Each holds a descriptor until its client has received it. */
 const MAX_DOWNLOADS = 16;
 
 /** How many webhooks an account may test at once: each test may take 6 s. */

@@ -3,8 +3,8 @@
  * jails' disk. An operator releases or deletes them; after `BERTH_HISTORY_DAYS` they are removed.
  *
  * Promise: the row is the truth. A release is committed first: the file is in check again, and marked as released. Putting
- * the file back and announcing it can then be repeated, and a crash has it repeated. A deletion removes the file before its
- * row.
+ * the file back and announcing it can then be repeated, and are repeated after a crash. A deletion removes the file before
+ * its row.
  */
 import { linkSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
 import { readdir, rm, unlink } from 'node:fs/promises';

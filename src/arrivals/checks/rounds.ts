@@ -1,10 +1,10 @@
 /**
- * Passes files in check to the checker. Directories take turns, with one file of each at a time. An account has at most half of
- * all places, and accounts that have one leave one free for an account that has none, so that slow files of a few customers
- * do not hold up the others.
+ * Passes files in check to the checker. Directories take turns, with one file of each at a time. An account gets at most
+ * half of the places, and the last free place goes only to an account without one, so that a few customers' slow files do
+ * not delay the others.
  *
- * Promise: a file that could not be checked is tried again, after growing waits. The rows alone have the state: after a crash
- * the next start continues with the files that are `checking`.
+ * Promise: a file that could not be checked is tried again, after growing waits. The rows alone have the state: after a
+ * crash the next start continues with the files that are `checking`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
@@ -188,7 +188,7 @@ export class Rounds {
     const { account_id: account } = directory;
     this.#accountOf.set(id, account);
     if (!this.#hasPlaceFor(account)) {
-      // Its account is known now, so it is skipped until one of the account's places is free.
+      // berth knows its account now, and skips it until one of that account's places is free.
       this.#queue.add(id);
       return;
     }

@@ -3,8 +3,8 @@
  * renamed into place in one step. It is not an upload: it is neither announced nor listed as one. A file that somebody
  * uploads with a link (`links/`) takes the same path, and is an upload.
  *
- * A row of `placements` is committed before the rename and says which of the two the file is, since the recorder, a scan, or
- * the next start after a crash may be the first to find it. Once a client writes to the file, it is an upload.
+ * A row of `placements`, committed before the rename, says which of the two the file is, because the recorder, a scan, or
+ * the next start may be the first to find it. Once a client writes to the file, it is an upload.
  */
 import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { type FileHandle, open, unlink } from 'node:fs/promises';

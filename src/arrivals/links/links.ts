@@ -1,6 +1,6 @@
 /**
- * Makes, lists and revokes a directory's links. Each has a row, which goes when the link is revoked: without a row, nothing
- * works.
+ * Makes, lists and revokes a directory's links. Each has a row. Revoking a link removes its row, and a link without a row
+ * does not work.
  */
 import { randomUUID } from 'node:crypto';
 import type { ExpressionBuilder, Kysely, Selectable, Transaction } from 'kysely';

@@ -159,7 +159,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
       heldBy: ({ sftp_username }, pid) => fewPathsHeldBy(pid, sftp_username),
-      // In this order, because the process may exit meanwhile.
+      // Closes in this order, because the process may exit meanwhile.
       isHeldBy: (pid, inode) => held.isHeldBy(pid, inode) || !isAlive(pid),
       timesHeldBy: (pid, inode, since) => (isAlive(pid) ? held.timesHeldBy(pid, inode, since) : 0),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
@@ -223,7 +223,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const journal = { folder: options.paths.journal, transferLog, consumer: follower, signal: closing.signal };
   const reader: JournalReader = new JournalReader(journal, (text) => barrier.cameBack(text));
 
-  // Without directories no file can be incomplete.
+  // Without directories there are no incomplete files.
   if (journalStart.at === Infinity && (await jails.count()) === 0) journalStart.linked(clock.now());
   const waiting = new WaitingFiles({
     reads: database.reads,

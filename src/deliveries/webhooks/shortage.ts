@@ -1,4 +1,4 @@
-/** Recognizes attempts that failed because this machine lacked a resource, so that the receiver was never asked. */
+/** Recognizes attempts that never reached the receiver because this machine lacked a resource. */
 import { errorCode } from '../../foundation/base/errors.ts';
 
 /** The error codes for a lack of descriptors, memory, buffers or local ports. */

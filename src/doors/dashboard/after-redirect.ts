@@ -1,7 +1,7 @@
 /**
- * Carries what the page after a redirect has to show, across the redirect that follows a form: the confirmation of the action,
- * and a secret that is shown once. Both are in a cookie, which that page removes. So reloading it confirms and creates nothing
- * again, and the server keeps nothing.
+ * Carries what the next page has to show across the redirect after a form: the confirmation of the action, and a secret that
+ * is shown once. Both are in a cookie, which that page removes. So reloading it confirms and creates nothing again, and the
+ * server keeps nothing.
  */
 import { createHash } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';

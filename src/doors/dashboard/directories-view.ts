@@ -1,4 +1,4 @@
-/** The view of the list of directories, as the page's URL has it: search, order and place. */
+/** The state of the list of directories that the page's URL carries: search, order and place. */
 import * as v from 'valibot';
 import { type Listing, type Order, ORDERS, type SortedPlace } from './queries/directories.ts';
 

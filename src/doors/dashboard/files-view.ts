@@ -1,4 +1,4 @@
-/** The view of the Files page, as its URL has it. */
+/** The state of the Files page that its URL carries. */
 
 /** In characters; no path is longer. */
 const LONGEST_SEARCH = 4096;

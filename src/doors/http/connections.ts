@@ -1,9 +1,9 @@
 /**
  * The connections of a server: how many there may be, and which one is closed when there are too many.
  *
- * Promise: connections that only stay open keep nobody out. When there are too many, a connection that waits for its client is
- * closed for the new one: the oldest, preferably one without a valid key or session. If the new one's address has its share
- * already, the closed one is of that address.
+ * Promise: idle connections lock nobody out. When there are too many, a connection that waits for its client is closed to
+ * make room: the oldest, preferably one without a valid key or session. If the new connection's address already has its
+ * share, an older one of that address is closed.
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -1,7 +1,7 @@
 /**
- * The API for commands of this machine's root (`berth directory …`), on a Unix socket that only root can open. A command says
- * which account it acts for and who runs it. It may do everything that an admin key of the account may, on any plan and without
- * a rate limit.
+ * The API for root's commands on this machine (`berth directory …`), on a Unix socket that only root can open. A command
+ * names its account and its operator. It may do whatever an admin key of that account may, on any plan and without a rate
+ * limit.
  */
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';

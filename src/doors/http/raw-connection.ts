@@ -1,6 +1,6 @@
 /**
- * Writes responses directly to a connection, where Node reports no request: for plain HTTP on the TLS port, and for bytes that
- * the parser rejects.
+ * Writes responses directly to a connection where Node reports no request: plain HTTP on the TLS port, and bytes that the
+ * parser rejects.
  */
 import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';

@@ -1,6 +1,6 @@
 /**
- * Names that an endpoint does not know are probably typing errors. Endpoints of the specification answer as it says and add a
- * `Warning`; all others refuse the request.
+ * Names that an endpoint does not know are probably typing errors. Endpoints of the specification answer as specified and
+ * add a `Warning`; all others refuse the request.
  */
 import type { Fields } from '../../rules/directories/fields.ts';
 import { ValidationError } from '../../foundation/base/errors.ts';

@@ -1,7 +1,7 @@
 /**
  * Observes each request from its arrival to its response: gives it an id, counts it, and writes one line to the log.
  *
- * With a known key, changes and refusals are `info` lines. Failures are `error` lines. Reads, and refusals without a key, are
+ * Failures are `error` lines. Changes and refusals with a known key are `info` lines. Reads, and refusals without a key, are
  * `debug` lines: there can be tens of thousands a second, and a line costs more than the response itself.
  */
 import { randomBytes } from 'node:crypto';

@@ -1,7 +1,6 @@
 /**
- * Limits how many long responses (lists and files) an account receives at once, so that clients that do not read keep only a
- * few of them in memory or open. The newest request goes first, so that a client that reads has to wait for at most one client
- * that does not.
+ * Limits how many long responses (lists and files) an account receives at once, so that clients that do not read hold only a
+ * few of them in memory or open. The newest request goes first, so a client that reads waits for at most one that does not.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';

@@ -1,4 +1,4 @@
-/** Lets requests in between the steps of a loop whose length a user decides. */
+/** Lets requests run between the steps of a loop whose length a user decides. */
 import { setImmediate } from 'node:timers/promises';
 
 /** How long a loop may hold the event loop. */

@@ -1,4 +1,4 @@
-/** Handles copied files: they keep their sizes and times, but not their inodes. */
+/** Handles restored files, whose copies have the same sizes and times but other inodes. */
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from './schema.ts';
 

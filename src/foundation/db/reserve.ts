@@ -1,7 +1,7 @@
 /**
- * Keeps room on the state's disk for revoking access: for SQLite's commit and the credentials. The room is a file, which is removed when
- * the disk is full, and made again when there is space. Without it, nobody could stop customers who fill a disk that they share with the
- * state.
+ * Keeps room on the state's disk for revoking access: for SQLite's commit and the credentials. The room is a file, which is
+ * removed when the disk is full, and made again when there is space. Without it, nobody could stop a customer who fills the
+ * disk that has the state.
  */
 import { rmSync, statfsSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';

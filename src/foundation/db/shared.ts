@@ -1,4 +1,4 @@
-/** What is different when several machines may share the database, as with PostgreSQL. */
+/** What differs when several machines share the database, as with PostgreSQL. */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Clock, Micros } from '../base/clock.ts';
 import { isPostgres } from './dialect.ts';

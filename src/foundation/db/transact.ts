@@ -1,4 +1,4 @@
-/** Transactions that make webhooks due: the database's part of what uploads, files and checks ask of the dispatcher. */
+/** Transactions that make webhooks due. Uploads, files and checks use them, and the dispatcher runs them. */
 import type { Transaction } from 'kysely';
 import type { Tables } from './schema.ts';
 

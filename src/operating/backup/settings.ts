@@ -1,6 +1,6 @@
 /**
- * What becomes of the settings in a backup. Settings decide what berth does first, such as where webhooks may go and whether uploads are
- * checked, so a restore never starts berth with others than the backup's unless the operator says so.
+ * What happens to the settings in a backup. Settings decide what berth does first, such as where webhooks may go and whether
+ * uploads are checked, so a restored berth never starts with settings other than the backup's unless the operator says so.
  */
 import { execFile } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';

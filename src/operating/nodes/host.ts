@@ -1,9 +1,9 @@
 /**
- * Hosts every directory, wherever it is at home: this machine applies changes of its own directories, and sends a request to the home of
- * any other.
+ * Hosts every directory, wherever it is at home: this machine applies changes of its own directories, and sends a request to
+ * the home of any other.
  *
- * Promise: an earlier change of a directory never undoes a later one here. Changes made on other nodes arrive on another way than this
- * node's own, so they may arrive out of the order of their commits.
+ * Promise: an earlier change of a directory never undoes a later one here. Changes made on other nodes arrive by another
+ * path than this node's own, so they may arrive out of commit order.
  */
 import type { Kysely } from 'kysely';
 import { LRUCache } from 'lru-cache';

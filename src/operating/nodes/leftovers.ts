@@ -1,4 +1,4 @@
-/** The remains on this node of directories that have moved to another one. */
+/** What directories that have moved away have left on this node. */
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { DirectoryHost } from '../../rules/directories/host.ts';

@@ -1,7 +1,7 @@
 /**
- * A directory's history, newest first and page by page. It has the same entries as `berth explain`, but one line for each webhook. A
- * page reads a page's worth of rows from each history, by index. Only when nothing follows sshd's log does it read that log, for the
- * time that the page covers.
+ * A directory's history, newest first and page by page. It has the same entries as `berth explain`, but one line for each
+ * webhook. A page reads a page's worth of rows from each history, by index. If nothing follows sshd's log, it reads that log
+ * for the time that the page covers.
  */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../../foundation/base/clock.ts';

@@ -1,13 +1,14 @@
 /**
  * Finds logins, and refusals with their reasons, in sshd's log at LogLevel INFO.
  *
- * sshd logs a client's texts as they are, including line ends (log.c: VIS_SAFE on standard error): an unknown username, a list of
- * algorithms, the message of a disconnect. So a client can forge lines. Each line comes with the process that wrote it, and sshd has one
- * process for each connection. A process is not believed at all when its lines name more than one client, or when they report a right
- * password or key after a line that may hold a client's text: sshd itself lets nobody in after such a line.
+ * sshd logs a client's texts as they are, including line ends (log.c: VIS_SAFE on standard error): an unknown username, a
+ * list of algorithms, the message of a disconnect. So a client can forge lines. Each line comes with the process that wrote
+ * it, and sshd has one process for each connection. A process is not believed at all when its lines name more than one
+ * client, or when they report a right password or key after a line that may hold a client's text: sshd itself admits nobody
+ * after such a line.
  *
- * openssh/admit logs its reasons by syslog, in the name of the sshd process that ran it. No client can forge such a line: it has the
- * name of a program other than sshd, and lines of sshd's PAM modules begin with the modules' names.
+ * openssh/admit logs its reasons by syslog, in the name of the sshd process that ran it. No client can forge such a line: it
+ * has the name of a program other than sshd, and lines of sshd's PAM modules begin with the modules' names.
  */
 import { isIP } from 'node:net';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';

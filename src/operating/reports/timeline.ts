@@ -1,6 +1,6 @@
 /**
- * The history of one directory in order: sessions, transfers, webhooks with each attempt, and changes with their authors. All but the
- * webhooks outlive the directory.
+ * The history of one directory in order: sessions, transfers, webhooks with each attempt, and changes with their authors.
+ * Everything except the webhooks outlives the directory.
  */
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';

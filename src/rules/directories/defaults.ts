@@ -1,4 +1,4 @@
-/** A new directory's columns, as far as neither the request nor berth gives them a value of its own. */
+/** The values of a new directory's columns that neither the request nor berth sets. */
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 
 export const DEFAULTS = {

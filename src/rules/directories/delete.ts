@@ -1,6 +1,6 @@
 /**
- * Deletes a directory. From the commit on it exists for no caller; its credentials and sessions end before the answer; its
- * rows and files are removed in the background, and after a crash by the next start. Username and UID are never used again:
+ * Deletes a directory. After the commit no caller can see it. Its credentials and sessions end before the answer. Its rows
+ * and files are removed in the background, or after a crash by the next start. Username and UID are never used again:
  * `principals` keeps them. On a full disk the credentials and sessions end before the commit.
  */
 import { sql } from 'kysely';

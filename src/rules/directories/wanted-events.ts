@@ -1,6 +1,6 @@
 /**
  * The events that a directory or its account subscribes to. `file.uploaded` is always among them. A directory without a
- * setting of its own has its account's.
+ * setting of its own uses its account's.
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';

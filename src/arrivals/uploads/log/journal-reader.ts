@@ -1,10 +1,10 @@
 /**
- * Reads the journal: each user's records in order, users in turn, as fast as their consumer keeps up. Unread records
- * wait in the files, so a user with many records delays only themselves, and nothing overflows.
+ * Reads the journal: each user's records in order, users in turn, as fast as their consumer keeps up. Unread records wait in
+ * the files, so a user with many records delays only themselves, and nothing overflows.
  *
- * Promise: a record is followed at least once. When all records before a position are decided, the journal is compacted
- * there, and a later process begins with the state that was known then. After a crash, later records are read again,
- * and the consumer has to recognize those that it has recorded already.
+ * Promise: each record is handed over at least once. When all records before a position are decided, the journal is
+ * compacted there, and the next process begins with the state at that position. After a crash, later records are read again,
+ * and the consumer has to recognize those that it has already recorded.
  */
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ export interface RecordConsumer {
    * has been checked.
    */
   restored(jail: Jail): Promise<void>;
-  /** Called where records are missing. The disk has to show what happened until then. */
+  /** Called where records are missing. Only the disk shows what happened until then. */
   lost(jail: Jail, until: number): void;
   /** Whether the directory's records should come slowly. */
   isBusy(directoryId: string): boolean;
@@ -94,7 +94,7 @@ interface Part {
   waiters: { readonly position: Position; readonly count: number; readonly resolve: () => void }[];
   isPaused: boolean;
   isCompacting: boolean;
-  /** Whether the last compaction has left a base. Without one, a journal that is all followed has been deleted. */
+  /** Whether the last compaction has left a base. Without one, a completely consumed journal has been deleted. */
   keepsBase: boolean;
   timer: NodeJS.Timeout | undefined;
 }
@@ -212,7 +212,7 @@ export class JournalReader implements JournalFollower {
   }
 
   async #run(): Promise<void> {
-    await Promise.resolve(); // so that `#running` is set before this clears it
+    await Promise.resolve(); // runs later, so that `#running` is set before it is cleared
     const pause = yielder();
     for (const part of this.#inTurn) {
       this.#inTurn.delete(part);
@@ -341,8 +341,8 @@ export class JournalReader implements JournalFollower {
   }
 
   /**
-   * Compacts the journal if everything followed is decided. Returns false when it has to be tried again.
-   * @param isLast this process will not do it again, so little gain is enough.
+   * Compacts the journal if all consumed records are decided. Returns false when it has to be tried again.
+   * @param isLast this process will not compact again, so a small gain is enough.
    */
   #compact(part: Part, isLast = false): boolean {
     const { jail, user } = part;

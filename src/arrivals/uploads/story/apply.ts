@@ -121,7 +121,7 @@ async function isAnother(
 ): Promise<boolean> {
   const { inode, openedAt, bytes: expected } = end;
   if (inode !== undefined && inode !== stat.inode) {
-    // The open may have been read so late that another file had the name by then.
+    // The log line of the open may have been read so late that another file had the name by then.
     const mayBeDropped = !end.isComplete && expected === undefined && isOfThatTime(end, stat, LOG_LAG);
     if (mayBeDropped) return (await directory.files.ofInode(stat)).some((other) => isSame(other, stat));
     return !isLike(end, stat) && !(file.wasSet && expected === stat.size_bytes);
@@ -153,7 +153,7 @@ async function outdated(
   return 'done';
 }
 
-/** Whether the file came by HTTPS and not from this upload. */
+/** Whether the file came by HTTPS instead of from this upload. */
 async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: DirectoryInTransaction): Promise<boolean> {
   if (row?.state === 'placed' && isUnchanged(row, stat)) return true;
   const placement = await files.placementOf(stat);
@@ -188,14 +188,14 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
     return 'done';
   }
   const size = sizeByTheLog(end, row);
-  // The rows already show what happened to the file since: the API may have removed it.
+  // The rows already show a later change of the file: the API may have removed it.
   if (await directory.wasAnnounced(announcement(path, end, size))) return 'done';
   await putUpload(operation, unseen(end, size), row, directory);
   directory.requests.look(path, SOON_MS);
   return 'done';
 }
 
-/** What the row of a file has that matches no file. */
+/** The values for a row that must not match any file. */
 function unseen({ inode }: Ending, size_bytes: number) {
   return { inode: inode ?? UNSEEN_INODE, mtime: UNSEEN, ctime: null, size_bytes };
 }
@@ -252,7 +252,7 @@ async function drop(
   reason: string | undefined,
 ): Promise<Outcome> {
   const { path, end } = operation;
-  // Nothing had been written. The log says so, or, of a process that died without a line, the ctime.
+  // Nothing had been written: the log says so, or the ctime if the process died without a line.
   if (row && end.written === 0 && (isUnchanged(row, stat) || hasAddedNothing(end, row, stat))) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
   const seen = isRewritten ? { ...stat, mtime: UNSEEN } : stat;

@@ -1,10 +1,10 @@
 /**
- * Tracks handles whose names sshd's log has cut off (`log-line.ts`). While a process lives, the kernel has the whole paths of
- * the files that it holds, so an open gets its file from there, and a close is believed once the kernel does not show the
- * handle any more.
+ * Tracks handles whose names sshd's log has cut off (`log-line.ts`). While a process lives, the kernel has the whole paths
+ * of the files that it holds, so an open gets its file from there, and a close counts once the kernel no longer shows the
+ * handle.
  *
- * Promise: a file counts as closed only if its process lived on without it, or if the session has closed all its handles.
- * What nobody can tell is left to a comparison with the disk.
+ * Promise: a file counts as closed only if its process lived on without it, or if the session has closed all its handles. A
+ * comparison with the disk decides what the kernel cannot tell.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike } from '../file-path.ts';

@@ -1,9 +1,9 @@
 /**
- * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer
- * has gone becomes a put.
+ * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer has
+ * gone becomes a put.
  *
  * An open is trusted immediately, and dropped if a refusal follows. If that refusal may have answered a write instead, the
- * handle is doubted: its close proves that it existed, and before a put of its file is applied, the kernel is asked.
+ * handle is doubted: a close of it proves that it existed, and before a put of its file is applied, berth asks the kernel.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath, filePath } from '../file-path.ts';

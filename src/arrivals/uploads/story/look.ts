@@ -199,7 +199,7 @@ async function elsewhere(
   return known(await files.put(values, undefined), stat, directory);
 }
 
-/** The row that has the file under a name that it no longer has. */
+/** The row that has the file under an old name. */
 async function twinOf(
   stat: FileStat,
   own: FileRow | undefined,

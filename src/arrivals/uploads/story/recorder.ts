@@ -165,7 +165,7 @@ export class Recorder {
     return this.pending(directoryId) === 0;
   }
 
-  /** Whether everything that was heard has been recorded. Work that is planned for later does not count. */
+  /** Whether everything that was logged has been recorded. Work that is planned for later does not count. */
   get isDrained(): boolean {
     return this.#now.size === 0 && this.#underWay === 0 && this.#notes.length === 0;
   }
@@ -263,8 +263,8 @@ export class Recorder {
   }
 
   /**
-   * Adds an operation. The file of a complete upload is synced at once, because applying the upload first would only
-   * find that it has to be.
+   * Adds an operation. The file of a complete upload is synced at once: without that, applying the upload would only request
+   * the sync.
    */
   #happened(work: Work, operation: Operation): void {
     const task = work.agenda.add(operation);
@@ -418,8 +418,8 @@ export class Recorder {
   }
 
   /**
-   * Syncs an uploaded file. If the file was not empty when it was opened, also waits for the log, because only then
-   * does the size show how much was appended.
+   * Syncs an uploaded file. If it was not empty at its open, also waits for the log: only then does the size show how much
+   * was appended.
    */
   #syncPut(work: Work, task: Task, path: FilePath, { bytes }: Ending): void {
     this.#prepare(work, task, async () => {

@@ -49,7 +49,7 @@ export interface Handle {
 /** How a session began. */
 export interface SessionStart {
   readonly by: BySession;
-  /** Undefined when the session's beginning was not heard. */
+  /** Undefined when the session's beginning was not logged. */
   readonly openedAt: Micros | undefined;
   /** When the session's process began, in clock ticks since the boot. Undefined when it is not known. */
   readonly born: string | undefined;
@@ -87,7 +87,7 @@ export class Session {
   asked: Asked | undefined;
   /** When the session's last line was read. */
   lastAt: Micros | undefined;
-  /** A rename or a removal was done or refused, and nobody can say which: names may be wrong. */
+  /** A rename or a removal was done or refused, and the log does not show which: names may be wrong. */
   isDoubtful = false;
   /** Names that a rename line lacks, because the log has cut it off: a file may have another name than is known. */
   hasLostName = false;
@@ -102,7 +102,7 @@ export class Session {
   parked: ParkedClose[] = [];
   /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
   readonly closedCutOff: FilePath[] = [];
-  /** The session has set times or a size, and the log has cut off of which file. */
+  /** The session has set times or a size of a file whose name the log has cut off. */
   hasSetCutOff = false;
   /** The session has left an upload under a temporary name. */
   hasTemporary = false;
@@ -123,9 +123,9 @@ export class Session {
   }
 
   /**
-   * Whether a refusal answers the session's last logged request for certain. At our sshd's log level only requests about
-   * an open handle are not logged, such as a write, and their refusal reads `Failure` (sftp-server.c). A session that
-   * began before this berth listened may log less.
+   * Whether a refusal certainly answers the session's last logged request. At our sshd's log level only requests about an
+   * open handle are not logged, such as a write, and their refusal reads `Failure` (sftp-server.c). A session that began
+   * before this berth listened may log less.
    */
   isAnswer(status: string): boolean {
     return status !== 'Failure' && this.openedAt !== undefined;
@@ -260,7 +260,7 @@ export interface Kernel {
 export class File implements TrackedFile {
   path: FilePath | undefined;
   readonly writers = new Set<Handle>();
-  /** How the newest of the handles that have ended did, while others still write: with the time of the last end. */
+  /** While others still write: how the newest ended handle ended, with the time of the last end. */
   newestEnd: Ending | undefined;
   readonly puts: Put[] = [];
   readonly owed = new Set<Ending>();

@@ -52,7 +52,7 @@ export interface Line {
   readonly text: string;
   /** The files at the paths that the line names, as they were when it was read. Null where there was no file. */
   readonly seen?: readonly (Sighting | null)[] | undefined;
-  /** The files that the process had open for writing when it was read, of those that a name that was cut off may mean. */
+  /** Of the files that a cut-off name may mean, those that the process had open for writing when the line was read. */
   readonly held?: readonly HeldPath[] | undefined;
   /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
   readonly isFresh: boolean;
@@ -65,7 +65,7 @@ interface ReadLine extends Omit<Line, 'text'> {
 /**
  * @param now the files that the session has open for writing now.
  * @param at the time of the comparison.
- * @param isGapless whether every open has been heard or is still to be read.
+ * @param isGapless whether every open has been read or is still to be read.
  */
 export type HandleComparison = (now: readonly HeldPath[], at: Micros, isGapless: boolean) => void;
 
@@ -99,8 +99,8 @@ export class Story {
 
   /**
    * Starts a session.
-   * @param at when that was heard.
-   * @param writing the files that the kernel says it has open for writing, if its beginning was not heard.
+   * @param at when that was logged.
+   * @param writing the files that the kernel says it has open for writing, if its beginning was not logged.
    */
   begin(start: SessionStart, at: Micros, writing: readonly HeldPath[] = []): void {
     const { by, openedAt } = start;
@@ -249,8 +249,7 @@ export class Story {
         note({ event: 'download-dropped', directoryId, at, by, path: handle.path, openedAt: handle.openedAt });
         continue;
       }
-      // sshd logs the close of every handle before the end of the session. If a handle is left, its close was not
-      // heard.
+      // sshd logs the close of every handle before the end of the session. If a handle is left, the line of its close was lost.
       const isDropped = how === 'died' && !session.ahead.has(handle);
       const { path } = handle.file;
       if (isDropped) this.#handles.ended(handle, droppedAt(session, handle, at));
@@ -337,7 +336,7 @@ export class Story {
     this.#files.forget(file);
   }
 
-  /** Whether the story can be dropped: no session, file or line is left. */
+  /** Whether nothing is left (session, file or line), so that the story can be dropped. */
   get isEmpty(): boolean {
     return this.#sessions.size === 0 && this.#files.size === 0 && this.#queue.length === 0 && !this.#pending;
   }

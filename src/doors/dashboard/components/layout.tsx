@@ -45,7 +45,7 @@ interface LayoutProps {
   readonly problems?: Readonly<Record<string, string>>;
   /** An error that does not belong to a field. */
   readonly problem?: string | undefined;
-  /** Whether the page only says that something failed, so that going back to a form fills it in again. */
+  /** Whether the page only reports a failure. Going back to the form then fills it in again. */
   readonly isError?: boolean;
 }
 
@@ -172,7 +172,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   );
 };
 
-/** Marks the answer to a form, after which the script need not keep the input. */
+/** Marks the answer to a form: the script no longer needs to keep the input. */
 const answerMark = (c: PageContext, isError: boolean): '' | undefined =>
   c.req.method === 'POST' && !isError ? '' : undefined;
 

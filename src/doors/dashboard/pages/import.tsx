@@ -103,7 +103,7 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
   }
 
   /**
-   * One after the other. The first that fails is the last that is tried: the others would most likely fail, too.
+   * Creates them one after the other, and stops at the first failure, because the others would most likely fail too.
    * @param confirmed the preview's token, which creates once: not again after a reload, nor in a second tab.
    */
   async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
@@ -127,7 +127,7 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
         if (outcomes.length === 0) throw error;
         if (!(error instanceof BerthError) && refusal === undefined)
           log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
-        // What was created has passwords that only this answer has, so it is always given.
+        // Only this answer has the passwords of the created directories, so it is always sent.
         refusal ??= error instanceof BerthError ? `${errorMessage(error)}.` : 'Something went wrong.';
         outcomes.push({ ...line, problems: [refusal] });
       }

@@ -1,8 +1,8 @@
 /**
  * Copies a directory's files to the node to which it moves, by rsync over the operator's own ssh.
  *
- * The user may change names while rsync, which runs as root, reads. So rsync reads through a mount of its own, which is read-only and
- * follows no link (mount(8), nosymfollow): links are copied as links, and none leads out of the directory.
+ * The user may rename files while rsync reads them as root. So rsync reads through a mount of its own, which is read-only
+ * and follows no link (mount(8), nosymfollow): links are copied as links, and none leads out of the directory.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

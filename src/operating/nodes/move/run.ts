@@ -1,6 +1,6 @@
 /**
- * A whole move, as the command makes it. After any interruption, repeating it continues: copied files are not sent again, and for a
- * directory that has moved already it only waits until the new home lets its user in.
+ * A complete move, as the command runs it. After any interruption, repeating it continues: copied files are not sent again,
+ * and for a directory that has moved already it only waits until the new home lets its user in.
  */
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';

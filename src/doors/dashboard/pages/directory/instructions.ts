@@ -1,4 +1,7 @@
-/** The text with which a customer connects: the lines that "Copy all" copies, and the file to send. It has no password of the past. */
+/**
+ * The text for a customer who connects: the lines that "Copy all" copies, and the file to send. It never has an old
+ * password.
+ */
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts';
 import { clientCommands, type SftpLogin } from './client-commands.ts';

@@ -1,4 +1,7 @@
-/** How customers log in to a directory, and why one cannot: the settings in the order of a login, and the last refusal with its remedy. */
+/**
+ * How customers log in to a directory, and why a login fails: the settings in the order of a login, and the last refusal
+ * with its remedy.
+ */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { CreateOptions } from '../../../../rules/directories/create.ts';

@@ -1,4 +1,4 @@
-/** The most that a directory can hold. */
+/** A directory's quota. */
 import type { FC } from 'hono/jsx';
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import { changedFields } from '../../changed-fields.ts';

@@ -144,6 +144,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'operating/reports/activity.ts',
     'operating/reports/login-log.ts',
     'operating/reports/login-rules.ts',
+    'operating/reports/sshd-log-file.ts',
     'operating/reports/sshd-log.ts',
     'machine/sftp/public-host-keys.ts',
     'arrivals/uploads/announce.ts',
@@ -207,8 +208,10 @@ interface Import {
 
 const files = globSync('**/*.{ts,tsx}', { cwd: SRC });
 
-function importsOf(file: string): Import[] {
-  const text = readFileSync(join(SRC, file), 'utf8');
+/** @param isCode leaves out imports of types alone. */
+function importsOf(file: string, { isCode = false } = {}): Import[] {
+  const all = readFileSync(join(SRC, file), 'utf8');
+  const text = isCode ? all.replaceAll(/^(?:import|export) type\b[^;]*;/gm, '') : all;
   const specifiers = text.matchAll(
     /^(?:import|export)\b[^;]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm,
   );
@@ -246,7 +249,7 @@ test('imports between districts only go down', () => {
     [],
   );
   const up = inside
-    .flatMap(importsOf)
+    .flatMap((file) => importsOf(file))
     .filter(({ to }) => files.includes(to))
     .filter(({ from, to }) => level(to) > level(from));
   assert.deepEqual(up, []);
@@ -255,7 +258,7 @@ test('imports between districts only go down', () => {
 test('every arrow between folders is one that the map allows', () => {
   const wrong = files
     .filter((file) => !within(file, ROOTS))
-    .flatMap(importsOf)
+    .flatMap((file) => importsOf(file))
     .filter(({ to }) => files.includes(to))
     .filter(({ from, to }) => {
       const feature = Object.keys(ALLOWED).find((name) => within(from, [name]));
@@ -265,17 +268,28 @@ test('every arrow between folders is one that the map allows', () => {
   assert.deepEqual(wrong, []);
 });
 
+test('only the service starts features: others know the types of a start, and not its code', () => {
+  const featureOf = (file: string): string | undefined => Object.keys(ALLOWED).find((name) => within(file, [name]));
+  const starts = files.filter((file) => /(?:^|\/)start\.tsx?$/.test(file));
+  assert.ok(starts.length >= 10, String(starts));
+  const wrong = files
+    .filter((file) => !within(file, ROOTS))
+    .flatMap((file) => importsOf(file, { isCode: true }))
+    .filter(({ from, to }) => starts.includes(to) && featureOf(from) !== featureOf(to));
+  assert.deepEqual(wrong, []);
+});
+
 test('base imports nothing but itself', () => {
   const wrong = files
     .filter((file) => within(file, ['foundation/base']))
-    .flatMap(importsOf)
+    .flatMap((file) => importsOf(file))
     .filter(({ to }) => files.includes(to) && !within(to, ['foundation/base']));
   assert.deepEqual(wrong, []);
 });
 
 test('the map has no arrow that nothing uses', () => {
   const unused = Object.entries(ALLOWED).flatMap(([feature, places]) => {
-    const imported = files.filter((file) => within(file, [feature])).flatMap(importsOf);
+    const imported = files.filter((file) => within(file, [feature])).flatMap((file) => importsOf(file));
     return places
       .filter((place) => !imported.some(({ to }) => within(to, [place])))
       .map((to) => ({ from: feature, to }));
@@ -289,10 +303,12 @@ test('every file has its place on the map', () => {
 });
 
 test('packages stay where they belong, and the environment is read in one place', () => {
-  const wrong = files.flatMap(importsOf).filter(({ from, to }) => {
-    const places = PACKAGES[to] ?? PACKAGES[to.split('/')[0] ?? ''];
-    return places !== undefined && !within(from, places);
-  });
+  const wrong = files
+    .flatMap((file) => importsOf(file))
+    .filter(({ from, to }) => {
+      const places = PACKAGES[to] ?? PACKAGES[to.split('/')[0] ?? ''];
+      return places !== undefined && !within(from, places);
+    });
   assert.deepEqual(wrong, []);
   const readers = files.filter((file) => /process\.env\b/.test(readFileSync(join(SRC, file), 'utf8')));
   assert.deepEqual(readers, ['main.ts']);

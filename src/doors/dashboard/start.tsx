@@ -2,18 +2,21 @@
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
 import type { HeldFiles } from '../../arrivals/checks/held.ts';
-import type { Config } from '../../foundation/base/config.ts';
+import type { Background } from '../../foundation/base/background.ts';
+import { apiOrigin, type Config } from '../../foundation/base/config.ts';
 import type { CreateOptions } from '../../rules/directories/create.ts';
 import type { LiveSessions } from '../../rules/directories/end-session.ts';
 import { type ClientAddress, clientNetwork, clientSite } from '../web/client-address.ts';
+import { type AnsweredRequest, observed } from '../web/observe.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../web/rate-limits.ts';
 import { rawPath } from '../web/requested-path.ts';
 import type { Turn } from '../web/turns.ts';
 import type { PublicHostKeys } from '../../machine/sftp/public-host-keys.ts';
 import type { MayReach } from '../web/warnings.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import type { LoginLog } from '../../operating/reports/login-log.ts';
+import { followLogins, type LoginLog } from '../../operating/reports/login-log.ts';
 import type { SshdLog } from '../../operating/reports/sshd-log.ts';
+import { sshdLogOf } from '../../operating/reports/sshd-log-file.ts';
 import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
 import type { FileChanges } from '../../arrivals/uploads/file-changes.ts';
 import type { UploadList } from '../../arrivals/uploads/upload-list.ts';
@@ -92,8 +95,44 @@ export interface DashboardOptions {
   readonly log: Log;
 }
 
+export interface StartOptions extends Omit<
+  DashboardOptions,
+  'apiHost' | 'closing' | 'environment' | 'linkOrigin' | 'logins' | 'settings' | 'sshdLog'
+> {
+  readonly config: Pick<Config, 'api' | 'apiUrl' | 'dashboard' | 'environment' | 'node' | 'stateDir' | 'tls'>;
+  readonly background: Background;
+  /** Called with each answered request. */
+  observe(request: AnsweredRequest): void;
+}
+
+/** Starts to follow sshd's log, and makes the pages. */
+export function startDashboard({ config, background, observe, ...options }: StartOptions) {
+  const { api, dashboard: settings, environment, node, stateDir, tls } = config;
+  const { rules, log } = options;
+  const sshdLog = sshdLogOf({ stateDir });
+  const logins = followLogins({ ...rules, background, log: sshdLog, node });
+  const closing = new AbortController();
+  const app = createDashboard({
+    ...options,
+    environment,
+    settings,
+    apiHost: settings.own && `${tls.name}:${api.port}`,
+    linkOrigin: apiOrigin(config),
+    logins,
+    sshdLog,
+    closing: closing.signal,
+  });
+  return {
+    app: observed(app, { log, observe }),
+    isDashboard,
+    /** Ends the pages that stay open for updates. */
+    endUpdates: () => closing.abort(),
+    close: logins.close,
+  };
+}
+
 /** Whether a request is for the dashboard, by the target as it was sent. */
-export function isDashboard(target: string): boolean {
+function isDashboard(target: string): boolean {
   return /^\/dashboard(?:[/?]|$)/.test(target);
 }
 

@@ -29,6 +29,24 @@ export class StartingError extends Error {
   }
 }
 
+/** A health check that fails as long as something keeps the ports from serving. */
+export interface Readiness {
+  readonly check: HealthCheck;
+  obstacle: Error | undefined;
+}
+
+/** Not ready until the obstacle is taken away. @param check checks everything but the ports. */
+export function createReadiness(check: HealthCheck): Readiness {
+  const readiness: Readiness = {
+    obstacle: new StartingError(),
+    async check() {
+      if (readiness.obstacle) throw readiness.obstacle;
+      await check();
+    },
+  };
+  return readiness;
+}
+
 export const HEALTH: Described = {
   method: 'GET',
   path: '/healthz',

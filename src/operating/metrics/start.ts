@@ -9,8 +9,6 @@ import { processMetrics } from './process.ts';
 import { Registry } from './registry.ts';
 import { eventLoopLag, stateMetrics, type StateSources } from './state.ts';
 
-export type Metrics = ReturnType<typeof createMetrics>;
-
 export function createMetrics() {
   const registry = new Registry();
   processMetrics(registry);

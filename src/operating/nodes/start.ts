@@ -53,8 +53,8 @@ export interface Nodes {
   isShut(directoryId: string): boolean;
   /** Runs a change of a directory that is not moving. @throws {BerthError} `home_unavailable`. */
   through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
-  /** Makes directories leave this node. */
-  departures(leave: Leave): Depart;
+  /** Makes directories leave this node; undefined when there is no other. */
+  departures(leave: Leave): Depart | undefined;
   /** Whether this node has no connection to the database. */
   isCutOff(): boolean;
   /** Makes this node live, and applies changes made on other nodes. */

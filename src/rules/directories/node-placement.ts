@@ -6,6 +6,7 @@ import type { Kysely, Transaction } from 'kysely';
 import type { Config } from '../../foundation/base/config.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
+import type { Log } from '../../foundation/base/log.ts';
 
 /** A node, and the SFTP address for its users. */
 export type Home = Pick<DirectoryRow, 'node' | 'sftp_host' | 'sftp_port'>;
@@ -39,21 +40,23 @@ export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): NodePla
   };
 }
 
-/**
- * Gives all directories at home here the SFTP address of the settings, which may have changed since they were made.
- * @returns how many had another address.
- */
+/** Gives all directories at home here the SFTP address of the settings, which may have changed since they were made. */
 export async function readdress(
   { db }: { readonly db: Kysely<Tables> },
   { node, sftp: { host, port } }: Pick<Config, 'node' | 'sftp'>,
-): Promise<number> {
+  log: Log,
+): Promise<void> {
   const { numUpdatedRows } = await db
     .updateTable('directories')
     .set({ sftp_host: host, sftp_port: port })
     .where('node', '=', node)
     .where((eb) => eb.or([eb('sftp_host', '<>', host), eb('sftp_port', '<>', port)]))
     .executeTakeFirst();
-  return Number(numUpdatedRows);
+  if (numUpdatedRows === 0n) return;
+  log.warn(
+    { directories: Number(numUpdatedRows), sftp_host: host, sftp_port: port },
+    'BERTH_SFTP_HOST or BERTH_SFTP_PORT has changed: from now on answers and pages show the new address, which customers have to use',
+  );
 }
 
 /** Whether the error means that a home did not answer, or that no node takes a new directory. */

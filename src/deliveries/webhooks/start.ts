@@ -1,0 +1,54 @@
+/** Wires the deliveries: the sender behind its guard, the dispatcher, and the queue of replays. */
+import type { Background } from '../../foundation/base/background.ts';
+import type { Config } from '../../foundation/base/config.ts';
+import { version } from '../../foundation/base/version.ts';
+import type { Transact } from '../../foundation/db/transact.ts';
+import { addressRule } from './address-rule.ts';
+import { guardedAgents } from './destination-guard.ts';
+import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
+import { startReplayQueue } from './replay-queue.ts';
+import { createSender, type Send } from './send.ts';
+import { trustedWith } from './trusted.ts';
+
+export interface WebhooksOptions extends Pick<DispatcherOptions, 'database' | 'clock' | 'log' | 'observe'> {
+  readonly background: Background;
+  readonly settings: Config['webhooks'];
+}
+
+export interface Webhooks {
+  /** Runs a transaction that may enqueue deliveries. */
+  readonly transact: Transact;
+  /** Sends one request, without the queue. */
+  readonly send: Send;
+  /** Whether the settings let webhooks go to an address. */
+  readonly mayReach: (address: string) => boolean;
+  /** Looks for deliveries and replays that were enqueued outside of `transact`. */
+  wake(): void;
+  /** Lets attempts in flight end, and records them. */
+  close(): Promise<void>;
+}
+
+/** @throws {OperatorError} when the settings are invalid. */
+export function startWebhooks({ settings, observe, ...ground }: WebhooksOptions): Webhooks {
+  const { allow, ca, retryDelays } = settings;
+  const { log } = ground;
+  const sender = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version, log);
+  const { send } = sender;
+  const dispatcher = new Dispatcher({ ...ground, retryDelays, send, ...(observe && { observe }) });
+  const { transact } = dispatcher;
+  const replays = startReplayQueue({ ...ground, transact });
+  return {
+    transact,
+    send,
+    mayReach: addressRule(allow),
+    wake() {
+      dispatcher.wake();
+      void replays.run();
+    },
+    async close() {
+      await replays.close();
+      await dispatcher.close();
+      sender.close();
+    },
+  };
+}

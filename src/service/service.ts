@@ -27,7 +27,7 @@ import { offeredKeys } from '../machine/sftp/offered-keys.ts';
 import type { Paths } from '../machine/sftp/paths.ts';
 import { preflight } from '../machine/sftp/preflight.ts';
 import { applyCredentials } from '../machine/sftp/reconcile.ts';
-import { type Machine, openMachine } from '../machine/sftp/start.ts';
+import { type Machine, prepareMachine } from '../machine/sftp/start.ts';
 import { startWebhooks } from '../deliveries/webhooks/start.ts';
 import { keepRejected } from '../arrivals/checks/quarantine.ts';
 import { createReceived, placesIn, startChecks } from '../arrivals/checks/start.ts';
@@ -83,7 +83,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   // The ground: the machine's disk, the database, and before anything else that may fail, the credentials.
   preflight(config);
   refuseMissing(config);
-  const machine = await openMachine(config);
+  const machine = await prepareMachine(config);
   const { paths, isJailDiskThere } = machine;
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
   const uncleanBoot = noteBoot(config.stateDir, config.bootId, systemClock().now());
@@ -137,7 +137,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     }),
   );
 
-  // The rules, and the changes that an earlier process left.
+  // The rules, for this machine as uploads watches it, and the changes that an earlier process left.
   const local = own(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }));
   const host = nodes.hostOf(watched(local, uploads));
   const directories = own(startDirectories({ ...ground, local, host, placement: nodes.placement }));

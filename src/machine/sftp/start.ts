@@ -1,4 +1,4 @@
-/** Opens the machine: the disk of the jails, berth's folders, and what the other parts ask about sshd and its sessions. */
+/** Prepares the machine: the disk of the jails, berth's folders, and what the other parts ask about sshd and its sessions. */
 import type { Config } from '../../foundation/base/config.ts';
 import type { LiveSessions } from '../../rules/directories/end-session.ts';
 import { checkJailDisk, claimJailDisk, jailDiskCheck } from './jail-disk.ts';
@@ -18,7 +18,7 @@ export interface Machine {
 }
 
 /** @throws {OperatorError} when the disk that is there is not that of the jails. */
-export async function openMachine(config: Config): Promise<Machine> {
+export async function prepareMachine(config: Config): Promise<Machine> {
   const paths = pathsOf(config);
   const diskId = await checkJailDisk(config);
   prepareFolders(paths);

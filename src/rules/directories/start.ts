@@ -21,9 +21,10 @@ export interface Directories {
 }
 
 /** Call `applyAll` before the first change: an earlier process may have left changes. */
-export function startDirectories({ log, local, ...options }: DirectoriesOptions): Directories {
-  const removal = createRowRemoval({ database: options.database, log, host: local });
-  const rules = { ...options, removal };
+export function startDirectories(options: DirectoriesOptions): Directories {
+  const { database, clock, host, placement, log, local } = options;
+  const removal = createRowRemoval({ database, log, host: local });
+  const rules = { database, clock, host, placement, removal };
   return {
     rules,
     apply: (id) => applyRequested(rules, id),

@@ -1,4 +1,4 @@
-/** /api/v1/webhook: one receiver for all directories of an account that have none of their own. */
+/** /api/v1/webhook: one receiver for all directories of an account without a URL of their own. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { verify } from '../../src/deliveries/webhooks/signature.ts';

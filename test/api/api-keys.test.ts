@@ -1,4 +1,4 @@
-/** /api/v1/api_keys: what a key may be limited to, who may make and revoke one, and how soon its end counts. */
+/** /api/v1/api_keys: the limits of a key, who may create and revoke keys, and how soon a revocation takes effect. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { formatMicros, SECOND } from '../../src/foundation/base/clock.ts';

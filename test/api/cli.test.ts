@@ -1,4 +1,4 @@
-/** The commands as an operator runs them: what they print, how they end, and that they leave nothing half done. */
+/** The commands as an operator runs them: their output, their exit statuses, and that they leave nothing half done. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';

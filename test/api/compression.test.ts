@@ -1,4 +1,4 @@
-/** Answers in JSON over 1 KiB are compressed for those who take gzip, and are the same answers. */
+/** JSON answers over 1 KiB are compressed for clients that accept gzip, and have the same content. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';

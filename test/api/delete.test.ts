@@ -1,4 +1,4 @@
-/** DELETE /api/v1/directories/:id, and what goes on in the background after it. */
+/** DELETE /api/v1/directories/:id, and what follows in the background. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** `berth directory …`, run as root runs it against a berth that is served: what it does, prints and leaves in the audit. */
+/** `berth directory …`, run by root against a running berth: its effects, its output and its rows in the audit. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, statSync } from 'node:fs';

@@ -1,4 +1,6 @@
-/** GET /api/v1/events: a reader who goes on from the highest number it has seen misses nothing while others write. */
+/**
+ * GET /api/v1/events: a reader that continues from the highest number it has seen misses nothing while others write.
+ */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** PUT …/files/*path: which paths there are, bodies of any length and pace, and what is left of those that are cut. */
+/** PUT …/files/*path: valid paths, bodies of any length and pace, and what remains of those that are cut off. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';

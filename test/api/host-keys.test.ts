@@ -1,4 +1,4 @@
-/** GET /api/v1/host_keys, held against what ssh-keygen says of the same files. */
+/** GET /api/v1/host_keys, compared with what ssh-keygen says about the same files. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Request smuggling: every shape whose end two readers could see in different places is refused, and ends the connection. */
+/**
+ * Request smuggling: berth refuses every request whose end two readers could see in different places, and closes the
+ * connection.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

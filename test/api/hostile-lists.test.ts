@@ -1,4 +1,6 @@
-/** Long lists and clients that do not read them: one at a time for each account, and little memory whatever they do. */
+/**
+ * Long lists and clients that do not read them: one list at a time for each account, and little memory in every case.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

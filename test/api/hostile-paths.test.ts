@@ -1,4 +1,4 @@
-/** Spellings of paths, methods and keys: each means one thing, and the wrong ones are refused in words. */
+/** Spellings of paths, methods and keys: each has one meaning, and wrong ones are refused with a message. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hosted } from '../support/hosted.ts';

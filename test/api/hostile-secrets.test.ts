@@ -1,4 +1,6 @@
-/** No secret shows but where it is meant to, once; files that hold one are their owner's alone, whatever the umask. */
+/**
+ * A secret is shown only where it should be, once. Files with secrets are readable only by their owner, whatever the umask.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

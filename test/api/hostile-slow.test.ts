@@ -1,4 +1,4 @@
-/** Clients that take their time: each wait ends, with an answer where one can be given; sizes end too. */
+/** Slow clients: each wait is limited, with an answer where that is possible, and so is each size. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** `Idempotency-Key`: what is asked again is answered again, and not done again. */
+/** `Idempotency-Key`: a repeated request gets the first answer again, and is not carried out again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { revokeKey } from '../../src/rules/keys/api-keys.ts';

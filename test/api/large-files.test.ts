@@ -1,4 +1,4 @@
-/** A file of 192 MiB in both directions, through a process of its own: its memory does not depend on the size. */
+/** A file of 192 MiB in both directions, through a process of its own, whose memory does not grow with the size. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

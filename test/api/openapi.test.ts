@@ -1,4 +1,6 @@
-/** GET /api/v1/openapi.json: what it has to say of every route. That answers are as it says, each API test checks. */
+/**
+ * GET /api/v1/openapi.json: what it has to say about every route. Each API test checks that the answers agree with it.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';

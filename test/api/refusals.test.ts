@@ -1,6 +1,6 @@
 /**
- * Every endpoint refuses alike: 401, 429, 403 for the plan, 404, 403 for the role, what is wrong with the body, in that
- * order. A route without a line in `ENDPOINTS` fails here.
+ * Every endpoint refuses in the same order: 401, 429, 403 for the plan, 404, 403 for the role, then errors of the body. A
+ * route without a line in `ENDPOINTS` fails here.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The commands that look into berth: what they show, how they are narrowed, and what they never show. */
+/** The commands that show berth's data: their output, their filters, and what they never show. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';

@@ -1,4 +1,4 @@
-/** A name, a line and a count for each request, and an audit row for each change. */
+/** Each request has an id, a log line and a count, and each change an audit row. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hosted } from '../support/hosted.ts';

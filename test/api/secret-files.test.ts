@@ -1,4 +1,4 @@
-/** Under a umask that closes nothing, no command leaves a secret where others may read it: backup and restore too. */
+/** Under a umask of 000, no command leaves a secret that others can read, not even backup and restore. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { globSync, lstatSync, mkdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The certificate: made once, kept, private; the operator's own pair; what cannot be used is said in a line. */
+/** The certificate: made once, kept and private; the operator's own pair; an unusable pair is reported in one line. */
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';

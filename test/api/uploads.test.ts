@@ -1,4 +1,4 @@
-/** GET /api/v1/directories/:id/uploads. That rows appear for uploads is tested with a real sshd. */
+/** GET /api/v1/directories/:id/uploads. Tests with a real sshd show that uploads become rows. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** The berths that a bench measures: of this source tree, and of those that it is held against. */
+/** The berths that a bench measures: this source tree's, and those it is compared with. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** A running berth over many directories or files, which were there when it started. */
+/** A running berth with many directories or files that existed before it started. */
 import { issueKey } from '../support/berth.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { until } from '../support/poll.ts';

@@ -1,4 +1,6 @@
-/** Directories and files in any number, put into the database and on the disk past the API: only the outcome matters. */
+/**
+ * Directories and files in any number, written directly to the database and the disk, because only the result matters.
+ */
 import { closeSync, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../../src/foundation/base/config.ts';

@@ -1,5 +1,5 @@
 /**
- * What every row of the bench is made of. The berths that are measured, and a plain sshd, take turns in each round, since
+ * The parts of every row of the bench. The berths that are measured, and a plain sshd, take turns in each round, since
  * machines are noisy and only what ran side by side can be compared; medians and ranges of the rounds are what counts.
  */
 import { POSTGRES, type Tree } from './berths.ts';

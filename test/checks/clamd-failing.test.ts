@@ -1,4 +1,4 @@
-/** A checker that is away, slow or broken: files wait, and only those of the customer who is affected. */
+/** A checker that is down, slow or broken: files wait, but only those of the affected customer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';

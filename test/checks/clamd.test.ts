@@ -1,4 +1,4 @@
-/** Uploads that ClamAV's protocol decides about: nothing is announced before it has been checked. */
+/** Uploads that are checked by ClamAV's protocol: nothing is announced before its check. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

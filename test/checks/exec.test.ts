@@ -1,4 +1,4 @@
-/** Uploads that a program decides about, which `scripts/lib/check` runs as a user of its own. */
+/** Uploads that a program checks, which `scripts/lib/check` runs as a user of its own. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** The example receivers, each as a process of its own, get what berth really sends, and what an attacker makes of it. */
+/** The example receivers, each in a process of its own, get real webhooks, and an attacker's versions of them. */
 import assert from 'node:assert/strict';
 import { type ChildProcessByStdio, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** The history page by page: each thing once, in order, whatever happened at one moment, and by its index. */
+/** The history page by page: each entry once and in order, even among entries of the same moment, and by an index. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';

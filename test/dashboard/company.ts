@@ -1,4 +1,4 @@
-/** A berth whose company signs in at a real OpenID provider, and somebody who does so. */
+/** A berth with a company login at a real OpenID provider, and a person who uses it. */
 import assert from 'node:assert/strict';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { visitorOf } from '../support/dashboard.ts';

@@ -1,4 +1,4 @@
-/** The deliveries of a webhook, and one of them: what they show, sending again, and whose text is in them. */
+/** The list of a webhook's deliveries, and a single one: what they show, replays, and hostile text in them. */
 import assert from 'node:assert/strict';
 import { promisify } from 'node:util';
 import { test } from 'node:test';

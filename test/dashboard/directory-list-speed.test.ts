@@ -1,5 +1,5 @@
 /**
- * What a page of the list of directories takes and weighs. The suite has few of them and looks at the weight alone; with
+ * The time and size of a page of the list of directories. The suite has few directories and checks only the size; with
  * `DIRECTORIES=100000` before the command, this shows how the times grow.
  */
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-/** Forms that were made before something changed: what another tab has saved stays, and what both have changed is asked about. */
+/** Forms that are older than a change: what another tab has saved stays, and if both changed a field, the page asks. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { signedIn } from '../support/dashboard.ts';

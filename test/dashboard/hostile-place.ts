@@ -1,4 +1,7 @@
-/** Two accounts with one of everything that an address of the dashboard can name, and every form with who may send it. */
+/**
+ * Two accounts with one object of each kind that a URL of the dashboard can name, and every form with the users who may send
+ * it.
+ */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';

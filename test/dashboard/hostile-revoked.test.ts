@@ -1,6 +1,6 @@
 /**
- * Requests that are held open while the right to make them ends: whatever is finished after that changes nothing. All
- * changes of the API and of the dashboard, over HTTPS.
+ * Requests that are held open while their permission ends: those that are finished after that change nothing. All changes of
+ * the API and of the dashboard, over HTTPS.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

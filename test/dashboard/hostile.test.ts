@@ -1,6 +1,6 @@
 /**
- * Every form of the dashboard as somebody sends it who should not: without or with another token, from elsewhere, as
- * another type, as a member, for another account. Whatever is refused leaves everything as it was.
+ * Every form of the dashboard, sent by somebody who must not: without or with another token, from another origin, with
+ * another type, as a member, for another account. A refused form changes nothing.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

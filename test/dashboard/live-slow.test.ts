@@ -1,4 +1,4 @@
-/** A live page whose client does not read: nothing is made for it that it does not take. */
+/** A live page whose client does not read: berth renders nothing that the client does not take. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

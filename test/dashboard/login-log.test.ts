@@ -1,4 +1,4 @@
-/** sshd's log as it is followed: rows and counts of what it tells, each once, whatever is in it and however it ends. */
+/** Following sshd's log: each login has one row and is counted once, whatever the log contains and however it ends. */
 import assert from 'node:assert/strict';
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** Signing in with the company's login, at a real OpenID provider: who gets in, as what, and what does not get anybody in. */
+/**
+ * Signing in with the company's login, at a real OpenID provider: who can sign in, with which role, and what is refused.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { systemClock } from '../../src/foundation/base/clock.ts';

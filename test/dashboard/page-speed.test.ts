@@ -1,7 +1,7 @@
 /**
- * What each page of a large account weighs and takes. The suite has few directories and looks at the weight alone;
- * `DIRECTORIES=2000 UPLOADS=50000` before the command shows the times: of the processor, for the page and the client that asks for it,
- * so that a busy machine does not change them much.
+ * The size and time of each page of a large account. The suite has few directories and checks only the size;
+ * `DIRECTORIES=2000 UPLOADS=50000` before the command shows the times: of the processor, for the page and the client that
+ * asks for it, so that a busy machine does not change them much.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

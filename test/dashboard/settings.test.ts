@@ -1,4 +1,4 @@
-/** Where the dashboard is, and what is said when it cannot be there. */
+/** The dashboard's address, and the message when it cannot be used. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';

@@ -1,4 +1,4 @@
-/** Getting in: links that set a password, signing in, and what keeps others out. */
+/** Signing in: links that set a password, the sign-in page, and what locks others out. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';

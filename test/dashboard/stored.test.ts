@@ -1,4 +1,4 @@
-/** What an account stores: counted each time, but for large accounts, whose count is kept for a while. */
+/** An account's storage: summed each time, except for large accounts, whose sum is cached for a while. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createStored } from '../../src/doors/dashboard/queries/overview.ts';

@@ -1,4 +1,4 @@
-/** Files by browser: put there, looked at as what they are, several fetched as one archive or deleted after a question. */
+/** Files in the browser: uploading, previews, fetching several as one archive, and deleting them after a question. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';

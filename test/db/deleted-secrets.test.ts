@@ -1,4 +1,6 @@
-/** What is deleted is gone from the file, its write-ahead log and every backup: it held hashes, keys and webhook secrets. */
+/**
+ * Deleted rows, which held hashes, keys and webhook secrets, are gone from the file, its write-ahead log and every backup.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Migrations: from every earlier schema with data in it, in whole or not at all, never backward, and with a copy kept. */
+/** Migrations: from every earlier schema with data, complete or not at all, never backward, and with a copy kept. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** What the database holds of an answer that is kept for an Idempotency-Key, and for how long. */
+/** What the database stores of a response for an Idempotency-Key, and for how long. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

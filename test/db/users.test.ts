@@ -1,4 +1,4 @@
-/** Users: what one account may do to another's, what is left when they go, and what expires. */
+/** Users: what one account may do to another's, what remains after a deletion, and what expires. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';

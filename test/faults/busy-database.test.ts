@@ -1,4 +1,7 @@
-/** Another process holds SQLite's write lock, which PostgreSQL has not: reads and health go on, changes are refused in time, uploads wait. */
+/**
+ * Another process holds SQLite's write lock (PostgreSQL has none): reads and health work, changes are refused in time,
+ * uploads wait.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * A rotation of host keys that is killed after each of its steps: what sshd is prepared with next are whole keys, the old
- * or the new of each type, and the same step asked for again ends as if nothing had happened.
+ * A rotation of host keys that is killed after each of its steps: the next `berth prepare` finds whole keys, the old or the
+ * new of each type, and the same step can be repeated as if nothing had happened.
  */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';

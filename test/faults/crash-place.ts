@@ -1,4 +1,4 @@
-/** A berth whose operations run in processes that die, and what the next start makes of it. */
+/** A berth whose operations run in processes that crash, and what the next start does about it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

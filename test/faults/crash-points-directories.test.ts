@@ -1,6 +1,6 @@
 /**
- * The process dies right after each durable step of creating, changing and deleting a directory. The next start ends in
- * a state that the API could have reached, and no credential lives that should be dead.
+ * The process dies right after each durable step of creating, changing and deleting a directory. The next start ends in a
+ * state that the API could have reached, and no revoked credential works.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

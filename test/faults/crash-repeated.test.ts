@@ -1,6 +1,6 @@
 /**
- * The process dies after each durable step of POSTs with an Idempotency-Key, and the client repeats what it saw no answer
- * to: never two directories, never a lost password, and a client that saw an answer sees the same one again.
+ * The process dies after each durable step of POSTs with an Idempotency-Key, and the client repeats requests without an
+ * answer. There are never two directories and no password is lost, and a client that got an answer gets the same one again.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,4 +1,7 @@
-/** No space and no inodes left: refusals that say so, nothing half-made, nothing announced that is not whole; then it goes on. */
+/**
+ * No space and no inodes left: clear refusals, nothing half-made, only complete files announced; once there is room, all
+ * continues.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, linkSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';

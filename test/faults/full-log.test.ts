@@ -1,4 +1,4 @@
-/** The log's own disk is full: no answer changes and nothing ends; the log goes on when there is room again. */
+/** The log's own disk is full: answers stay the same and nothing stops; logging continues once there is room. */
 import assert from 'node:assert/strict';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Jails and state on one disk, as they are by default, and a customer who fills it and goes on: who may is put out all the same. */
+/** Jails and state on one disk, the default, and a customer who keeps filling it: access can still be revoked. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

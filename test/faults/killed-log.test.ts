@@ -1,4 +1,4 @@
-/** A process that is killed right after it has read messages of sshd's log: they are in the journal. */
+/** A process is killed right after it has read messages of sshd's log: they are in the journal. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

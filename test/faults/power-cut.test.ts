@@ -1,7 +1,7 @@
 /**
- * The power goes at random moments, while directories are made, changed, deleted and written to. Afterwards
- * exactly the users that the last answer lets in get in, and every announced file is there: as soon as sshd runs, before
- * `berth serve` does.
+ * Power cuts at random moments, while directories are made, changed, deleted and written to. Afterwards exactly the users
+ * whom the last answers admit can log in, and every announced file is there: as soon as sshd runs, before `berth serve`
+ * does.
  */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** A berth on a disk of its own, with clients that keep it busy until its power is cut, and who remember the answers. */
+/** A berth on a disk of its own, and clients that keep it busy until a power cut and remember the answers. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';

@@ -1,4 +1,6 @@
-/** Quotas on an ext4 of its own that is mounted with `usrquota`: the kernel holds each directory to its own. Needs root. */
+/**
+ * Quotas on an ext4 of its own that is mounted with `usrquota`: the kernel enforces each directory's quota. Needs root.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,6 @@
-/** SIGTERM: what is in flight is answered, recorded or handed back, within 10 s; sshd and its sessions notice nothing. */
+/**
+ * SIGTERM: requests are answered, uploads recorded and deliveries handed back within 10 s; sshd and its sessions continue.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** What is kept of sshd's log while the database is away: its bounds, and what becomes of it when the process is killed. */
+/** What berth keeps of sshd's log while the database is unavailable: its limits, and what remains after a kill. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

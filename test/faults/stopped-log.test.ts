@@ -1,4 +1,4 @@
-/** A process that is stopped for longer than a connection to the transfer log may be silent: no message is lost. */
+/** A process is stopped for longer than a connection to the transfer log may be silent: no message is lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';

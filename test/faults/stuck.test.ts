@@ -1,6 +1,6 @@
 /**
  * `berth serve` stopped by SIGSTOP with no room for a further log message: the watchdog of `scripts/start` ends it, sshd's
- * sessions go on, and all that was uploaded is announced.
+ * sessions continue, and every upload is announced.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';

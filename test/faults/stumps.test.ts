@@ -1,6 +1,6 @@
 /**
- * Uploads whose end nobody hears: serve, the sessions and the machine go down in every order while handles are open. What is left of
- * them is `partial`: not listed, not announced, counted. Resumed and closed, it is an upload.
+ * Uploads whose end is not logged: serve, the sessions and the machine go down in every order while handles are open. Their
+ * files are `partial`: not listed, not announced, counted. Resumed and closed, it is an upload.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-/** An administrator's doings on the model's disk, of which sshd says nothing: copies, moves, removals. */
+/** An administrator's actions on the model's disk, which sshd does not log: copies, moves, removals. */
 import type { Inode, ModelDisk } from './disk.ts';
 import type { ModelTime } from './time.ts';
 import type { Truth } from './truth.ts';

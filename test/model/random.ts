@@ -1,4 +1,4 @@
-/** Random numbers that a seed repeats (mulberry32). */
+/** Reproducible random numbers from a seed (mulberry32). */
 export type Random = (below: number) => number;
 
 export function randomOf(seed: number): Random {

@@ -1,7 +1,7 @@
 /**
  * An SFTP session on the model's disk, as stock sshd serves it: it logs a request, then tries it, and logs the answer only
- * when it is a refusal. One request after the other. Writes are not logged, and a write that the disk cuts short is refused
- * without a word of what it was.
+ * when it is a refusal. One request after the other. Writes are not logged, and the refusal of a write that the disk cuts
+ * short does not name it.
  */
 import type { Inode, ModelDisk } from './disk.ts';
 import type { ModelTime } from './time.ts';

@@ -1,4 +1,4 @@
-/** Virtual time: what is planned happens in the order of its moments. */
+/** Virtual time: planned events happen in the order of their times. */
 export class ModelTime {
   /** µs. */
   now: number;

@@ -1,4 +1,4 @@
-/** What really happened to each upload, and so what has to be announced. Every upload has a size of its own. */
+/** The true fate of each upload, and so what has to be announced. Every upload has a size of its own. */
 import type { Inode } from './disk.ts';
 
 type Fate =

@@ -1,4 +1,4 @@
-/** What callers get while the home of a directory is away, and what it does before anybody logs in there again. */
+/** What callers get while a directory's home is unavailable, and what the home does before it accepts logins again. */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';

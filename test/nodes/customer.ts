@@ -1,4 +1,4 @@
-/** Somebody who uploads to a directory, wherever it is at home at the moment. */
+/** A customer who uploads to a directory, wherever its home is at the moment. */
 import { setTimeout } from 'node:timers/promises';
 import { connect, type Connection } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';

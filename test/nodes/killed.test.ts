@@ -1,4 +1,4 @@
-/** A home that dies, or stands still, while directories are created: none fails, none is there twice, none comes late. */
+/** A home crashes or freezes while directories are created: none fails, none exists twice, none appears late. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** A move that ends in the middle: where the directory is at home then, and that the same command goes on. */
+/** A move is interrupted: where the directory's home is then, and that the same command continues. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * Random stories of two nodes on one outbox, at the same moment: they claim, die, finish late, and leases end. Every attempt
- * is one node's alone, and every delivery ends as one of its attempts did that still held its lease.
+ * Random stories of two nodes that use one outbox at once: they claim, crash, finish late, and leases end. Each attempt
+ * belongs to one node, and each delivery ends like one of its attempts that still held the lease.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** An account has its requests a minute over all nodes together, not at each of them. */
+/** An account's rate limit counts requests to all nodes together. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBackground } from '../../src/foundation/base/background.ts';

@@ -1,4 +1,4 @@
-/** A node's name and its connection: nobody else has the one, and the other comes back. */
+/** A node's name, which no other node has, and its connection, which is restored. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

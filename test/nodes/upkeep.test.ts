@@ -1,4 +1,4 @@
-/** What every node does in the background, two of them do at once without harm. */
+/** Two nodes can run their background work at once without harm. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createKey, USED_API_KEYS } from '../../src/rules/keys/api-keys.ts';

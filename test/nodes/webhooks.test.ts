@@ -1,4 +1,4 @@
-/** Two nodes send from one outbox: what either has put there goes out once, by either of them, also when one has died. */
+/** Two nodes send from one outbox: each webhook is sent once, by either node, even if the other has crashed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';

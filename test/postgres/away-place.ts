@@ -1,4 +1,4 @@
-/** A `berth serve` whose way to PostgreSQL can be cut, with a directory. */
+/** A `berth serve` with a directory, whose connection to PostgreSQL can be cut. */
 import { join } from 'node:path';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';

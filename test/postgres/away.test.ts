@@ -1,4 +1,6 @@
-/** PostgreSQL is away: SFTP goes on, the API says 503, and afterwards nothing has been lost and nothing is announced twice. */
+/**
+ * PostgreSQL is unavailable: SFTP continues, the API answers 503, and afterwards nothing is lost or announced twice.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

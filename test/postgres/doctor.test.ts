@@ -1,4 +1,6 @@
-/** What `berth doctor` and the metrics say of a PostgreSQL, well and broken, and of the machines that share it. */
+/**
+ * What `berth doctor` and the metrics say about a healthy and a broken PostgreSQL, and about the machines that share it.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Config } from '../../src/foundation/base/config.ts';

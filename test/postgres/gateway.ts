@@ -1,4 +1,4 @@
-/** A way to a test's PostgreSQL that can be cut or made deaf, as a cable is pulled or a machine freezes. */
+/** A connection to a test's PostgreSQL that can be cut or frozen, like a pulled cable or a frozen machine. */
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';

@@ -1,4 +1,4 @@
-/** `berth migrate-to` refuses what it cannot take over whole, in one line without the password. */
+/** `berth migrate-to` refuses data that it cannot copy completely, in one line without the password. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

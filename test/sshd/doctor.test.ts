@@ -1,4 +1,4 @@
-/** `berth doctor`: silent about a berth that is well, and each thing that can break is named with its remedy. */
+/** `berth doctor`: reports nothing about a healthy berth, and names each problem with its remedy. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** `berth explain` of a customer who has had a day: logins, refusals, files, webhooks, changes, and the end of it. */
+/** `berth explain` for a customer after a full day: logins, refusals, files, webhooks, changes and the deletion. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type TestBerth, startBerth } from '../support/berth.ts';

@@ -1,4 +1,4 @@
-/** …/files/ as a whole: what was put there and what was uploaded is listed, fetched and removed by its path. */
+/** …/files/ as a whole: placed and uploaded files are listed, fetched and removed by their paths. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** What a directory or its account asks for beside uploads, over real sessions: each event once, and nothing unasked. */
+/**
+ * The events besides uploads that a directory or its account subscribes to, over real sessions: each once, and no others.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * Random hostile names in random order through a real sshd, without waiting for answers. Whatever was asked for: each
- * webhook is of an upload that was made, by its own size, under a name that it had, and comes once; at the end rows, lists and totals equal the disk.
+ * Random hostile names in random order through a real sshd, without waiting for answers. Whatever the requests are, each
+ * webhook belongs to a real upload, with its size and a name that it had, and comes once. At the end rows, lists and totals
+ * equal the disk.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Names made to mislead: each upload ends in its own row and webhook, and none speaks for another name or directory. */
+/** Misleading names: each upload gets its own row and webhook, and none affects another name or directory. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { webhookOf } from '../support/berth.ts';

@@ -1,4 +1,6 @@
-/** What one session does as fast as it can, and how little a neighbour feels of it. `npm run torture` has the figures. */
+/**
+ * What one session does as fast as it can, and how little that affects a neighbour. `npm run torture` has the figures.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

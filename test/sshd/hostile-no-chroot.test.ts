@@ -1,4 +1,4 @@
-/** What keeps customers apart when the chroot is taken away: their UIDs (docs/design.md, decision 5). */
+/** Without the chroot, UIDs still separate customers (docs/design.md, decision 5). */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Hundreds of wrong passwords from one address keep nobody at another address out (openssh/sshd_config, its limits). */
+/** Hundreds of wrong passwords from one address lock nobody out at another (openssh/sshd_config, its limits). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

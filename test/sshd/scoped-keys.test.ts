@@ -1,6 +1,6 @@
 /**
- * A key of named directories, at every endpoint of openapi.json: no answer has anything of another directory, and what is
- * asked of one is answered as if it did not exist.
+ * A key of named directories, at every endpoint of openapi.json: no answer contains anything about another directory, and
+ * requests for one are answered as if it did not exist.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

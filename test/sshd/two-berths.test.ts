@@ -1,4 +1,4 @@
-/** Two berths on one machine give out the same UIDs: the sessions of one are nothing to the other, and neither are its jails. */
+/** Two berths on one machine give out the same UIDs: each ignores the sessions and jails of the other. */
 import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

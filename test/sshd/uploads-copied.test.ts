@@ -1,6 +1,6 @@
 /**
- * What an administrator copies in is found whole, although the kernel drops events: nobody reads them while this process
- * waits for the one that copies.
+ * Files that an administrator copies in are all found, although the kernel drops events: nobody reads them while this
+ * process waits for the copy.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-/** Lines of the log that were lost: what changed until then is partial, also when it is found by a later `serve`. */
+/** Lost lines of the log: files that changed until then are partial, even if a later `serve` finds them. */
 import assert from 'node:assert/strict';
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** Sessions with thousands of open handles, whose state in the journal takes megabytes: a restart misreads none of it. */
+/**
+ * Sessions with thousands of open handles, whose state in the journal takes megabytes: a restart reads all of it correctly.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What comes into a directory as soon as it is live is found: it is watched before the answer. */
+/** Files that arrive as soon as a directory is live are found, because it is watched before the answer. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Sessions whose end nobody saw, or that have lost the process that watched over them. */
+/** Sessions whose end was not seen, or whose sshd monitor was killed. */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

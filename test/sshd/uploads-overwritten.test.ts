@@ -1,4 +1,4 @@
-/** Announced files whose bytes change while name, size and time stay the same: nothing of that goes unnoticed. */
+/** Announced files whose bytes change while name, size and time stay the same: berth notices every change. */
 import assert from 'node:assert/strict';
 import { chmodSync, copyFileSync, lutimesSync, renameSync } from 'node:fs';
 import { describe, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** Refusals that sshd logs without what was refused, while an upload is open: they say nothing about the upload. */
+/** Refusals whose request sshd does not log, while an upload is open: they do not affect the upload. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBerth, webhookOf } from '../support/berth.ts';

@@ -1,4 +1,4 @@
-/** The size that is announced is that of the upload, whatever became of its file before berth could look. */
+/** The announced size is that of the upload, whatever happened to its file before berth could inspect it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-/** Statements that an operator, or somebody who breaks something, runs past berth. */
+/** Statements that an operator runs on the database behind berth's back. */
 import Sqlite from 'better-sqlite3';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { isPostgresUrl } from '../../src/foundation/base/database-place.ts';

@@ -1,6 +1,6 @@
 /**
- * Time as this process feels it, for upper bounds: a stretch in which a busy machine gives it no turn counts as one tick.
- * Timers of the same process are as late as its ticks, so they do not seem late by it.
+ * Time as this process experiences it, for upper bounds: an interval in which a busy machine does not run it counts as one
+ * tick. Timers of the same process are as late as its ticks, so they do not seem late by it.
  */
 const TICK = 10;
 

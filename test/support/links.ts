@@ -1,4 +1,4 @@
-/** Makes links, and uses them like somebody who has nothing else. */
+/** Makes links, and uses them without any other credentials. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Waits until something is so. It looks every 10 ms at first and every 100 ms after a second, since a look may be a request. Rejects
- * after `seconds`, naming what was waited for.
+ * Waits until a condition holds. Checks every 10 ms at first and every 100 ms after a second, since a check may be a
+ * request. Rejects after `seconds`, naming the condition.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 

@@ -1,4 +1,4 @@
-/** What a full disk does to a database: a write fails, and its transaction with it. */
+/** Simulates a full disk for a database: a write fails, and its transaction with it. */
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/foundation/db/schema.ts';
 import { onPostgres } from './postgres.ts';

@@ -1,6 +1,6 @@
 /**
- * A place of its own for each test's berth: state, jails and runtime folders, removed at the end. Not under /tmp,
- * since sshd refuses a jail below a folder that others may write to.
+ * Folders for each test's berth (state, jails and runtime), removed at the end. Not under /tmp, since sshd refuses a jail
+ * below a folder that others may write to.
  */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

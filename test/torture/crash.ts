@@ -1,6 +1,6 @@
 /**
- * `npm run torture`: clients upload while `berth serve`, sshd or both are killed at random moments. Says at the end what
- * was lost, what came twice, and whether rows and disk agree; fails when anything was lost.
+ * `npm run torture`: clients upload while `berth serve`, sshd or both are killed at random moments. Reports at the end what
+ * was lost, what was sent twice, and whether rows and disk agree; fails if anything was lost.
  *
  *   node test/torture/crash.ts [--files 2000] [--kills 30] [--target serve|sshd|both]
  */

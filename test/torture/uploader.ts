@@ -1,4 +1,6 @@
-/** A client that uploads files of every kind, comes back whenever it is cut off, and remembers what it has finished. */
+/**
+ * A client that uploads files of every kind, reconnects after each interruption, and remembers what it has finished.
+ */
 import { randomInt } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Connection, connect, type Credentials } from '../support/sftp-client.ts';

@@ -1,4 +1,4 @@
-/** A test file that hangs takes neither the run with it nor leaves anything behind. */
+/** A test file that hangs does not block the run and leaves nothing behind. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Imports between folders: the arrows of src/README.md, held against the sources. */
+/** Imports between folders: those that src/README.md and the table below allow, compared with the sources. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';

@@ -1,4 +1,4 @@
-/** URL and secret are those of the moment of each attempt, and the turns are those of the destination that it goes to. */
+/** Each attempt uses the current URL and secret, and takes the turns of its current destination. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Updateable } from 'kysely';

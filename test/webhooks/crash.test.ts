@@ -1,4 +1,4 @@
-/** A process that dies between claim and finish: the attempt is repeated, counted, and never a fifth. */
+/** A process crashes between claim and finish: the attempt is repeated and counted, and there is never a fifth. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

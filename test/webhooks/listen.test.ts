@@ -1,4 +1,4 @@
-/** `berth listen`: what it shows, and that it judges signatures rightly. */
+/** `berth listen`: its output, and that it judges signatures correctly. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';

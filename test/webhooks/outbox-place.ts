@@ -1,4 +1,4 @@
-/** An outbox of its own with a dispatcher that retries fast, for the tests in this folder. Each URL is that of a directory. */
+/** An outbox with a dispatcher that retries fast, for the tests in this folder. Each URL belongs to a directory. */
 import { createHash } from 'node:crypto';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';

@@ -1,4 +1,4 @@
-/** Sending a delivery again, and what the log and the observer hear of attempts. */
+/** Sending a delivery again, and what the log and the observer get about attempts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ValidationError } from '../../src/foundation/base/errors.ts';

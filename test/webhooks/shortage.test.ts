@@ -1,4 +1,4 @@
-/** What this machine lacks is not the receiver's fault, and costs the delivery no attempt. */
+/** An attempt that fails because this machine lacks a resource does not count. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

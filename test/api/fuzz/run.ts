@@ -1,7 +1,7 @@
 /**
- * Sends cases to an API over HTTPS and judges each answer: no 5xx, no body but the documented shapes, none slow.
- * Slow is what takes many times as long as the others of the same run, again and again: once is the machine, or a
- * collected garbage.
+ * Sends cases to an API over HTTPS and judges each answer: no 5xx, no body but the documented shapes, none slow. A request
+ * counts as slow if it repeatedly takes many times as long as the others of the same run: once may be the machine, or
+ * garbage collection.
  */
 import assert from 'node:assert/strict';
 import { isUtf8 } from 'node:buffer';

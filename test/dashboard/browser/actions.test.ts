@@ -1,4 +1,4 @@
-/** What one does to a directory, by the names that people's instructions give: with JavaScript, which asks first, and without. */
+/** Actions on a directory, found by the names that instructions use: with JavaScript, which asks first, and without. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';

@@ -1,4 +1,4 @@
-/** What one sees of a form that was refused, of a question, of a long name and of a server that is away. */
+/** How a refused form, a question, a long name and an unreachable server look. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';

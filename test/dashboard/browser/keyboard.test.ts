@@ -1,4 +1,4 @@
-/** The dashboard by keyboard: the way past the navigation, the order of what is reached, and that one sees where one is. */
+/** The dashboard by keyboard: skipping the navigation, the order of the focus, and that the focus is visible. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';

@@ -1,4 +1,7 @@
-/** A link, from the button on the Files page to the file that somebody sends by it: with JavaScript, which shows how far it is, and without. */
+/**
+ * A link, from the button on the Files page to the file that somebody sends with it: with JavaScript, which shows the
+ * progress, and without.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** A whole story, as somebody lives it who gets in for the first time: with JavaScript and without. */
+/** A new user's first visit from beginning to end: with JavaScript and without. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Creates on two machines, the clock of one five minutes ahead: the limit holds, they are soon there, and a home that goes fails none. */
+/**
+ * Creates on two machines, the clock of one five minutes ahead: the limit holds, directories are soon live, and no create
+ * fails if a home disappears.
+ */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';

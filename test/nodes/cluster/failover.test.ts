@@ -1,4 +1,6 @@
-/** A standby that lags takes over: who was deleted with a 204 never logs in again, and each node says what has happened. */
+/**
+ * A standby that lags takes over: users deleted with a 204 can never log in again, and each node reports the failover.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Changes whose home is cut off or without power: 503 in time, never an answer that is not true, and in force once it is back.
- * The clock of the home is five minutes ahead, which no webhook is sent earlier or twice for, either.
+ * Changes whose home is cut off or without power: 503 in time, never a false answer, and the change is in force once the
+ * home is back. The home's clock is five minutes ahead, which makes no webhook early or repeated.
  */
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';

@@ -1,6 +1,7 @@
 /**
- * Uploads on two nodes, of which one is killed in each round, at a moment that the seed says: nothing is lost, what is in doubt is partial, and at most one in
- * a hundred is announced twice. `TEST_FILE_SECONDS=5000 CLUSTER_ROUNDS=30 CLUSTER_UPLOADS=500` is the whole promise.
+ * Uploads on two nodes, one of which is killed in each round at a moment that the seed chooses: nothing is lost, doubtful
+ * files are partial, and at most one in a hundred is announced twice. `TEST_FILE_SECONDS=5000 CLUSTER_ROUNDS=30
+ * CLUSTER_UPLOADS=500` is the whole promise.
  */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** No login asks PostgreSQL anything, so logins grow with the nodes. */
+/** No login queries PostgreSQL, so logins a second grow with the number of nodes. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

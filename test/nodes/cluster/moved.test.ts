@@ -1,6 +1,6 @@
 /**
- * A directory moves there and back with uploads going on, and in each round something is killed at a moment that the seed
- * says: the command, a `berth serve` or a whole machine. Repeated, the same command moves it. `CLUSTER_ROUNDS=30` for more.
+ * A directory moves there and back during uploads, and in each round something is killed at a moment that the seed chooses:
+ * the command, a `berth serve` or a whole machine. Repeated, the same command moves it. `CLUSTER_ROUNDS=30` for more.
  */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';

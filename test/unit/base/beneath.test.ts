@@ -1,4 +1,4 @@
-/** Root's way below a hostile folder: no component that is a link is followed. */
+/** Opening files below a hostile folder as root: no component that is a link is followed. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

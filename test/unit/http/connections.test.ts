@@ -1,4 +1,4 @@
-/** Which connection goes when there are too many: one whose client keeps it waiting, never one at work. */
+/** Which connection is closed when there are too many: one that waits for its client, never one at work. */
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';

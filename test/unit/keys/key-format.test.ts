@@ -1,4 +1,4 @@
-/** API keys: their form, and that a typing error is seen without asking anybody. */
+/** API keys: their format, and that a typing error is detected without a query. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { generateKey, isWellFormedKey } from '../../../src/rules/keys/key-format.ts';

@@ -1,4 +1,4 @@
-/** What administrators read of an installed berth says what the program knows: its settings, its commands. */
+/** The pages for administrators agree with the program: its settings and its commands. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,6 @@
-/** What starts sshd and serve, and starts them again when they end, in scripts/start and in the container. */
+/**
+ * The supervisor that starts sshd and serve, and restarts them when they end, in scripts/start and in the container.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

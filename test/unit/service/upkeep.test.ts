@@ -1,4 +1,4 @@
-/** The look at every directory after a start: repeated until it succeeds, cut short by a stop. */
+/** The comparison of every directory after a start: repeated until it succeeds, ended early by a stop. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBackground } from '../../../src/foundation/base/background.ts';

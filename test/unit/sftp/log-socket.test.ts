@@ -1,4 +1,4 @@
-/** One socket in many jails: what happens when the file system allows it no further link. */
+/** One socket in many jails: what happens when the file system allows no further link to it. */
 import assert from 'node:assert/strict';
 import { linkSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';

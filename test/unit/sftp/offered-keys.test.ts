@@ -1,4 +1,4 @@
-/** What sshd's helper notes of offered keys, and what it could put there to hold up or mislead berth. */
+/** What sshd's helper notes about offered keys, and how its notes could block or mislead berth. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

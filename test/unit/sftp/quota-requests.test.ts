@@ -1,4 +1,4 @@
-/** Quotas where berth has not the power to set them: it asks a socket, and what answers there believes nothing. */
+/** Quotas where berth must not set them itself: it asks a socket, whose server checks every request. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,7 @@
-/** Every file of a directory damaged in place, or something else where its jail was: repaired or reported, never worse. */
+/**
+ * Every file of a directory damaged in place, or something else in place of its jail: repaired or reported, never made
+ * worse.
+ */
 import assert from 'node:assert/strict';
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

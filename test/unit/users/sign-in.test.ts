@@ -1,4 +1,4 @@
-/** Passwords and the attempts to guess them: equal work for everybody, limits that lock nobody out, bounds on a flood. */
+/** Passwords and guesses: equal work for every user, limits that lock nobody out, bounds on a flood. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
- * Random crowds of receivers, good and dead, in simulated time: whatever is due begins as soon as its destination has a
- * slot, a working receiver waits for no other, and paced ones have their turns one after the other.
+ * Random crowds of receivers, good and dead, in simulated time: a due delivery begins as soon as its destination has a slot,
+ * a working receiver waits for no other, and paced ones have their turns one after the other.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

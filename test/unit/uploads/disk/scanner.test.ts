@@ -1,4 +1,4 @@
-/** Scans of every directory: what they find, and who waits for them. */
+/** Scans of every directory: what they find, and what waits for them. */
 import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Which jails are watched, and what of a jail is reported, with real files. */
+/** Which jails are watched, and which changes are reported, with real files. */
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

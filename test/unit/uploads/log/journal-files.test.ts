@@ -1,4 +1,4 @@
-/** The journal's files: what they keep, what a compaction leaves, and what becomes of them on a disk without room. */
+/** The journal's files: what they contain, what a compaction leaves, and what happens on a full disk. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs';

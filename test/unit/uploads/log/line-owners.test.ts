@@ -1,4 +1,4 @@
-/** Which of sshd's lines the journal gets, and of which paths they note the status. */
+/** Which of sshd's lines the journal gets, and for which paths it notes the status. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pathsToLookAt } from '../../../../src/arrivals/uploads/log/line-owners.ts';

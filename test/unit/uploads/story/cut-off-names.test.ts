@@ -1,4 +1,4 @@
-/** Closes under names that the log has cut off: which file was closed, the kernel says. */
+/** Closes under names that the log has cut off: the kernel shows which file was closed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';

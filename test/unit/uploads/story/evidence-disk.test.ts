@@ -1,4 +1,7 @@
-/** The disk does not take what a client has written. It says so once: a second sync of the file succeeds, and proves nothing. */
+/**
+ * The disk does not store what a client has written. It reports that once: a second sync of the file succeeds, and proves
+ * nothing.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FileSyncer } from '../../../../src/arrivals/uploads/disk/file-syncer.ts';

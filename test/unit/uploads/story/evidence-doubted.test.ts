@@ -1,4 +1,7 @@
-/** A commit whose answer is lost, as when the way to the database is cut: it may have been done, and is tried again. */
+/**
+ * A commit whose answer is lost, for example because the connection to the database broke: it may have been made, and is
+ * tried again.
+ */
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';

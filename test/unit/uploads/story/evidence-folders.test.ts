@@ -1,4 +1,4 @@
-/** What becomes of the rows of files below folders that are renamed, and of one whose name a folder takes. */
+/** Rows of files below renamed folders, and the row of a file whose name a folder takes. */
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** What becomes of a file of which there is news while a look at it is under way. */
+/** A file that changes while berth inspects it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';

@@ -1,4 +1,4 @@
-/** What becomes of an upload in the place of which the API puts a file before the log is heard. */
+/** An upload that the API replaces with a file before berth has read the log. */
 import { renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';

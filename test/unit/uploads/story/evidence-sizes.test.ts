@@ -1,4 +1,4 @@
-/** The sizes with which uploads are announced that the disk cannot show any more. */
+/** The announced sizes of uploads whose files have changed since. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';

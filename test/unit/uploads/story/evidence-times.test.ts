@@ -1,4 +1,4 @@
-/** When an upload arrived: at the end that completed it, whatever else happens to handles of its file. */
+/** When an upload arrived: at the close that completed it, whatever happens to other handles of its file. */
 import assert from 'node:assert/strict';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Handles that might have made a file, through which nothing was written, as when a client opens one to append to it. */
+/** Handles that may have made a file but wrote nothing, as when a client opens a file to append to it. */
 import { test } from 'node:test';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 

@@ -1,4 +1,6 @@
-/** Files that are larger than what was written, of sessions that had a request refused: cut short by a full disk, or not. */
+/**
+ * Files that are larger than what was written, in sessions with a refused request: cut short by a full disk, or not.
+ */
 import assert from 'node:assert/strict';
 import { closeSync, ftruncateSync, mkdirSync, openSync, rmdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

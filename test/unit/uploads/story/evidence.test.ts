@@ -1,4 +1,7 @@
-/** What follows from the lines of the log, when handles come and go in every way. Real sshd tells the same in test/sshd. */
+/**
+ * What follows from the lines of the log when handles open and close in every way. test/sshd checks the same with a real
+ * sshd.
+ */
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';

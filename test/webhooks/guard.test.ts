@@ -4,6 +4,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../src/foundation/base/errors.ts';
@@ -147,6 +148,41 @@ test('a second DNS answer is checked like the first, and an unresolvable name is
     resolve: resolver({ hostsFile: '/dev/null', servers: [silent.address] }),
   });
   assert.equal(answer?.error, noAddress('nowhere.test'));
+});
+
+test('a request that is sent again, and one that is redirected, go to no address that was not judged', async () => {
+  const told: string[] = [];
+  const server = createServer((socket) => {
+    told.push(String(socket.localAddress));
+    let requests = 0;
+    socket
+      .on('error', () => undefined)
+      .on('data', () => {
+        requests += 1;
+        // The second request on a kept connection gets no byte, so it is sent again on a new one.
+        if (requests === 2) socket.destroy();
+        else socket.write('HTTP/1.1 302 Found\r\nLocation: http://127.8.8.8/\r\nContent-Length: 0\r\n\r\n');
+      });
+  }).listen(0, '0.0.0.0');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  let asked = 0;
+  await using dns = await dnsServer(() => (asked++ % 2 === 0 ? '127.0.0.1' : '127.8.8.8'));
+  const resolve = resolver({ hostsFile: '/dev/null', servers: [dns.address] });
+  const sender = createSender(guardedAgents(['127.0.0.1/32'], resolve), '1');
+  const url = `http://changing.test:${port}/`;
+  for (let round = 0; round < 20; round += 1) {
+    const first = await sender.send({ ...OUTGOING, url }, 0, new AbortController().signal);
+    assert.equal(first.status, 302);
+    const again = await sender.send({ ...OUTGOING, url }, 0, new AbortController().signal);
+    assert.equal(again.error, noAddress('changing.test'));
+    assert.equal(again.isForbidden, true);
+  }
+  sender.close();
+  server.close();
+  assert.equal(asked, 40);
+  assert.deepEqual(new Set(told), new Set(['127.0.0.1']));
+  assert.equal(told.length, 20);
 });
 
 test('a tenant learns nothing of names inside: a name that is there and one that is not look alike; the log has it all', async () => {

@@ -1,10 +1,17 @@
 /** HTTPS receivers: their certificate has to be one that Node trusts, for the name or address in the URL. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import {
+  createServer as createTlsServer,
+  getCACertificates,
+  setDefaultCACertificates,
+  type TlsOptions,
+} from 'node:tls';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { loadTlsPair } from '../../src/doors/http/certificate.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
@@ -79,4 +86,55 @@ test('a webhook goes over HTTPS to a trusted receiver, and to no other', async (
   await place.until(elsewhere, 'waiting');
   assert.equal((await place.attempts(elsewhere))[0]?.status, null);
   assert.equal(target.requests.length, 1);
+});
+
+test('a receiver that breaks off TLS, before or after the request, fails one attempt, for a reason that can be read', async () => {
+  using tlsPlace = scratch();
+  const { tls } = tlsPlace.config;
+  const { cert, key } = await loadTlsPair(tls);
+  const quiet = (socket: Socket): Socket => socket.on('error', () => undefined);
+  const plain = (react: (socket: Socket) => void): Server =>
+    createServer((socket) => void quiet(socket).once('data', () => react(socket)));
+  const secure = (options: TlsOptions, react: (socket: Socket) => void): Server =>
+    createTlsServer({ cert, key, ...options }, (socket) => void quiet(socket).once('data', () => react(socket)));
+  const asks = { requestCert: true, rejectUnauthorized: true };
+  const cases: readonly (readonly [Server, string])[] = [
+    // A fatal alert, handshake_failure (RFC 8446, 6).
+    [
+      plain((socket) => socket.write(Buffer.from([21, 3, 3, 0, 2, 2, 40]))),
+      'TLS failed: ssl/tls alert handshake failure',
+    ],
+    [plain((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')), 'TLS failed: wrong version number'],
+    [
+      plain((socket) => socket.end()),
+      'Client network socket disconnected before secure TLS connection was established',
+    ],
+    [plain((socket) => socket.resetAndDestroy()), 'read ECONNRESET'],
+    // In TLS 1.3 this alert arrives after the request has been sent.
+    [secure(asks, () => undefined), 'TLS failed: tlsv13 alert certificate required'],
+    [secure({ ...asks, maxVersion: 'TLSv1.2' }, () => undefined), 'TLS failed: ssl/tls alert handshake failure'],
+    [secure({}, (socket) => socket.end()), 'socket hang up'],
+    [secure({}, (socket) => socket.destroy()), 'socket hang up'],
+    [secure({}, (socket) => socket.end('HTTP/1.1 200 O')), 'socket hang up'],
+  ];
+  const sender = createSender(
+    guardedAgents(['127.0.0.0/8'], undefined, trustedWith(tls.cert, createLog('silent'))),
+    '1',
+  );
+  const secrets = { webhook_secret: 'secret', next_webhook_secret: null, upload_id: null };
+  const answers = cases.map(async ([server]) => {
+    let connections = 0;
+    server.on('connection', () => (connections += 1)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const delivery = { id: '1', url, body: Buffer.from('{}'), ...secrets };
+    const { status, error } = await sender.send(delivery, systemClock().now(), new AbortController().signal);
+    server.close();
+    return [connections, status, error];
+  });
+  assert.deepEqual(
+    await Promise.all(answers),
+    cases.map(([, reason]) => [1, null, reason]),
+  );
+  sender.close();
 });

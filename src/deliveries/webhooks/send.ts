@@ -29,6 +29,8 @@ const HEAD_MS = 5000;
 const BODY_MS = 1000;
 const BODY_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;
+/** OpenSSL's own lines (ERR_error_string(3)): the thread, the code, the library, the function, the reason, and its source's line. */
+const OPENSSL_ERROR = /^(?:write EPROTO )?[\dA-F]+:error:[\dA-F]{8}:[^:]*:[^:]*:([^:]+):/;
 /** The longest error text. It may repeat text from the certificate, which the receiver chooses. */
 const REASON_LENGTH = 500;
 
@@ -227,5 +229,7 @@ function since(started: number): Micros {
 function reasonOf(error: Error): string {
   const cause: unknown = error.cause instanceof AggregateError ? error.cause.errors[0] : (error.cause ?? error);
   const isConnect = cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
-  return (isConnect ? `connect ${errorCode(cause)}` : errorMessage(cause)) || error.name;
+  const message = isConnect ? `connect ${errorCode(cause)}` : errorMessage(cause);
+  const [, ofTls] = OPENSSL_ERROR.exec(message) ?? [];
+  return ofTls === undefined ? message || error.name : `TLS failed: ${ofTls}`;
 }

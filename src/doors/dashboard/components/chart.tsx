@@ -24,6 +24,8 @@ const HEIGHT = 120;
 /** Room for the labels, which are larger on a phone. */
 const TOP = 30;
 const LABEL = 24;
+/** Room for a label's width on a phone. One that begins further to the right ends at the edge. */
+const WIDEST = 85;
 
 /** Needs at least one bar. The line at the top is labelled as the peak. */
 export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
@@ -47,7 +49,11 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
             Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
           ];
           // Strings, because elements for four charts of 90 days would take most of the Overview's time.
-          const tick = mark !== undefined && markup`<text x="${x}" y="${bottom + LABEL}">${mark}</text>`;
+          const tick =
+            mark !== undefined &&
+            (x > WIDTH - WIDEST
+              ? markup`<text x="${WIDTH}" y="${bottom + LABEL}" text-anchor="end">${mark}</text>`
+              : markup`<text x="${x}" y="${bottom + LABEL}">${mark}</text>`);
           return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
         })}
         <rect class="axis" y={bottom} width={WIDTH} height={1} />

@@ -31,7 +31,7 @@ import { CreatingForms } from '../sent-forms.ts';
 const PAGE = 50;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
-const ROLES = { member: 'Member: everything except login settings', admin: 'Admin: everything' };
+const ROLES = { member: 'Member: all but login settings', admin: 'Admin: everything' };
 const DONE = { revoked: 'The key is revoked.' };
 /** The labels of the form's choices. */
 const ACCESS = { changes: 'Read and change', reads: 'Read only' };

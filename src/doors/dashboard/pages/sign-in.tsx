@@ -18,6 +18,7 @@ const CODE = `${SIGN_IN}/code`;
 const SIGN_OUT = '/dashboard/sign-out';
 
 const PROBLEMS = { entry: 'The email or the password is wrong.' };
+const CODE_PROBLEMS = { code: 'The code is wrong or has already been used. Enter a new one.' };
 
 interface WaysIn {
   /** Signs in with a password; undefined if that is turned off. */
@@ -73,9 +74,9 @@ export function signInPage(
 export function signInCodePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
   const page = (c: PageContext) =>
     c.render(
-      <NarrowLayout title="Enter your code">
+      <NarrowLayout title="Enter your code" problems={CODE_PROBLEMS}>
         <Form>
-          <CodeField hint="The six digits in your app, or one of your recovery codes" isRequired isFirst />
+          <CodeField hint="The six digits in your app, or one of your recovery codes." isRequired isFirst />
           <button>Sign in</button>
         </Form>
         <p class="quiet">Lost both? Ask another admin, or the operator of this server, to reset it.</p>

@@ -21,9 +21,14 @@ export function failingWebhooksPage(app: Hono<DashboardEnv>, { reads }: Pick<Dat
     const shown = all.slice(page * PAGE, (page + 1) * PAGE);
     return c.render(
       <Layout title="Failing webhooks" above={[['Overview', '/dashboard']]}>
-        <p>Receivers rejected these webhooks or didn’t respond, and nothing has been delivered since.</p>
-        <FailingTable of={shown} />
-        {shown.length === 0 && <Empty title="No webhook is failing" />}
+        {shown.length === 0 ? (
+          <Empty title="No webhook is failing" />
+        ) : (
+          <>
+            <p>Receivers rejected these webhooks or didn’t respond, and nothing has been delivered since.</p>
+            <FailingTable of={shown} />
+          </>
+        )}
         <Pager
           of="directories"
           previous={page > 0 ? `?page=${page - 1}` : undefined}

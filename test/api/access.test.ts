@@ -20,7 +20,7 @@ function accessOf(answer: { readonly json: unknown }): Access {
   return fields;
 }
 
-/** An API with a directory whose access is asked for and changed. */
+/** An API with a directory, for reading and changing its access. */
 async function place() {
   await using parts = new AsyncDisposableStack();
   const api = parts.use(await hosted(parts.use(scratch())));

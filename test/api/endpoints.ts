@@ -5,7 +5,7 @@ export interface Expected {
   readonly role: 'admin' | 'any' | 'some';
   /** JSON that it takes; undefined for none. */
   readonly right?: unknown;
-  /** JSON that gets 422; empty where it reads none. */
+  /** JSON that gets 422; empty if the endpoint reads none. */
   readonly wrongBodies: readonly unknown[];
   /** What it needs behind the question mark. */
   readonly query?: string;

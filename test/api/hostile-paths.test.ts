@@ -59,7 +59,7 @@ test('paths: one spelling each, but for percent signs; ids of any length and scr
     }
   }
   assert.equal((await api.send('GET', '/directories?%')).status, 200);
-  // A proxy's rules about paths hold: none is resolved into another one.
+  // A proxy's rules about paths hold, because no path is resolved to another one.
   for (const path of [
     '//api/v1/x/../directories',
     '//x/../api/v1/directories',

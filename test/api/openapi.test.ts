@@ -79,7 +79,7 @@ test('every JSON body has a schema that is not empty, and a real example that fi
   }
 });
 
-/** Where a schema accepts everything, or an object of which nothing is said. */
+/** The places where a schema accepts anything, or an undescribed object. */
 function emptyPlaces(schema: Schema | undefined, at = ''): string[] {
   const { $ref, type, properties, items, anyOf, oneOf, additionalProperties, ...rest } = schema ?? {};
   if ($ref !== undefined) return emptyPlaces(document.components.schemas[$ref.split('/').at(-1) ?? ''], at);

@@ -15,7 +15,7 @@ interface Key {
   readonly last_used_at: string | null;
 }
 
-/** An API with a directory whose keys are asked for and changed. */
+/** An API with a directory, for reading and changing its keys. */
 async function place() {
   await using parts = new AsyncDisposableStack();
   const api = parts.use(await hosted(parts.use(scratch())));

@@ -252,7 +252,7 @@ async function invalid(asked: Promise<ApiAnswer>, what: string): Promise<void> {
   ownWords(answer, what);
 }
 
-/** Each message says something, and none is valibot's. */
+/** Each message is meaningful, and none is valibot's default. */
 function ownWords({ json, text }: ApiAnswer, what: string): void {
   const { errors } = json as { errors: Record<string, string[]> };
   const messages = Object.values(errors);

@@ -20,7 +20,7 @@ async function berth(place: Scratch, ...args: string[]): Promise<string> {
   return (await promisify(execFile)(process.execPath, [MAIN, ...args], { env })).stdout;
 }
 
-/** The files below a folder that hold a secret, each of which has to be its owner's alone. */
+/** The files with secrets below a folder. Only their owner may read them. */
 function holders(folder: string, secrets: readonly string[]): string[] {
   return globSync('**/*', { cwd: folder }).filter((name) => {
     const stats = lstatSync(join(folder, name));

@@ -22,7 +22,7 @@ export interface ShownDelivery {
 export interface WebhookPlace extends AsyncDisposable {
   readonly api: Hosted;
   readonly target: Receiver;
-  /** The id of the directory whose webhook is the target. */
+  /** The id of the directory whose webhooks go to the target. */
   readonly id: string;
   readonly username: string;
   /** A request about it. */

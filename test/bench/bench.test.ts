@@ -6,7 +6,7 @@ import { table } from './table.ts';
 
 const HERE = fileURLToPath(new URL('../..', import.meta.url));
 
-// Tiny, so that the bench cannot rot. The figures of such a run mean nothing, and none is looked at.
+// Tiny, so that the bench keeps working. The figures of such a run mean nothing, and are not checked.
 void describe('the bench', { concurrency: 3 }, () => {
   for (const bench of benches) {
     test(`${bench.name} runs`, async () => {

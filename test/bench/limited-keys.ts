@@ -45,7 +45,7 @@ async function read(database: Database, account: string): Promise<void> {
   }
 }
 
-/** An account whose directories have events in turn. */
+/** An account whose directories take turns in having events. */
 async function filled({ db }: Database, directories: number, eventsEach: number) {
   const account = randomUUID();
   await db.insertInto('accounts').values({ id: account, name: 'Bench', plan: 'business', inserted_at: 0 }).execute();

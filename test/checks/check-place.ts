@@ -79,7 +79,7 @@ export function checkSocket(): string {
   return join(ROOT, `clamd-${randomUUID()}`);
 }
 
-/** A place whose berth has its checks made at that socket. */
+/** A place whose berth uses the checker at that socket. */
 export function checkedScratch(more: Record<string, string> = {}): { place: Scratch; socket: string } {
   const socket = checkSocket();
   return { place: scratch({ BERTH_CHECK: `clamd:${socket}`, ...more }), socket };
@@ -111,7 +111,7 @@ export interface CheckPlace extends AsyncDisposable {
   /** The id of the partial file. */
   partial(): Promise<string>;
   held(): Promise<Held[]>;
-  /** Waits until it is so of what is held back, and then of what `berth quarantine list` shows. */
+  /** Waits until the condition holds for the held files, and then for what `berth quarantine list` shows. */
   untilHeld(what: string, isSo: (held: readonly Pick<Held, 'state' | 'reason'>[]) => boolean): Promise<void>;
   listed(): Promise<string[]>;
 }

@@ -133,7 +133,7 @@ test('files larger than BERTH_CHECK_MAX_MIB are not streamed, and wait', async (
   const reason = 'the file is larger than BERTH_CHECK_MAX_MIB';
   await at.untilHeld('the list says why', ([file]) => file?.reason === reason);
   assert.match((await at.run('list')).stdout, new RegExp(`checking .* large +${reason}`));
-  // An overwritten file is another one, which nobody has tried yet.
+  // An overwritten file counts as another one, which has not been tried yet.
   await at.put('large', 'small now');
   assert.equal(webhookOf(await at.berth.receiver.next()).filename, 'large');
   assert.deepEqual(await at.held(), []);

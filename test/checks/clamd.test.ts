@@ -201,7 +201,7 @@ test('new bytes of the same size and time are not covered by the check of the ol
   // The row knows that time, so that it tells nothing of the new bytes.
   await until('the row has the time', async () => (await at.mtimes()).join() === '1700000000000000');
   const first = await next();
-  // The session goes on holding it open: that is no end of an upload.
+  // The session keeps the file open, so the upload has not ended.
   const handle = await session.open('report', 'r+');
   await session.write(handle, 'evil');
   await session.set('report', { atime: 1_700_000_000, mtime: 1_700_000_000 });

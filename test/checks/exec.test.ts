@@ -42,7 +42,7 @@ async function listener({ environment, config }: Scratch, more: Record<string, s
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const checker = checkerOf({ kind: 'exec', socket });
-  // The socket has its name a moment before anybody listens.
+  // The socket's name appears a moment before somebody listens.
   const isListening = () =>
     checker.hello(5).then(
       () => true,

@@ -14,7 +14,7 @@ const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
 /** Longer than it takes until a row shows what a session has done, in ms. */
 const NOTICED_MS = 300;
 
-/** A place whose checker finds nothing but "bad" bytes, and EICAR's file when it is nothing else. */
+/** A place whose checker rejects only "bad" bytes, and a file that is exactly EICAR's. */
 async function clamdPlace() {
   await using stack = new AsyncDisposableStack();
   const { place, socket } = checkedScratch();

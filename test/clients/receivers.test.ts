@@ -91,7 +91,7 @@ for (const { language, runtime, command } of EXAMPLES) {
   });
 }
 
-/** With the account's secret and one of a directory: each signs what is its own, and a test is no upload. */
+/** With the account's secret and a directory's: each signs its own webhooks, and a test is not an upload. */
 async function tellsDirectories(
   outbox: OutboxPlace,
   start: (secrets: { secret: string; secrets: string }) => Promise<RunningExample>,

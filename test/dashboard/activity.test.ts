@@ -180,7 +180,7 @@ test('names that are HTML, controls or directions stand there as text, and a pag
     const { text, status } = await user.get(activityOf(directory) + topic);
     assert.equal(status, 200);
     assert.doesNotMatch(text, /<script>|<img|<i>|<b>/);
-    // eslint-disable-next-line no-control-regex -- they are what is looked for
+    // eslint-disable-next-line no-control-regex -- the test looks for them
     assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f\u202e]/);
     assert.ok(text.length < 60_000, `${text.length} bytes`);
   }

@@ -17,7 +17,7 @@ export interface Company extends AsyncDisposable {
   readonly place: { config: TestBerth['config']; port: number };
 }
 
-/** A berth whose company's login knows the account's admins and members by their group. */
+/** A berth with a company login that recognizes the account's admins and members by their groups. */
 export async function company(settings: Record<string, string> = {}): Promise<Company> {
   await using parts = new AsyncDisposableStack();
   const provider = parts.use(await openIdProvider());

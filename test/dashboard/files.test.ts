@@ -200,7 +200,7 @@ test('names that are HTML, controls, directions, no text or very long stand on e
 /** Nothing of a name is markup, and no character hides. */
 function assertPlain(text: string): void {
   assert.doesNotMatch(text, /<script>|<img|<i>|<b>|onmouseover='|onerror=alert\(1\)>/);
-  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  // eslint-disable-next-line no-control-regex -- the test looks for them
   assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f\u202e]/);
 }
 

@@ -104,7 +104,7 @@ test('a form that is refused unread does not end the connection for the requests
       `POST /dashboard/directories HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\norigin: ${origin(berth)}\r\n` +
         `content-type: ${type}\r\ncontent-length: ${size}\r\n\r\n${'a'.repeat(size)}`,
     );
-    // The adapter closes a connection whose body was not read by then.
+    // The adapter closes a connection if the body has not been read by then.
     await wait(800);
     connection.write(next);
     const statuses = () => Array.from(connection.received().matchAll(/HTTP\/1\.1 (\d+)/g), ([, status]) => status);

@@ -98,7 +98,7 @@ function formChanges(ids: Ids): Change[] {
     }));
 }
 
-/** A key or a session of its own, whose end hinders nobody else. */
+/** A key or a session of its own, so that its end affects no other test. */
 async function holder(berth: TestBerth, kind: 'key' | 'session'): Promise<Holder> {
   if (kind === 'key')
     return onDatabase(berth, async (database) => {
@@ -137,12 +137,12 @@ const TABLES = [
   'audit',
 ] as const;
 
-/** All that a change could touch, but for the rows of the one whose right ends. */
+/** Everything that a change could touch, except for the rows of the actor whose permission ends. */
 async function stateOf({ db }: Database, without: string): Promise<string> {
   const tables = await Promise.all(TABLES.map((table) => db.selectFrom(table).selectAll().execute()));
   const accounts = await db.selectFrom('accounts').selectAll().execute();
   const isOther = (row: object): boolean => !('seen_at' in row) && !Object.values(row).includes(without);
-  // When keys were used is noted every half minute, whatever was asked with them. A scan notes ctimes, which nobody sets.
+  // Uses of keys are noted every half minute, whatever the requests were. A scan notes ctimes, which cannot be set.
   const noted = new Set(['last_used_at', 'ctime']);
   const replacer = (name: string, value: unknown): unknown => (noted.has(name) ? undefined : value);
   return JSON.stringify([accounts, ...tables.map((rows) => rows.filter(isOther))], replacer, 1);

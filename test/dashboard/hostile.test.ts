@@ -43,7 +43,7 @@ test('a form without its token, with that of another session, from elsewhere or 
   const ours = origin(berth);
   using other = await signedIn(place(berth), berth.accountId);
   const others = await tokenOf(other);
-  /** What is wrong with a request: its headers, its token (`right`: the session's own), and the answer where it is not 403. */
+  /** The defect of a request: its headers, its token (`right`: the session's own), and the answer if it is not 403. */
   const wrong: Readonly<Record<string, readonly [Record<string, string>, string, number?]>> = {
     'no token': [{ 'content-type': FORM_TYPE, origin: ours }, ''],
     "another session's token": [{ 'content-type': FORM_TYPE, origin: ours }, others],

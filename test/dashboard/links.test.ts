@@ -24,7 +24,7 @@ function shown({ text }: { text: string }): string {
   return link.replaceAll('&amp;', '&');
 }
 
-/** By the holder of a link, who has nothing else. */
+/** By the holder of a link, without any other credentials. */
 async function visit(berth: TestBerth, link: string, method = 'GET', body?: string) {
   const url = new URL(link);
   assert.equal(url.host, `127.0.0.1:${berth.service().port}`);

@@ -67,7 +67,7 @@ test('a client that never reads gets what its connection holds, and no more is g
     changes.committed([change]);
     await wait(100);
   }
-  // One that is being sent and those that wait behind it, of the eight that one who reads would have got.
+  // The one that is being sent and those that wait behind it, of the eight that a client who reads would have received.
   assert.ok(made <= 4, `${made} were made in 8 s of changes`);
 
   let received = 0;

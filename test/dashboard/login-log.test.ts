@@ -90,7 +90,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
     { at: ago + 3, pid: 102, message: `Failed password for ${user} from 192.0.2.3 port 102 ssh2` },
     { at: ago + 4, pid: 102, message: `Access denied for user ${user} by PAM account configuration [preauth]` },
     { at: ago + 5, pid: 103, message: `Login of ${user} from 192.0.2.3 refused: suspended` },
-    // Names of lines that a client made up: with another's address in them, and of nobody.
+    // Names in lines that a client forged: with another client's address, and of no user.
     { at: ago + 6, pid: 104, message: 'Failed password for invalid user x from 192.0.2.4 port 104 ssh2' },
     wrong(user, ago + 7, 104, 999),
     wrong('nobody-here', ago + 8, 105),

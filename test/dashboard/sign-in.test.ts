@@ -23,7 +23,7 @@ const FORM = (berth: TestBerth) => ({
 
 const withPassword = (password: string, repeated = password) => ({ password, repeated });
 
-/** A user who has set the password, and does not need the session of that. */
+/** A user who has set a password. The session that this opened is not used. */
 async function userOf(berth: TestBerth) {
   const user = await invited(berth, berth.accountId);
   using visitor = visitorOf(place(berth));

@@ -18,7 +18,7 @@ const HOUR = 3600 * SECOND;
 
 const HOURS = (micros: number): number => Math.round(micros / HOUR);
 
-/** A directory with 7 days' retention and a file in it, whose retention is applied by that clock. */
+/** A directory with 7 days' retention and a file in it, to which retention is applied by that clock. */
 async function retaining(place: CrashPlace, clock: Clock) {
   const { db } = place.database;
   const row = await place.directory();

@@ -47,7 +47,7 @@ export interface CrashPlace extends AsyncDisposable {
   deaths(operation: string, options: DeathOptions): Promise<Death[]>;
   /** Starts the service and stops it when all is done; its clock is 30 s ahead, so that leases have ended. */
   nextStart(isDone?: () => Promise<boolean>): Promise<void>;
-  /** The files of that user on the disk that let somebody in. */
+  /** The user's credential files on the disk. */
   credentials(username: string): string[];
   /** Whether jail, credentials and limit are exactly what the row says. */
   isApplied(directory: DirectoryRow): boolean;

@@ -28,7 +28,7 @@ test('create, cut off after any step, leaves a whole directory and nothing besid
   await place.nextStart();
   const names = rows.map(({ sftp_username }) => sftp_username).sort();
   for (const { step, last } of deaths) {
-    // Which of the equal directories is whose does not matter: all have to be whole.
+    // It does not matter which of the equal directories belongs to which request: all have to be complete.
     await t.test(`after step ${step}, ${last}: it can be used`, () => {
       const row = rows[step - 1];
       assert.ok(row && place.isApplied(row));
@@ -146,7 +146,7 @@ for (const [name, access, limit] of [
 test('a deletion on a full disk, cut off before its commit: the directory is unchanged', async (t) => {
   await using place = await crashPlace();
   const deaths = await place.deaths('shut out', {});
-  // The last is to give back what is kept of SQLite's disk.
+  // The last one has to release the reserve on SQLite's disk.
   assert.ok(deaths.length >= (onPostgres ? 3 : 4), `only ${deaths.length} steps`);
   await place.nextStart();
   for (const { step, last, directory } of deaths) {

@@ -126,7 +126,7 @@ test('retention, cut off after it removed a file or its row: both are gone, and 
   }
 });
 
-/** What is on its way into a directory or out of it. */
+/** Files on their way into a directory or out of it. */
 const inTransit = ({ paths }: CrashPlace): string[] => readdirSync(paths.transit);
 
 test('a file that the API puts there, cut off anywhere: it is there and no upload, or nothing is', async (t) => {

@@ -24,7 +24,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** More than there are. */
 const MOST_STEPS = 80;
 
-/** What makes a state, by name: who has an account, and what clients know the machine by. */
+/** The parts of a state, by name: the accounts, and the keys by which clients recognize the machine. */
 function identityFiles(config: Config): string[] {
   return [join(pathsOf(config).hostKeys, 'ssh_host_ed25519_key'), config.tls.cert, config.tls.key];
 }
@@ -122,7 +122,7 @@ test(
       }),
       /a restore was interrupted/,
     );
-    // sshd takes none of these host keys; that comes after.
+    // sshd does not use these host keys yet; that comes later.
     spawnSync(process.execPath, [MAIN, 'prepare'], { env: { ...nodeEnvironment, ...place.environment } });
     assert.equal(await stateOf(place.config), whole('old'));
   },

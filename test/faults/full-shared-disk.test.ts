@@ -23,7 +23,7 @@ interface Filled extends AsyncDisposable {
   readonly writing: Promise<void>;
 }
 
-/** A berth whose disk one customer has filled, and goes on to fill. */
+/** A berth whose disk one customer has filled and keeps filling. */
 async function filledByOffender(outside: Scratch): Promise<Filled> {
   await using parts = new AsyncDisposableStack();
   const quiet = { BERTH_LOG_LEVEL: 'silent', BERTH_RUNTIME_DIR: join(outside.dir, 'run') };
@@ -107,7 +107,7 @@ test('a change of credentials answers 200 the first time; the old ones are refus
   const directory = { auth_mode: 'public_key', public_key: publicKey };
   const { status } = await berth.send('PATCH', `/directories/${offender.id}`, { json: { directory } });
   assert.equal(status, 200);
-  // Sessions end when the disk is too full for the change. Of PostgreSQL's rows none is on it, and SQLite's may just fit.
+  // Sessions end when the disk is too full for the change. PostgreSQL's rows are not on it, and SQLite's may just fit.
   await refused(offender.login);
   const { port, username } = offender.login;
   await using connection = await connect({ port, username, privateKey });

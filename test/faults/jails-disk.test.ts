@@ -176,7 +176,7 @@ test('a disk that goes while berth runs: no file counts as removed, no jail is m
   const [finding] = await checkFolders(berth.config, systemClock());
   assert.equal(finding?.verdict, 'fail');
   assert.match(finding.text, /not on the disk/);
-  // sshd has the disk still, in a namespace of its own. What is not where the log has it makes berth scan the directory.
+  // sshd still has the disk, in a namespace of its own. If a file is not where the log says, berth scans the directory.
   await session.put('during.csv', 'during');
   await wait(8000);
   assert.ok((await names()).includes('kept.csv'), 'kept.csv counts as removed');

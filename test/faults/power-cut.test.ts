@@ -67,7 +67,7 @@ test('power cuts while the API places and removes files: what it answered with 2
   const put = [new Map<string, Contents>(), new Map<string, Contents>()];
   const names = (): string[] => put.flatMap((files) => [...files.keys()]);
   for (let round = 1; round <= ROUNDS; round += 1) {
-    // Once without those who put: their syncs take the removals along.
+    // Once without the clients that put files, because their syncs also flush the removals.
     const uploads = await place.handleFilesUntilTheCut(round, round === 2 ? [] : put);
     const deleted = [...uploads.values()].filter(({ state }) => state === 'deleted');
     t.diagnostic(`round ${round}: ${names().length} put, ${deleted.length} of ${uploads.size} deleted`);
@@ -91,7 +91,7 @@ test('power cuts while the API places and removes files: what it answered with 2
       assert.equal(place.contentAt(name), listed.has(name) ? `${name}\n`.repeat(200) : undefined, name);
     }
     for (const name of names()) assert.ok(!listed.has(name), `${name} is no upload`);
-    // What the cut has decided is what is known from now on.
+    // From now on, the state that the power cut left counts as known.
     for (const files of put) for (const name of files.keys()) files.set(name, [before.get(name)]);
   }
   assert.ok(place.announced().every(({ name }) => !name.startsWith('put/')));

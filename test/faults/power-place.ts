@@ -48,7 +48,7 @@ type Removable = ReadonlyMap<string, { readonly name: string; state: 'live' | 'd
 
 export type PowerPlace = Awaited<ReturnType<typeof powerPlace>>;
 
-/** `of`: what is on the disk whose power goes. Where the jails are alone on it, the database cannot be behind them. */
+/** `of`: what is on the disk that loses its power. If only the jails are on it, the database cannot be behind them. */
 export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'jails' } = {}) {
   await using parts = new AsyncDisposableStack();
   const outside = parts.use(scratch());

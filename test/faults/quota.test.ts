@@ -60,7 +60,7 @@ test('one huge upload ends at the quota, others go on; a restart, a lost limit a
   const file = join(place.dir, 'huge');
   writeFileSync(file, Buffer.alloc(40 * MIB, 'x'));
   await sftp(place.dir, small.login, [`put ${file}`]);
-  // sshd takes writes that come behind one that failed: what is allocated counts.
+  // sshd accepts writes after one that failed, so the allocated blocks count.
   const left = 512 * statSync(join(small.files, 'huge')).blocks;
   assert.ok(left <= 10 * MIB && left > 9 * MIB, `${left} bytes are there`);
   await sftp(place.dir, large.login, [`put ${file}`]);

@@ -56,7 +56,7 @@ export interface SessionOptions {
   readonly nextSize: () => number;
   readonly log: (text: string) => void;
   readonly trace: (text: string) => void;
-  /** The process is gone. One that died without a line is over when somebody notices. */
+  /** The process is gone. If it died without a line, its session ends when berth notices. */
   readonly ended: (noticed: (() => void) | undefined) => void;
 }
 

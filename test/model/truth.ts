@@ -12,13 +12,13 @@ export class Truth {
   readonly since = new Map<number, number>();
   /** Every name that a file of that size has had since it was closed: sessions overtake each other. */
   readonly names = new Map<number, Set<string>>();
-  /** Sizes that may be announced once: nobody can tell whether the file was whole, or was there for long enough. */
+  /** Sizes that may be announced once: it is unknown whether the file was complete, or existed long enough. */
   readonly allowed = new Set<number>();
   /** Sizes that must never be announced. */
   readonly forbidden = new Map<number, string>();
   /** What the log says of a size, if that differs: it is announced so when the file has been overwritten before a look. */
   readonly logged = new Map<number, number>();
-  /** Inodes of which several handles wrote at once, or whose size was set: their sizes prove nothing. */
+  /** Inodes that several handles wrote at once, or whose size was set: their sizes prove nothing. */
   readonly #unclear = new WeakSet<Inode>();
   readonly #copies = new WeakSet<Inode>();
   readonly #unproven = new WeakSet<Inode>();
@@ -57,7 +57,7 @@ export class Truth {
     this.#copies.add(inode);
   }
 
-  /** Somebody moved or removed it without SFTP. A copy may not have been found before that. */
+  /** It was moved or removed without SFTP, possibly before berth found the copy. */
   disturbed(inode: Inode): void {
     const fate = this.#fates.get(inode);
     if (fate?.kind === 'waiting') this.allowed.add(fate.size);
@@ -102,7 +102,7 @@ export class Truth {
     this.allowed.add(size);
   }
 
-  /** Somebody writes it again, or removed it: what waited is not announced any more. */
+  /** It is being written again, or was removed, so the waiting upload is no longer announced. */
   overwritten(inode: Inode): void {
     this.#fates.delete(inode);
   }

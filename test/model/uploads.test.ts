@@ -87,8 +87,8 @@ function betweenWrites(place: Place, random: Random): Step {
 function stepsIn(place: Place, random: Random): Step[] {
   const { base, prefix } = place;
   const drawn = KINDS[random(KINDS.length)] ?? 'put';
-  // sshd does not log a request about a handle that is not open. Its refusal looks like that of the rename or the open before it.
-  // No client asks so, and it would harm nobody else.
+  // sshd does not log a request about a handle that is not open. Its refusal looks like that of the rename or the open
+  // before it. No real client does that, and it would harm nobody else.
   const kind = drawn === 'badHandle' && base + prefix !== '' ? 'stat' : drawn;
   const path = pathIn(place, random);
   const hold = random(3) === 0 ? random(20_000) : random(200);

@@ -84,7 +84,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   let lastDue = 0;
   let lastAt = 0;
 
-  // `serve`: another life after each kill, in which nothing of the one before is heard.
+  // `serve`: a new process after each kill, which gets nothing from the previous one.
   let life = 0;
   let isAway = false;
   /** The power has gone, and `serve` has not been started since. */

@@ -81,7 +81,7 @@ test(
     assert.ok(existsSync(fileOf(b, evil)) && !existsSync(fileOf(a, evil)));
     assert.deepEqual([...(await listed(a, atB)), ...(await listed(a, atA))], ['two', 'one']);
 
-    // Any node lists them; what is to be done with one is done at its home.
+    // Any node lists them; actions on a file are possible only at its home.
     const { stdout } = await quarantine(a, 'list');
     assert.ok(stdout.includes(evil) && stdout.includes(worse), stdout);
     for (const words of [

@@ -23,7 +23,7 @@ export interface Customer {
   end(): Promise<void>;
 }
 
-/** A customer who uploads one file after the other, wherever the directory is, each under a name of its own. */
+/** A customer who uploads one file after the other, each under its own name, wherever the directory is. */
 /** @param pause after each file, in ms. */
 export function customer(directory: Created, who: string, places: readonly Place[], pause = 20): Customer {
   const complete: string[] = [];

@@ -30,7 +30,7 @@ import { filesOn, moved, refusal, sshTo } from './moving.ts';
 import { rootSshd } from './root-sshd.ts';
 import { type Created, letsIn, nodesPlace, type TestNode } from './nodes-place.ts';
 
-/** How long nobody may be let in, in ms: promised are 10 s of a machine that does nothing else, and here other tests run. */
+/** How long logins may be refused, in ms: the promise is 10 s on an idle machine, and other tests run here. */
 const LONGEST = 30_000;
 
 const FILES = 2000;

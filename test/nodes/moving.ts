@@ -133,7 +133,7 @@ export async function upload(
   await (await sftpSession(connection)).put(name, name);
 }
 
-/** In use at its new home: what is put there is announced, and nothing else was meanwhile. */
+/** In use at its new home: new uploads are announced, and nothing else was meanwhile. */
 export async function isInUseThere({ a, b, directory }: Move): Promise<void> {
   await upload(b, directory, 'second');
   await until('it is announced', () => a.berth.receiver.requests.length === 2);

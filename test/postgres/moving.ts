@@ -55,7 +55,7 @@ export function moving(template = 'template0'): Moving {
   };
 }
 
-/** Rows of several tables, with every byte and what is hard to write. */
+/** Rows of several tables, with every byte and with values that are hard to write. */
 export async function fill({ place }: Moving): Promise<void> {
   const { db, close } = await openDatabase(place.config.database);
   const accountId = await newAccount(db);

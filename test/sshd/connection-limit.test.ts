@@ -64,7 +64,7 @@ test('the limit can change under live sessions, and each that ends makes room, h
       () => false,
     ),
   );
-  // The login has tidied up: a file per live connection, none for the one that has gone.
+  // The login has cleaned up: one file per live connection, none for the one that has ended.
   assert.equal(readdirSync(sessions).length, 2);
 
   await host.apply({ ...row, max_connections: 1 });
@@ -82,7 +82,7 @@ test('a session whose monitor was killed counts, is listed, and is ended', async
   const open = async (): Promise<Connection> => stack.use(await connect(login));
   const refused = async (): Promise<void> => {
     await assert.rejects(open());
-    // Also by those who come after a login that looked.
+    // Also by logins that come after one that has checked.
     await assert.rejects(open());
     assert.equal((await allSessions(sshd.paths)).length, 1);
   };

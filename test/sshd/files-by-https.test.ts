@@ -19,7 +19,7 @@ function put(berth: TestBerth, { id }: TestDirectory, path: string, body: string
   return berth.send('PUT', `/directories/${id}/files/${path}`, { body });
 }
 
-/** What is on its way into a directory or out of it. */
+/** Files on their way into a directory or out of it. */
 const inTransit = (berth: TestBerth): string[] => readdirSync(join(berth.config.jailDir, '.berth', 'transit'));
 
 test('a file that the API placed is only for the customer to fetch: no webhook and no upload, even after a restart', async () => {

@@ -55,7 +55,7 @@ async function rotating() {
   };
 }
 
-/** A login as a customer's script has it: nobody is there to answer a question. */
+/** A login as in a customer's script: nobody can answer a question. */
 function logIn(dir: string, login: Login, knownHosts: string): { status: number | null; said: string } {
   const options = ['StrictHostKeyChecking=yes', `UserKnownHostsFile=${knownHosts}`, 'UpdateHostKeys=yes'];
   const rest = ['GlobalKnownHostsFile=/dev/null', 'PreferredAuthentications=password', 'NumberOfPasswordPrompts=1'];

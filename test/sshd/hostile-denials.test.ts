@@ -26,7 +26,7 @@ test('the count of denied logins grows up to 1 MiB and then starts again', async
     sizes.push(statSync(deniedLogins).size);
   }
   assert.deepEqual(sizes, [MOST, 0, 1]);
-  // All at once: none is lost, and nobody who is denied gets in.
+  // All at once: no count is lost, and no denied login gets in.
   await Promise.all(Array.from({ length: 8 }, () => assert.rejects(connect(login))));
   assert.equal(statSync(deniedLogins).size, 9);
 });

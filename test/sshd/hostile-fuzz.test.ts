@@ -65,8 +65,8 @@ test('random names, in random order, all at once', async () => {
   const shown = (text: string): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes(normal(text)));
   const used: string[] = [];
   /**
-   * Each upload by its size, with the names that it may have had: one that is renamed before berth looks may be announced by the
-   * new one. Vague are those of whose names a line did not tell for certain: found by looking at the disk, they may be
+   * Each upload by its size, with the names that it may have had: one that is renamed before berth looks may be announced by
+   * the new one. Vague are those whose names a line did not show for certain: found by looking at the disk, they may be
    * announced under another name once more, or as the empty file that was there at that moment.
    */
   const uploads = new Map<number, { names: Set<string>; isVague: boolean }>();
@@ -104,7 +104,7 @@ test('random names, in random order, all at once', async () => {
     }
   }
   await session.request(FXP.STAT, '.');
-  // What is left under temporary names counts once nobody can rename it any more.
+  // Files left under temporary names count once nobody can rename them any more.
   await connection[Symbol.asyncDispose]();
 
   const disk = (): string[] =>

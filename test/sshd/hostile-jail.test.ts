@@ -90,7 +90,7 @@ test('every request on every path outside is refused, and nothing there changes'
     assert.equal(lstatSync(file).uid, 0);
   }
   assert.deepEqual(readdirSync(outside), ['secret']);
-  // What is in the jail but not the user's: /, /dev and the socket.
+  // The parts of the jail that the user does not own: /, /dev and the socket.
   for (const path of ['/', '/dev', '/dev/log']) {
     const answers = await Promise.all([
       session.request(FXP.SETSTAT, path, ...MODE),

@@ -107,7 +107,7 @@ test('two clients cannot both put together the file of a link that works once', 
   assert.deepEqual([whole.status, whole.bytes.length], [206, size]);
   assert.equal((await ask(berth, link)).status, 410);
 
-  // A file that changes meanwhile ends the connection, and the link sends what is there then.
+  // A file that changes meanwhile ends the connection, and the link then sends the new file.
   const cut = await half('bytes=0-', changing);
   const closed = new Promise((resolve) => cut.once('close', resolve));
   writeFileSync(join(directory.files, 'large'), 'another');

@@ -56,7 +56,7 @@ test('each key says when somebody last logged in with it; a password, and a key 
   for (const { publicKey } of [idle, used]) await berth.send('POST', keys, { json: { public_key: publicKey } });
   await berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'both' } } });
   const lastUsed = async () => {
-    // What is remembered is written at the latest when it stops.
+    // Remembered uses are written at the latest when it stops.
     await berth.stop();
     await berth.start();
     const { json } = await berth.send('GET', keys);

@@ -133,7 +133,7 @@ test(
     await put(second, here, 'four');
     assert.equal((await sftp(second.dir, { ...before.keyLogin, port: config.sftp.port }, ['pwd'])).code, 0);
 
-    // Those of which the backup knew nothing are announced, and no other but the one that was still to be sent.
+    // Only files that the backup did not know are announced, and the webhook that was still pending.
     const names = [await hook.next(), await hook.next(), await hook.next()].map(
       (request) => webhookOf(request).filename,
     );

@@ -69,7 +69,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })),
 );
 
-/** Which directory the path names, whose things in it, and what its query filters by. */
+/** The directory and the objects that the path names, and the filters of its query. */
 interface Aim {
   readonly directory: Traits;
   readonly thing: Traits;

@@ -13,7 +13,7 @@ import { scratch } from '../support/scratch.ts';
 const SESSIONS = 6;
 /** Less than the descriptors that a session may have. */
 const HANDLES = 930;
-/** sshd logs a control character as four characters, of which it shows some 500; JSON writes it as six. */
+/** sshd logs a control character as four characters and shows some 500 in all; JSON writes it as six. */
 const LONG = '\x01'.repeat(105);
 
 test('a state of 10 MB: after a restart each close is heard and announced', async () => {

@@ -38,7 +38,7 @@ test('a file that is overwritten at once, again and again, is announced with eac
   const plain = sizesOf('plain');
   const final = sizesOf('final');
   assert.deepEqual([plain.length, new Set(plain).size], [UPLOADS, UPLOADS]);
-  // When a file is replaced between the looks at its temporary and its final name, the replacement is what is announced.
+  // If a file is replaced between the looks at its temporary and its final name, berth announces the replacement.
   assert.equal(new Set(final).size, final.length);
   for (const size of [...plain, ...final]) assert.ok(size >= 1 && size <= UPLOADS);
   await until('the last of each counts', async () => (await berth.storage(directory)) === 2 * UPLOADS);

@@ -131,7 +131,7 @@ export function unlabelled(page: Page): Promise<string[]> {
   })()`);
 }
 
-/** What is wider than the window, but for what scrolls on its own. */
+/** Elements that are wider than the window, except those that scroll by themselves. */
 export function tooWide(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(`(() => {
     const { scrollWidth, clientWidth } = document.documentElement;

@@ -7,7 +7,7 @@ export interface DashboardRoute {
 }
 
 export function dashboardRoutes(): DashboardRoute[] {
-  // Stands in for all that pages are made of: none asks for anything before a request comes.
+  // Stands in for all dependencies of pages, because none is used before a request.
   const anything: unknown = new Proxy(() => anything, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : anything),
   });

@@ -90,7 +90,7 @@ export function visitorOf({ config, port }: { config: Config; port: number }): V
 /** As a form of its session has it. */
 async function tokenOf(get: Visitor['get']): Promise<string> {
   const wanted = await get('/dashboard/directories');
-  // A user who has to enter a code first finds the form there.
+  // A user who has to enter a code first gets that form.
   const page = wanted.headers.location === undefined ? wanted : await get(wanted.headers.location);
   return /name="_csrf" value="([^"]*)"/.exec(page.text)?.[1] ?? '';
 }

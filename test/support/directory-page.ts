@@ -24,7 +24,7 @@ export const unescaped = (html: string): string =>
 export const passwordIn = ({ text }: PageAnswer): string | undefined =>
   /data-secret="sftp-password"[^>]*>([^<]*)</.exec(text)?.[1];
 
-/** What is wrong with a field, as it stands beside it. */
+/** The message beside a field. */
 export const problemIn = ({ text }: PageAnswer, field: string): string =>
   unescaped(new RegExp(`id="${field}-error"[^>]*>([^<]*)<`).exec(text)?.[1] ?? '');
 

@@ -68,7 +68,10 @@ function picked(body: unknown, only: readonly string[]): unknown {
 
 const WIDTH = 110;
 
-/** JSON on one line where it fits, else with a line for each member. Of what is no use without all of it, the beginning. */
+/**
+ * JSON on one line where it fits, else with a line for each member. Values that are useless in part are shortened to their
+ * beginning.
+ */
 function laid(value: unknown, indent = ''): string {
   if (typeof value === 'string' && value.length > WIDTH) return JSON.stringify(value.slice(0, WIDTH - 20) + REST);
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

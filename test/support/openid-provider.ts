@@ -13,13 +13,13 @@ export interface Person {
 
 export interface TestProvider extends AsyncDisposable {
   readonly issuer: string;
-  /** Takes requests from now on, of the client whose answers go there. */
+  /** Accepts requests from now on, from the client whose answers go to that address. */
   open(redirectUri: string): void;
   /** The person who signs in from now on. */
   person: Person;
   /** What it does with a request before it looks at it: nothing, or never answering at all. */
   hangs: (path: string) => boolean;
-  /** Whether its ID tokens have a signature of nobody. */
+  /** Whether its ID tokens are signed with an unknown key. */
   forges: boolean;
   /** The address to which it sends the browser back that was sent to `url`. */
   visit(url: string): Promise<string>;
@@ -70,7 +70,7 @@ export async function openIdProvider(): Promise<TestProvider> {
   return place;
 }
 
-/** Turns the signature of the ID token round in what is answered. */
+/** Reverses the signature of the ID token in the answer. */
 function forge(response: ServerResponse): void {
   const end = response.end.bind(response) as (text: string) => ServerResponse;
   response.end = (body: unknown) =>

@@ -29,7 +29,7 @@ export async function globalTeardown(): Promise<void> {
   await server?.[Symbol.asyncDispose]();
 }
 
-/** Folders of test files that were killed with all they had started, a day ago or longer. What is mounted there stays. */
+/** Folders of test files that were killed with everything they had started, at least a day ago. Mounts there stay. */
 function clearOld(): void {
   const old = ['-mindepth', '1', '-maxdepth', '1', '-name', '*-??????', '-mmin', '+1440'];
   spawnSync('find', [ROOT, ...old, '-exec', 'rm', '-rf', '--one-file-system', '{}', '+'], { stdio: 'ignore' });

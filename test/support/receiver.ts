@@ -36,8 +36,8 @@ export interface ReceiverOptions {
   /** PEM texts, for HTTPS. */
   readonly tls?: { readonly cert: string; readonly key: string };
   /**
-   * Keeps no request for a delivery of which it has one already. Berth repeats what was not answered within 5 s, so a busy
-   * machine makes more requests than there are webhooks.
+   * Ignores further requests for the same delivery. berth repeats a webhook without an answer within 5 s, so a busy machine
+   * makes more requests than there are webhooks.
    */
   readonly eachOnce?: boolean;
   /** Where it listens; 127.0.0.1 and a free port when left out. */

@@ -61,7 +61,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     return all.map(({ path, size_bytes, state }) => `${path.toString()} ${size_bytes} ${state}`);
   }
 
-  /** It comes to that; what is not so in time is shown. */
+  /** Waits for that value, and shows the actual one if it does not come in time. */
   async function comes(webhooks: string[], recorded: string[]): Promise<void> {
     const isSo = async () => isDeepStrictEqual([await announced(), await rows()], [webhooks, recorded]);
     await until('all is recorded', isSo).catch(async () =>

@@ -26,7 +26,7 @@ export interface SftpSession {
 export async function sftpSession(connection: Connection): Promise<SftpSession> {
   const raw = await connection.sftp();
   const bytes = (data: string | Buffer): Buffer => Buffer.from(data);
-  // ssh2 rejects what is under way when the session ends. What is asked after that it would never answer.
+  // ssh2 rejects requests that are under way when the session ends. It would never answer later ones.
   let hasEnded = false;
   raw.once('end', () => (hasEnded = true));
   const request =

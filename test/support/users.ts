@@ -41,7 +41,7 @@ export async function onDatabase<T>(
   }
 }
 
-/** A visitor who has an account's user with a password, and is signed in. */
+/** A visitor who is signed in as an account's user with a password. */
 export async function entered(
   { config, port }: { readonly config: Config; readonly port: number },
   accountId: string,

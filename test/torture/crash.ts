@@ -160,15 +160,17 @@ async function judge() {
     lost: lost.length,
     duplicates: announced.length - versions.size,
     /**
-     * The same delivery once more, under the same `webhook-id`: it was under way when the process died, and nobody can know
-     * whether it had arrived. Receivers can tell it by that id.
+     * The same delivery once more, under the same `webhook-id`: it was under way when the process died, and berth cannot
+     * know whether it had arrived. Receivers recognize it by that id.
      */
     repeated: announced.length - deliveries.size,
     /** Another delivery of the same version, which no receiver can tell from another upload. */
     announced_anew: announcedAnew.length,
     /** Whole, but sshd died before it could tell the client so. */
     announced_unconfirmed: [...versions].filter((version) => whole.has(version) && !known.has(version)).length,
-    /** Half-written: session and berth died, and none was left to tell this file from one that somebody put there. */
+    /**
+     * Half-written: session and berth died, so nothing distinguishes this file from one that an administrator copied in.
+     */
     announced_incomplete: incomplete.length,
     most_attempts: most,
     rows_equal_disk:

@@ -64,7 +64,7 @@ const FILL = `
     }
   }`;
 
-/** Counts rows of SQLite in a process of its own: what is measured must not wait for it. */
+/** Counts rows of SQLite in a process of its own: the measured process must not wait for it. */
 const COUNT = `
   const { DatabaseSync } = require('node:sqlite');
   const [file, prefix] = process.argv.slice(1);

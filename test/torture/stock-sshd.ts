@@ -12,7 +12,7 @@ export interface StockSshd extends AsyncDisposable {
   setKnown(users: readonly string[]): void;
 }
 
-/** With those users, who have a password and, in their home, somebody's key. Everything is below `dir`. */
+/** With those users, who have a password and a key of somebody else in their home. Everything is below `dir`. */
 export async function startStockSshd(dir: string, hostKeys: string, users: readonly string[]): Promise<StockSshd> {
   const port = await freePort();
   const base = join(dir, 'stock');

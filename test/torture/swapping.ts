@@ -1,10 +1,10 @@
 /**
- * Housekeeping as root against a user who swaps folders, files and, beyond what SFTP allows, links all the time.
- * Scans and retention run alone for half of `seconds`, then beside a service that starts again and again; says
- * what of the outside was touched or listed.
+ * Housekeeping as root against a user who swaps folders, files and, beyond what SFTP allows, links all the time. Scans and
+ * retention run alone for half of `seconds`, then beside a service that starts again and again; reports which files outside
+ * were touched or listed.
  *
- * chokidar knows paths only: a link in a folder's place leads it outside, and it lists what it finds there. Nothing comes
- * of that, since berth checks each path that a change names; so this is counted on its own.
+ * chokidar works with paths: if a link replaces a folder, it lists the folder outside. That has no effect, since berth
+ * checks each path that a change names, so it is counted separately.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

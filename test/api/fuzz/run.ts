@@ -123,7 +123,7 @@ export async function fuzz(api: Hosted, count: number): Promise<Figures> {
       fc.asyncProperty(batches, async (batch) => {
         await restock();
         if (figures.sent > 0) slow = SLOW * percentile(figures.latencies.slice(-BATCH), 0.5);
-        // Let none go on when another fails: the next batch would find it.
+        // Lets no request continue after a failure: it would disturb the next batch.
         const ended = await Promise.allSettled(batch.map(check));
         for (const [index, result] of ended.entries()) {
           if (result.status === 'fulfilled') continue;

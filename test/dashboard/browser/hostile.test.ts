@@ -28,7 +28,7 @@ const INJECTED = `[...document.querySelectorAll('img, iframe, [onerror], [onload
   .concat([...document.scripts].filter(({ src }) => !src.endsWith('/dashboard/static/script.js')))
   .map(({ outerHTML }) => outerHTML)`;
 
-/** What is read; the text in a field is for its owner to change, as it is. */
+/** The visible text, without the values of fields, which show it unchanged for their owner to edit. */
 const READ = `(() => {
   const main = document.querySelector('main').cloneNode(true);
   for (const field of main.querySelectorAll('textarea')) field.remove();

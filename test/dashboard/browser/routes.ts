@@ -3,13 +3,13 @@ import type { Demo } from '../../support/demo.ts';
 
 interface Route {
   readonly path: (demo: Demo) => string;
-  /** The visitor whose session it needs; an admin when left out. */
+  /** The visitor whose session the page needs; by default an admin. */
   readonly as?: 'nobody' | 'without code';
 }
 
 const at = (path: string): Route => ({ path: () => path });
 
-/** For each route where one finds it; null for what is no page. */
+/** Where each route is linked from; null if it is not a page. */
 export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard': at('/dashboard'),
   '/dashboard/directories': at('/dashboard/directories'),

@@ -49,7 +49,7 @@ export interface ClusterNode {
   isHealthy(): Promise<boolean>;
   /** The users whose credentials are on its disk. */
   users(): Promise<Set<string>>;
-  /** All its processes end at once, and what is in memory is gone. */
+  /** All its processes end at once, and its memory is lost. */
   powerOff(): Promise<void>;
   /** What comes before berth at a start: `berth prepare`, then sshd. */
   startSshd(): Promise<void>;

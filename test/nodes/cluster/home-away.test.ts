@@ -17,7 +17,7 @@ import { AHEAD, type Cluster, cluster, clustered, type ClusterNode, letsIn, put 
 /** In ms. */
 const LONGEST = 10_000;
 
-/** From the cable's return until nobody gets in any more, in ms. A refusal takes about 2 s, by PAM. */
+/** From the cable's return until logins are refused, in ms. A refusal takes about 2 s because of PAM. */
 const FOLLOWED = 15_000;
 
 /** The first wait before a retry at least, in ms: 0.5 s, less 20 %. */
@@ -58,7 +58,7 @@ async function refused(asked: Promise<ApiAnswer>): Promise<void> {
   assertWithin(LONGEST, took, 'ms until the answer');
 }
 
-/** The changes are wanted, though nobody has made them. */
+/** The changes were requested, but are not applied yet. */
 async function askedInVain(through: ClusterNode, of: Changed): Promise<void> {
   await Promise.all(CHANGES.map((change) => refused(changes[change](through, of[change]))));
   const shown = await through.send('GET', `/directories/${of.suspended.id}/access`);
@@ -96,7 +96,7 @@ function respond(response: ServerResponse, request: Received, index: number): vo
   else response.writeHead(index < 2 ? 500 : 204).end();
 }
 
-/** The other node claims what is due, too, and by its own clock both would be long due. */
+/** The other node also claims due deliveries, and by its own clock both would have been due long ago. */
 async function webhooksInTime({ receiver: { requests } }: Cluster, directory: Created): Promise<void> {
   await put(directory, SLOW);
   await put(directory, AGAIN);

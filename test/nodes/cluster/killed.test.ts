@@ -25,7 +25,10 @@ const CLIENTS = 2;
 /** The first ms of a round, in which a node is killed: uploads go on then. */
 const LATEST_KILL = 2500;
 
-/** What is under way at a kill comes twice, however few uploads a round has: in the short form, as much as a receiver gets at once. */
+/**
+ * Webhooks that are under way at a kill are sent twice, however few uploads a round has: in the short form, as many as a
+ * receiver gets at once.
+ */
 const allowed = (versions: number): number => (UPLOADS < 500 ? ROUNDS * PROVEN_EACH : versions / 100);
 
 /** What a killed node was sending is another one's after 20 s. In s. */

@@ -109,7 +109,7 @@ async function killed(node: ClusterNode, what: 'serve' | 'machine'): Promise<voi
   await node.startHealthy();
 }
 
-/** As an operator does who repeats the command until it is there. */
+/** Like an operator who repeats the command until the directory has moved. */
 async function movedAtLast(from: ClusterNode, directory: Created, args: readonly string[]): Promise<void> {
   let outcome: Outcome | undefined;
   await until('it has moved', async () => {

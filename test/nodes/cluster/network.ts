@@ -8,7 +8,7 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { promisify } from 'node:util';
 
-/** Nobody's on the internet: for tests of networks (RFC 2544). */
+/** Reserved for tests of networks (RFC 2544), so not used on the internet. */
 const RANGE = '198.18';
 
 const PROBE = 'ip link add cable type veth peer name end && ip link add switch type bridge';
@@ -23,7 +23,7 @@ export function obstacle(): string | undefined {
   return 'this machine makes no network namespaces, or lacks ip or nsenter';
 }
 
-/** Says that its namespace is there, waits for the end of this process, and leaves none of those that run in it. */
+/** Reports that its namespace exists, waits for the end of this process, and then ends all processes in it. */
 const KEEPER = `
 ip link set lo up
 echo

@@ -53,7 +53,7 @@ const storedNetwork = (text: string): string => {
   return result.network;
 };
 
-/** Bytes of which many are alike, so that networks are hit and narrowly missed. */
+/** Bytes that are often alike, so that addresses fall just inside and just outside of networks. */
 const byte = fc.oneof(fc.constantFrom(0, 1, 10, 127, 128, 192, 255), fc.integer({ min: 0, max: 255 }));
 const bytes = (length: number) => fc.array(byte, { minLength: length, maxLength: length });
 const mapped = bytes(4).map((last) => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, ...last]);

@@ -80,7 +80,7 @@ test('why openssh/admit refused comes by syslog, among the lines of the sshd pro
     reasons.map((reason) => `refused 127.0.0.1: right password, but ${reason}`),
   );
   assert.equal(found.forged, 0);
-  // The same words from a client, whom sshd quotes on standard error.
+  // The same words from a client, which sshd quotes on standard error.
   const forged = attemptsIn(
     written.map((line) => ({ ...line, isSyslog: false })),
     USER,

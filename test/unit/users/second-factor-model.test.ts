@@ -24,7 +24,7 @@ import { codeAt, operator, PASSWORD } from '../../support/users.ts';
 const STEP = 30_000_000;
 const VISIT = { address: '192.0.2.1', agent: 'test' };
 
-/** Which code somebody enters: one of the app, some steps from now; a recovery code by its position; or a made-up one. */
+/** The code that is entered: one of the app, some steps from now; a recovery code by its position; or a made-up one. */
 const given = fc.oneof(
   fc.record({ steps: fc.integer({ min: -3, max: 3 }) }),
   fc.record({ recovery: fc.nat(9) }),
@@ -92,7 +92,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
     database,
     clock,
     passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
-    // So slow that nobody ever waits: waits have a test of their own.
+    // So slow that there is never a wait: waits have a test of their own.
     tries: createTries({ database, clock: { now: () => (ticks += 1e10) } }),
   };
   const { id: accountId } = await createAccount(options, { name: 'Test', plan: 'pro' });

@@ -47,7 +47,7 @@ async function world() {
     waits,
     userId: user.id,
     halfway,
-    /** Whether that code gets in: by a session that then awaits none. */
+    /** Whether that code signs in: then the session awaits no further code. */
     async enters(code: string): Promise<boolean> {
       try {
         const token = await signInWithCode(options, await halfway(), code, VISIT);

@@ -156,7 +156,7 @@ test('a round pauses in proportion to its work', async () => {
   assert.ok(performance.now() - began > 2 * 20 * 2, 'they follow each other at once');
 });
 
-/** Directories that no event comes from: what is watched is elsewhere. */
+/** Directories without events, because their watches are elsewhere. */
 async function scanningPlace(
   place: Scratch,
   {

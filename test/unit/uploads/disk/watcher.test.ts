@@ -160,7 +160,7 @@ test('events that the kernel dropped are noticed, and a folder whose event was a
   await at.watches('a');
   assert.deepEqual([at.overflows(), at.unclear], [0, []]);
   const root = join(place.dir, 'a');
-  // As many events as a queue of the kernel holds that nobody empties, and then some.
+  // More events than the kernel's queue holds while nobody reads it.
   for (let i = 0; i < 20_000; i += 1) {
     writeFileSync(join(root, 'same'), '');
     rmSync(join(root, 'same'));
@@ -216,7 +216,7 @@ test('a watch that does not have all folders is renewed, and the jail scanned ag
   at.watcher.scanned(jail('a'), 0);
   await wait(REPORTED);
   assert.deepEqual(at.unclear, []);
-  // As if a folder had been made whose event was dropped.
+  // Simulates a new folder whose event was dropped.
   at.watcher.scanned(jail('a'), 1);
   await until('it is scanned again', () => at.unclear.length === 1);
   await wait(3000);

@@ -31,7 +31,7 @@ for (const isRecorded of [false, true]) {
       await at.comes([], ['a 7 placed']);
     }
     for (const line of LINES) at.parting.recorder.add(at.jail, { pid: 1, text: line, at: said, isFresh: true });
-    // Without a look nobody knows of the other file.
+    // Without a look, berth does not know the other file.
     await at.comes(['a 5'], isRecorded ? ['a 7 placed'] : []);
     at.touch('a');
     await at.settles(['a 5'], ['a 7 placed']);

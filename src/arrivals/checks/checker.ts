@@ -18,7 +18,7 @@ function clamdChecker(place: CheckPlace): Checker {
     async hello(seconds) {
       const { answer } = await exchange({ place, pieces: [Buffer.from('zVERSION\0')], endsStream: false, seconds });
       const version = textOf(answer);
-      if (!/clam/i.test(version)) throw new CheckFailed(`this is no clamd: it said ${JSON.stringify(version)}`);
+      if (!/clam/i.test(version)) throw new CheckFailed(`this is not clamd: it said ${JSON.stringify(version)}`);
       return version;
     },
   };

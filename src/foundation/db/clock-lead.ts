@@ -74,7 +74,7 @@ export function createClockLead(options: ClockLeadOptions): ClockLead {
     else
       log.warn(
         { hours },
-        `the clock is ahead of the time that has passed: nothing becomes old by that${remedyOf(lead)}`,
+        `the clock is ahead of the time that has passed: no file or history expires because of that${remedyOf(lead)}`,
       );
   }
 

@@ -135,7 +135,7 @@ async function filledTemplate(file: string, config: Config, paths: Paths): Promi
   const template = await readFile(join(SOURCE, file), 'utf8');
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name];
-    if (value === undefined) throw new Error(`openssh/${file} asks for {{${name}}}, which nobody fills in`);
+    if (value === undefined) throw new Error(`openssh/${file} has {{${name}}}, for which there is no value`);
     return value;
   });
 }

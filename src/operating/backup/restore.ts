@@ -96,7 +96,7 @@ async function hasData(file: string): Promise<boolean> {
 function unlikeness({ database, node }: Config, postgres: OnPostgres | undefined): string | undefined {
   if (postgres === undefined) {
     if (!isPostgresUrl(database)) return undefined;
-    return 'holds an SQLite database: restore it without BERTH_DATABASE_URL, then take it over with berth migrate-to';
+    return 'holds an SQLite database: restore it without BERTH_DATABASE_URL, then move it with berth migrate-to';
   }
   const settings = `BERTH_NODE=${postgres.node}`;
   if (!isPostgresUrl(database)) {

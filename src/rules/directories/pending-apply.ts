@@ -71,7 +71,7 @@ export async function applyPending({ log, ...options }: FollowOptions & { readon
     } catch (error) {
       failed += 1;
       const level = isHomeAway(error) ? 'info' : 'error'; // it is being moved to another node
-      log[level]({ err: error, directory_id: id }, 'could not make the disk follow a directory, will try again');
+      log[level]({ err: error, directory_id: id }, 'could not apply a directory to the disk, will try again');
     }
     await yieldNow();
   }

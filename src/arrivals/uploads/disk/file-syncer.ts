@@ -98,7 +98,7 @@ export class FileSyncer {
 
 function dataLost(error: unknown): never {
   if (errorCode(error) === 'EIO' || isFull(error)) {
-    throw new DataLost('the disk did not take what was written to a file', { cause: error });
+    throw new DataLost('the disk did not store all data that was written to a file', { cause: error });
   }
   throw error;
 }

@@ -169,7 +169,7 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
 const ENDED = 'the thread that reads the log of sshd has ended: restart berth, which is not healthy until then';
 
 const NO_ROOM =
-  'the journal takes no more: some lines of sshd are kept in memory; of uploads beyond that, those that are removed are not announced';
+  'the journal takes no more: some lines of sshd are kept in memory; uploads beyond these are not announced if their file is removed';
 
 function ownSockets(corner: string): LogSocket[] {
   return Array.from({ length: COUNT }, (_, index) => {

@@ -143,7 +143,10 @@ export function createFollower(options: FollowerOptions): Follower {
     restored: (jail) =>
       check(jail).catch((error: unknown) => log.warn({ err: error }, 'cannot look at the handles of sessions')),
     lost(jail, until) {
-      log.warn({ username: jail.sftp_username }, 'lines of sshd were lost: the disk tells what happened');
+      log.warn(
+        { username: jail.sftp_username },
+        "lines of sshd's log were lost: comparing the directory with the disk",
+      );
       for (const session of sessionsOf(jail)) {
         if (isAliveStill(session))
           recorder.storyOf(jail).begin(session, clock.now(), pathsHeldBy(session.by.pid, jail.sftp_username));

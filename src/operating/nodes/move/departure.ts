@@ -103,7 +103,7 @@ export function departures(options: DeparturesOptions): Depart {
       await apply(id).catch((error: unknown) => {
         log.error(
           { directory_id: id, reason: errorMessage(error) },
-          'could not let the user of a directory that has not moved in again; this will be retried',
+          'could not allow logins to a directory again whose move was given up; this will be retried',
         );
       });
     }

@@ -1,6 +1,7 @@
 /** `Idempotency-Key`: a repeated request gets the first answer again, and is not carried out again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { BerthError } from '../../src/foundation/base/errors.ts';
 import { revokeKey } from '../../src/rules/keys/api-keys.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
@@ -226,4 +227,28 @@ test('any sequence of keys and requests: a key gives what it gave first', async 
     }
     assert.equal((await names(api)).length, made, `seed ${seed}`);
   }
+});
+
+test('a create whose node is away is repeated with the answer of the node that has it in the end', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { placement, host } = api.rules;
+  placement.choose = async (_tx, tried = []) => ({
+    node: tried.length === 0 ? 'away' : placement.here,
+    sftp_host: tried.length === 0 ? 'away.example.com' : 'here.example.com',
+    sftp_port: 22,
+  });
+  const apply = host.apply.bind(host);
+  host.apply = async (directory, isNew) => {
+    if (directory.node === 'away') throw new BerthError('home_unavailable', 'The node does not answer');
+    await apply(directory, isNew);
+  };
+  const first = await create(api.send, 'k');
+  assert.equal(first.status, 201, first.text);
+  assert.match(first.text, /here\.example\.com/);
+  const again = await create(api.send, 'k');
+  assertSame(again, first);
+  const { answer } = await api.database.db.selectFrom('kept_answers').select('answer').executeTakeFirstOrThrow();
+  const { bytes } = await api.database.db.selectFrom('kept_answer_totals').select('bytes').executeTakeFirstOrThrow();
+  assert.equal(bytes, answer.length);
 });

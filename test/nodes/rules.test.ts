@@ -64,10 +64,11 @@ test('creates of two accounts on two nodes never take the same UID, and none is 
   await using nodes = await twoWriters();
   const { one, other, reads } = nodes;
   const accounts = await Promise.all([nodes.account(), nodes.account()]);
-  const failing = { keep: () => Promise.reject(new Error('rolled back')), withdraw: () => async () => undefined };
+  const response = { keep: () => Promise.reject(new Error('rolled back')), withdraw: () => async () => undefined };
   const creates = Array.from({ length: 40 }, (_, i) => {
     const [node, account] = i % 2 === 0 ? [one, accounts[0]] : [other, accounts[1]];
-    return createDirectory(node, account, { name: `Orders ${i}` }, undefined, i % 5 === 0 ? failing : undefined);
+    const actor = i % 5 === 0 ? { ...operator(account), response } : undefined;
+    return createDirectory(node, account, { name: `Orders ${i}` }, actor);
   });
   assert.equal(await succeeded(creates, (error) => error instanceof Error && error.message === 'rolled back'), 32);
   const rows = await reads.selectFrom('principals').select('uid').execute();

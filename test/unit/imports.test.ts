@@ -16,7 +16,7 @@ const GROUND = ['foundation/base', 'foundation/db'];
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
   'rules/accounts': [],
-  'rules/keys': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/stored-responses.ts'],
+  'rules/keys': ['rules/accounts', 'rules/history/audit.ts'],
   'arrivals/checks': [
     'arrivals/files',
     'rules/accounts/actor.ts',
@@ -37,12 +37,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/keys/api-keys.ts',
   ],
   'operating/backup': ['rules/directories/create.ts', 'rules/history/events.ts', 'machine/sftp/paths.ts'],
-  'rules/directories': [
-    'rules/accounts',
-    'rules/history/audit.ts',
-    'rules/history/stored-responses.ts',
-    'rules/keys/last-used.ts',
-  ],
+  'rules/directories': ['rules/accounts', 'rules/history/audit.ts', 'rules/keys/last-used.ts'],
   'arrivals/files': [
     'rules/accounts/actor.ts',
     'rules/directories/storage-full.ts',
@@ -56,7 +51,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/accounts',
     'rules/directories',
     'rules/history/audit.ts',
-    'rules/history/stored-responses.ts',
     'arrivals/uploads/file-path.ts',
     'arrivals/uploads/record/history.ts',
   ],
@@ -81,26 +75,18 @@ const ALLOWED: Record<string, readonly string[]> = {
     'deliveries/webhooks/outbox.ts',
   ],
   'machine/sftp': ['rules/directories/end-session.ts', 'rules/directories/host.ts'],
-  'rules/users': [
-    'rules/accounts',
-    'rules/history/audit.ts',
-    'rules/history/batches.ts',
-    'rules/history/stored-responses.ts',
-    'rules/keys/authenticate.ts',
-  ],
+  'rules/users': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/batches.ts', 'rules/keys/authenticate.ts'],
   'deliveries/webhooks': [
     'rules/accounts/actor.ts',
     'rules/directories/target.ts',
     'rules/history/audit.ts',
     'rules/history/events.ts',
-    'rules/history/stored-responses.ts',
   ],
   'arrivals/uploads': [
     'rules/accounts/actor.ts',
     'rules/directories/host.ts',
     'rules/directories/target.ts',
     'rules/history/audit.ts',
-    'rules/history/stored-responses.ts',
     'rules/history/transfers.ts',
     'deliveries/webhooks/delivery-list.ts',
     'deliveries/webhooks/further-events.ts',
@@ -121,7 +107,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/accounts',
     'arrivals/checks/held.ts',
     'rules/directories',
-    'rules/history/audit.ts',
     'rules/history/events.ts',
     'rules/history/stored-responses.ts',
     'arrivals/links',

@@ -25,7 +25,6 @@ import type { Fields } from '../../rules/directories/fields.ts';
 import { refusingWhenFull, withDiskReserve } from '../../rules/directories/storage-full.ts';
 import { lockedDirectory, notFound, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
-import type { StoredResponse } from '../../rules/history/stored-responses.ts';
 import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
 import { encoded, hashToken, linkTarget, newToken } from './token.ts';
 
@@ -100,16 +99,12 @@ export function linkPath({ path, is_folder }: Pick<Link, 'path' | 'is_folder'>):
   return displayName(path) + (is_folder === 1 ? '/' : '');
 }
 
-/**
- * @param answer stores the response to a request with an Idempotency-Key.
- * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`.
- */
+/** @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`. */
 export function makeLink(
   { database, clock }: Pick<ChangeOptions, 'database' | 'clock'>,
-  target: Target,
+  target: Target<MadeLink>,
   fields: Fields,
   readPath: ReadPath,
-  answer?: StoredResponse<MadeLink>,
 ): Promise<MadeLink> {
   const { for: kind, path: text, expires_at, max_bytes: maxBytes, once = false } = checked(NewLink, fields);
   const now = clock.now();
@@ -158,14 +153,18 @@ export function makeLink(
       const details = { file, once: { from: once, to: once } };
       if (target.actor) await insertAudit(tx, target.actor, { action: 'create-link', at: now, directory, details });
       const made = { target: linkTarget(token, isFolder ? '' : baseName(path)), link };
-      await answer?.keep(tx, made);
+      await target.actor?.response?.keep(tx, made);
       return made;
     }),
   );
 }
 
 /** Whether the key behind the request, if it is a key, is in force until then. */
-async function isWithinKeysLife(tx: Transaction<Tables>, actor: Target['actor'], until: Micros): Promise<boolean> {
+async function isWithinKeysLife(
+  tx: Transaction<Tables>,
+  actor: Target<never>['actor'],
+  until: Micros,
+): Promise<boolean> {
   const { credential } = actor ?? {};
   if (credential?.kind !== 'api-key') return true;
   const own = tx.selectFrom('api_keys').select('expires_at').where('id', '=', credential.id);

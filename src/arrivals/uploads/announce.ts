@@ -2,7 +2,6 @@
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
-import type { StoredResponse } from '../../rules/history/stored-responses.ts';
 import { type Delivery, deliveryOf } from '../../deliveries/webhooks/delivery-list.ts';
 import { deliveryFor, enqueueDue } from '../../deliveries/webhooks/outbox.ts';
 import { receiverOf, type WebhookRules } from '../../deliveries/webhooks/receiver-of.ts';
@@ -16,9 +15,8 @@ import { uploadOf } from './upload-list.ts';
  */
 export async function announce(
   { database, clock, wake }: WebhookRules,
-  target: Target,
+  target: Target<Delivery>,
   uploadId: string,
-  answer?: StoredResponse<Delivery>,
 ): Promise<Delivery> {
   const delivery = await database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, target.actor);
@@ -30,7 +28,7 @@ export async function announce(
     const details = { upload_id: { from: null, to: uploadId }, delivery_id: { from: null, to: row.id } };
     if (target.actor) await insertAudit(tx, target.actor, { action: 'announce', at: now, directory, details });
     const shown = deliveryOf(row);
-    await answer?.keep(tx, shown);
+    await target.actor?.response?.keep(tx, shown);
     return shown;
   });
   wake();

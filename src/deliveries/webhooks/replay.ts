@@ -8,7 +8,6 @@ import type { Micros } from '../../foundation/base/clock.ts';
 import { listed } from '../../foundation/db/dialect.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
-import type { StoredResponse } from '../../rules/history/stored-responses.ts';
 import { type Delivery, deliveryOf, NO_TEST } from './delivery-list.ts';
 import { enqueueDue, replayOf } from './outbox.ts';
 import { lockedDirectory, type Target } from '../../rules/directories/target.ts';
@@ -21,9 +20,8 @@ import { receiverOf, type WebhookRules } from './receiver-of.ts';
  */
 export async function replay(
   { database, clock, wake }: WebhookRules,
-  target: Target,
+  target: Target<Delivery>,
   deliveryId: string,
-  answer?: StoredResponse<Delivery>,
 ): Promise<Delivery> {
   const again = await database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, target.actor);
@@ -45,7 +43,7 @@ export async function replay(
     const details = { delivery_id: { from: old.id, to: row.id } };
     if (target.actor) await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
     const shown = deliveryOf(row);
-    await answer?.keep(tx, shown);
+    await target.actor?.response?.keep(tx, shown);
     return shown;
   });
   wake();
@@ -95,9 +93,8 @@ export async function replayThese(
  */
 export async function replayFailed(
   { database, clock, wake }: WebhookRules,
-  target: Target,
+  target: Target<{ count: number }>,
   since: Micros,
-  answer?: StoredResponse<{ count: number }>,
 ): Promise<{ count: number }> {
   const requested = await database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, target.actor);
@@ -119,7 +116,7 @@ export async function replayFailed(
     const details = { count: { from: null, to: count } };
     if (target.actor && count > 0)
       await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
-    await answer?.keep(tx, { count });
+    await target.actor?.response?.keep(tx, { count });
     return { count };
   });
   wake();

@@ -3,16 +3,10 @@ import { createHash } from 'node:crypto';
 import type { Clock, Micros } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import {
-  insertKept,
-  keptAt,
-  placeOf,
-  removalOf,
-  type ResponsePlace,
-  type StoredResponse,
-} from '../../rules/history/stored-responses.ts';
+import { keptAt, placeOf, type ResponsePlace, storedOnce } from '../../rules/history/stored-responses.ts';
+import type { Actor, StoredResponse } from '../../rules/accounts/actor.ts';
 import { type ShownOnce, showOnce } from './after-redirect.ts';
-import type { FormFields, PageContext } from './environment.ts';
+import { actorOf, type FormFields, type PageContext } from './environment.ts';
 import { sessionToken } from './session-cookie.ts';
 
 /** How long the same form gets the result of the first. */
@@ -68,12 +62,12 @@ export class CreatingForms {
   async create<Result>(
     c: PageContext,
     given: FormFields,
-    create: (answer?: StoredResponse<Result>) => Promise<Result>,
+    create: (actor: Actor<Result>) => Promise<Result>,
     shown: (result: Result) => ShownOnce,
   ): Promise<string> {
     const token = sessionToken(c);
     const once = await this.#here.once(c, given, async () => {
-      if (given[FORM_ID] === undefined || token === undefined) return shown(await create());
+      if (given[FORM_ID] === undefined || token === undefined) return shown(await create(actorOf(c)));
       return this.#stored(c, placeOf(token, JSON.stringify([c.req.path, given]), []), create, shown);
     });
     showOnce(c, once);
@@ -83,7 +77,7 @@ export class CreatingForms {
   async #stored<Result>(
     c: PageContext,
     place: ResponsePlace,
-    create: (answer: StoredResponse<Result>) => Promise<Result>,
+    create: (actor: Actor<Result>) => Promise<Result>,
     shown: (result: Result) => ShownOnce,
   ): Promise<ShownOnce> {
     const { database, clock } = this.#options;
@@ -91,18 +85,28 @@ export class CreatingForms {
     const before = await keptAt(database.reads, place);
     if (before && isCurrent(before, clock.now())) return opened(place, before);
     let isOurs = false;
-    const answer: StoredResponse<Result> = {
+    const { id, request } = place;
+    const stored = storedOnce(
+      place,
+      (result: Result) => ({
+        id,
+        request,
+        account_id: accountId,
+        answer: place.seal(JSON.stringify(shown(result))),
+        inserted_at: clock.now(),
+      }),
+      { old: before, taken: () => new BerthError('in_flight', 'This form has been sent before') },
+    );
+    const response: StoredResponse<Result> = {
+      ...stored,
       async keep(tx, result) {
-        const { id, request } = place;
-        const sealed = place.seal(JSON.stringify(shown(result)));
-        const row = { id, request, account_id: accountId, answer: sealed, inserted_at: clock.now() };
-        isOurs = await insertKept(tx, row, before);
-        if (!isOurs) throw new BerthError('in_flight', 'This form has been sent before');
+        isOurs = false;
+        await stored.keep(tx, result);
+        isOurs = true;
       },
-      withdraw: () => removalOf(place),
     };
     try {
-      return shown(await create(answer));
+      return shown(await create({ ...actorOf(c), response }));
     } catch (error) {
       // Another node was first. A rule may also refuse what that one has created, such as a second user with the same email.
       const first = isOurs ? undefined : await keptAt(database.reads, place);

@@ -11,25 +11,25 @@ import type { LastUsed } from '../../rules/keys/last-used.ts';
 import { requireApi } from '../../rules/accounts/plans.ts';
 import { requireChanges, requireDirectory, requireWholeAccount } from '../../rules/accounts/scope.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import type { StoredResponse } from '../../rules/history/stored-responses.ts';
+import type { StoredResponse } from '../../rules/accounts/actor.ts';
 import { readBody } from './body.ts';
 import type { ClientAddress } from '../web/client-address.ts';
 import type { ApiEnv } from '../web/observe.ts';
 import type { AccountLimit, RateLimit } from '../web/rate-limits.ts';
 
-/**
- * For the rule behind a POST: stores the response that `render` makes from the rule's result, if the client sent an
- * Idempotency-Key (`idempotency.ts`).
- */
-export type Keep = <Result>(render: (result: Result) => Response) => StoredResponse<Result> | undefined;
+/** Stores the response that `render` makes of a rule's result (`idempotency.ts`). */
+export type Keep = <Result>(render: (result: Result) => Response) => StoredResponse<Result>;
 
-export const keepNothing: Keep = () => undefined;
+/** The sender of a request. */
+export interface Caller extends Principal {
+  /** For a POST with an Idempotency-Key. */
+  readonly keep?: Keep;
+}
 
 /** An endpoint. `Path` has its parameters, such as `/:id`. */
 export type Endpoint<Path extends string = string> = (
   c: Context<ApiEnv, Path>,
-  principal: Principal,
-  keep: Keep,
+  caller: Caller,
 ) => Response | Promise<Response>;
 
 /** RFC 6750, section 2.1; schemes are case-insensitive. */
@@ -120,10 +120,10 @@ export function createAccess(identify: Identify) {
       const principal = await admitted(c.env);
       requireReach(principal, reach, c.req.param('id'));
       const { incoming } = c.env;
-      if (!readsBody(incoming)) return endpoint(c, principal, keepNothing);
+      if (!readsBody(incoming)) return endpoint(c, principal);
       // If reading fails, the endpoint gets the same error when it reads the body.
       await readBody(incoming).catch(() => undefined);
-      return endpoint(c, await admitted(c.env, true), keepNothing);
+      return endpoint(c, await admitted(c.env, true));
     };
   }
 

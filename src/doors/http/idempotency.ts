@@ -21,9 +21,10 @@ import {
   placeOf,
   removalOf,
   requireRoom,
+  storedOnce,
 } from '../../rules/history/stored-responses.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
+import { apiKeyOf, type Endpoint, type Keep } from './access.ts';
 import { readBody } from './body.ts';
 
 const LONGEST_KEY = 255;
@@ -90,15 +91,18 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       answer: place.seal(JSON.stringify(answer)),
       inserted_at: clock.now(),
     });
+    const stored = storedOnce(place, async (made: Response) => rowOf(await answerOf(made)), {
+      old,
+      taken: stillInFlight,
+    });
     const keep: Keep = (render) => ({
       async keep(tx, result) {
-        // Another machine was first, so this change is not made.
-        if (!(await insertKept(tx, rowOf(await answerOf(render(result))), old))) throw stillInFlight();
+        await stored.keep(tx, render(result));
         isKept = true;
       },
       withdraw() {
         withdrawn.add(place.id);
-        return removalOf(place);
+        return stored.withdraw();
       },
     });
     try {
@@ -139,7 +143,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       const { incoming } = c.env;
       const key = incoming.headers['idempotency-key'];
       const apiKey = apiKeyOf(incoming);
-      if (key === undefined || apiKey === undefined) return endpoint(c, principal, keepNothing);
+      if (key === undefined || apiKey === undefined) return endpoint(c, principal);
       const request = [c.req.method, incoming.url ?? '', await readBody(incoming)];
       const place = placeOf(apiKey, checkedKey(String(key)), request);
       const other = inFlight.get(place.id);
@@ -156,7 +160,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
           looked(before instanceof Response);
           if (before instanceof Response) return before;
           await requireRoom(database.reads, principal.accountId);
-          return firstTime(place, before, principal.accountId, (keep) => endpoint(c, principal, keep));
+          return firstTime(place, before, principal.accountId, (keep) => endpoint(c, { ...principal, keep }));
         });
       } finally {
         // For a request that was refused before the lookup. It changed nothing.

@@ -26,12 +26,12 @@ function refuse(names: readonly string[]): void {
 /** Wraps an endpoint so that it refuses unknown query parameters, or warns about them. */
 export function mindingQuery(endpoint: Endpoint, { query, isSpecified }: Operation): Endpoint {
   const known = Object.keys(query && 'entries' in query ? (query.entries as object) : {});
-  return async (c, principal, keep) => {
+  return async (c, caller) => {
     const given = c.req.url.includes('?') ? c.req.query() : {};
     const unknown = Object.keys(given).filter((name) => !known.includes(name));
-    if (unknown.length === 0) return endpoint(c, principal, keep);
+    if (unknown.length === 0) return endpoint(c, caller);
     if (!isSpecified) refuse(unknown);
-    const response = await endpoint(c, principal, keep);
+    const response = await endpoint(c, caller);
     for (const value of Object.values(warning(notApplied(known, given, [])))) response.headers.append('warning', value);
     return response;
   };

@@ -19,8 +19,22 @@ export type Credential =
   | { readonly kind: 'api-key'; readonly id: string; readonly role: Role; readonly clock: Clock }
   | { readonly kind: 'session'; readonly id: string; readonly userId: string; readonly role: Role };
 
-/** The request that makes a change. */
-export interface Actor {
+/** Stores the response to one request, for its Idempotency-Key or for a form that is sent twice. */
+export interface StoredResponse<Result> {
+  /** Stores it, in the transaction of the request's change. */
+  readonly keep: (tx: Transaction<Tables>, result: Result) => Promise<void>;
+  /** For a change that is undone: the response is not used from now on. @returns a function that removes its row. */
+  readonly withdraw: () => Removal;
+}
+
+export type Removal = (tx: Transaction<Tables>) => Promise<void>;
+
+/**
+ * The request that makes a change. `Result` is what the rule returns, if the response to a repeated request is made of it: then
+ * the rule stores it in its transaction, as `actor.response?.keep(tx, result)`. `Actor<never>` is any actor, for functions that
+ * store no response.
+ */
+export interface Actor<Result = unknown> {
   readonly accountId: string;
   readonly keyId: string;
   readonly requestId: string;
@@ -28,6 +42,7 @@ export interface Actor {
   readonly route: string;
   /** Undefined for root's commands and for berth's own changes, which nobody can revoke. */
   readonly credential?: Credential | undefined;
+  readonly response?: StoredResponse<Result> | undefined;
 }
 
 /** The credential and the scope with which each transaction's actor was verified. */

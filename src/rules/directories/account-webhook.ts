@@ -11,7 +11,6 @@ import type { Database } from '../../foundation/db/open.ts';
 import type { AccountWebhooksTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { type Actor, insertAccountAudit } from '../history/audit.ts';
-import type { StoredResponse } from '../history/stored-responses.ts';
 import { checked } from '../../foundation/base/validation.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
@@ -58,9 +57,8 @@ export function setAccountWebhook(
  */
 export async function renewAccountSecret(
   options: AccountWebhookOptions,
-  actor: Actor,
+  actor: Actor<RenewedSecret>,
   fields: Fields,
-  answer?: StoredResponse<RenewedSecret>,
 ): Promise<RenewedSecret> {
   const { activate, secret: own } = checked(SecretFields, fields);
   const { secret, next_secret } = await changed(options, actor, async (tx, before) => {
@@ -73,7 +71,7 @@ export async function renewAccountSecret(
       ? { ...before, secret: made, next_secret: null }
       : { ...before, secret: before.secret, next_secret: made };
     await put(tx, actor.accountId, after);
-    await answer?.keep(tx, { secret: made, active: isActive });
+    await actor.response?.keep(tx, { secret: made, active: isActive });
     return { after, details: { webhook_secret: { from: null, to: null } } };
   });
   return next_secret === null ? { secret: secret ?? '', active: true } : { secret: next_secret, active: false };
@@ -98,7 +96,7 @@ interface Change {
 
 function changed(
   { database, clock }: AccountWebhookOptions,
-  actor: Actor,
+  actor: Actor<never>,
   change: (tx: Transaction<Tables>, before: AccountWebhook) => Promise<Change>,
 ): Promise<AccountWebhook> {
   return refusingWhenFull(() =>

@@ -34,7 +34,7 @@ export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoryRow) 
  */
 export function changeDirectory(
   options: ChangeOptions,
-  target: Target,
+  target: Target<never>,
   plan: Plan,
   also?: Also,
 ): Promise<DirectoryRow> {
@@ -44,7 +44,7 @@ export function changeDirectory(
 /** Makes a change that takes access away. On a full disk it ends the directory's sessions first: they may be filling it. */
 export async function revokeAccess(
   options: ChangeOptions,
-  target: Target,
+  target: Target<never>,
   plan: Plan,
   also?: Also,
 ): Promise<DirectoryRow> {
@@ -62,7 +62,7 @@ export async function revokeAccess(
 
 async function changeOnce(
   { database, host, clock }: ChangeOptions,
-  target: Target,
+  target: Target<never>,
   plan: Plan,
   also: Also | undefined,
 ): Promise<DirectoryRow> {

@@ -5,14 +5,13 @@
  */
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
-import { verifyActor } from '../accounts/actor.ts';
+import { type Actor, type Removal, verifyActor } from '../accounts/actor.ts';
 import { lockedAccount } from '../accounts/accounts.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoryRow, PrincipalsTable, Tables } from '../../foundation/db/schema.ts';
 import { nextUid } from '../../foundation/db/shared.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import { type Actor, insertAudit } from '../history/audit.ts';
-import type { StoredResponse, Removal } from '../history/stored-responses.ts';
+import { insertAudit } from '../history/audit.ts';
 import { DEFAULTS } from './defaults.ts';
 import { type DeleteOptions, markDeleted, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
@@ -38,7 +37,6 @@ export interface Created {
 
 /**
  * @param actor the request behind it, for the audit.
- * @param answer stores the response to a request with an Idempotency-Key.
  * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more,
  * `storage_full`. After an error, the directory is removed again.
  */
@@ -46,8 +44,7 @@ export async function createDirectory(
   options: CreateOptions,
   accountId: string,
   fields: Fields,
-  actor?: Actor,
-  answer?: StoredResponse<Created>,
+  actor?: Actor<Created>,
 ): Promise<Created> {
   const valid = newDirectory(fields);
   const { password, hash: password_hash } = generatePassword();
@@ -76,23 +73,18 @@ export async function createDirectory(
       await tx.insertInto('directories').values(row).execute();
       await markPendingApply(tx, row);
       if (actor) await insertAudit(tx, actor, { action: 'create', at: now, directory: row, before: BLANK, after: row });
-      await answer?.keep(tx, { directory: row, password });
+      await actor?.response?.keep(tx, { directory: row, password });
       return row;
     }),
   );
-  return makeLive(options, { directory, password }, actor, answer);
+  return makeLive(options, { directory, password }, actor);
 }
 
 /**
  * Makes the disk follow. When the chosen node does not answer, the same directory moves to another one: creating a second
  * directory could exceed the plan's limit.
  */
-async function makeLive(
-  options: CreateOptions,
-  created: Created,
-  actor?: Actor,
-  answer?: StoredResponse<Created>,
-): Promise<Created> {
+async function makeLive(options: CreateOptions, created: Created, actor?: Actor<Created>): Promise<Created> {
   let { directory } = created;
   const tried: string[] = [];
   try {
@@ -103,14 +95,14 @@ async function makeLive(
       } catch (error) {
         if (!isHomeAway(error)) throw error;
         tried.push(directory.node);
-        const moving = moveNew(options, { ...created, directory }, tried, answer);
+        const moving = moveNew(options, { ...created, directory }, tried, actor);
         directory = await moving.catch((none: unknown) => {
           throw isHomeAway(none) ? error : none; // says what is wrong with the last one
         });
       }
     }
   } catch (error) {
-    await undo(options, directory, actor, answer?.withdraw());
+    await undo(options, directory, actor);
     throw error;
   }
 }
@@ -123,7 +115,7 @@ async function moveNew(
   options: CreateOptions,
   { directory, password }: Created,
   tried: readonly string[],
-  answer?: StoredResponse<Created>,
+  actor?: Actor<Created>,
 ): Promise<DirectoryRow> {
   const { id, node, sftp_username, uid } = directory;
   return options.database.db.transaction().execute(async (tx) => {
@@ -143,7 +135,7 @@ async function moveNew(
       .onConflict((conflict) => conflict.doNothing())
       .execute();
     const row = { ...directory, ...home, ...moved };
-    await answer?.keep(tx, { directory: row, password });
+    await actor?.response?.keep(tx, { directory: row, password });
     return row;
   });
 }
@@ -183,12 +175,8 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
  * Deletes the directory again. When the database is full, its rows are removed once there is room. The mark stays until
  * that has succeeded, so it is repeated. Throws nothing: the caller gets the error of the creation.
  */
-async function undo(
-  options: CreateOptions,
-  directory: DirectoryRow,
-  actor?: Actor,
-  removeAnswer?: Removal,
-): Promise<void> {
+async function undo(options: CreateOptions, directory: DirectoryRow, actor?: Actor<never>): Promise<void> {
+  const removeAnswer: Removal | undefined = actor?.response?.withdraw();
   try {
     // Without the credential: the key may have been revoked meanwhile.
     const audited = actor && ({ actor: { ...actor, credential: undefined }, action: 'undo-create' } as const);

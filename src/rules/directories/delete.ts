@@ -4,11 +4,10 @@
  * `principals` keeps them. On a full disk the credentials and sessions end before the commit.
  */
 import { sql } from 'kysely';
-import { verifyActor } from '../accounts/actor.ts';
+import { type Removal, verifyActor } from '../accounts/actor.ts';
 import { DAY } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { type Actor, insertAudit } from '../history/audit.ts';
-import type { Removal } from '../history/stored-responses.ts';
 import type { ChangeOptions } from './change.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
@@ -60,7 +59,7 @@ export function markDeleted(
   options: DeleteOptions,
   accountId: string,
   id: string,
-  audited?: { readonly actor: Actor; readonly action: 'delete' | 'undo-create' },
+  audited?: { readonly actor: Actor<never>; readonly action: 'delete' | 'undo-create' },
   also?: Removal,
 ): Promise<Deleted | undefined> {
   return options.database.db.transaction().execute(async (tx) => {

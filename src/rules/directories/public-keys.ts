@@ -11,7 +11,6 @@ import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, PublicKeysTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import type { Actor } from '../history/audit.ts';
-import type { StoredResponse } from '../history/stored-responses.ts';
 import type { UsedKeys } from '../keys/last-used.ts';
 import { type ChangeOptions, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
 import { checked, orBlank } from '../../foundation/base/validation.ts';
@@ -50,7 +49,6 @@ export function publicKeysOf(reads: Kysely<Tables>, directoryId: string): Promis
 
 /**
  * @param actor the request behind it, for the audit.
- * @param answer stores the response to a request with an Idempotency-Key.
  * @throws {ValidationError} when the key is invalid or weak, is there already, or is one too many;
  * {BerthError} `directory_not_found`, `storage_full`.
  */
@@ -59,8 +57,7 @@ export async function addPublicKey(
   accountId: string,
   id: string,
   fields: Fields,
-  actor?: Actor,
-  answer?: StoredResponse<Added>,
+  actor?: Actor<Added>,
 ): Promise<Added> {
   const { type, comment, fingerprint, line } = checked(NewPublicKey, fields).public_key;
   const key = { fingerprint, type, comment, last_used_at: null };
@@ -78,7 +75,7 @@ export async function addPublicKey(
     return columnsOf(tx, id);
   };
   const directory = await changeDirectory(options, { accountId, id, actor }, plan, (tx, changed) =>
-    answer?.keep(tx, { directory: changed, key: { ...key, inserted_at } }),
+    actor?.response?.keep(tx, { directory: changed, key: { ...key, inserted_at } }),
   );
   return { directory, key: { ...key, inserted_at } };
 }

@@ -9,7 +9,7 @@ import type { Transaction } from 'kysely';
 import PQueue from 'p-queue';
 import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { Removal } from '../history/stored-responses.ts';
+import type { Removal } from '../accounts/actor.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import type { DirectoryHost } from './host.ts';
 

@@ -4,11 +4,12 @@ import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Actor } from '../history/audit.ts';
 
-export interface Target {
+/** `Result` as in `Actor`. */
+export interface Target<Result = unknown> {
   readonly accountId: string;
   readonly id: string;
-  /** The request behind a change, for the audit. */
-  readonly actor?: Actor | undefined;
+  /** The request behind a change. */
+  readonly actor?: Actor<Result> | undefined;
 }
 
 type OfAccount = Pick<Target, 'accountId' | 'id'>;

@@ -1,7 +1,6 @@
 /** The changes that the specification's requests make to a directory, and a new password. */
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { Actor } from '../history/audit.ts';
-import type { StoredResponse } from '../history/stored-responses.ts';
 import { type ChangeOptions, changeDirectory, revokeAccess } from './change.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
 import { generatePassword } from './identity.ts';
@@ -67,22 +66,20 @@ export interface Renewed {
  * Replaces the password, in force at the next login; live sessions continue. If the directory's mode does not allow
  * passwords, the new one is kept until the mode does.
  * @param actor the request behind it, for the audit.
- * @param answer stores the response to a request with an Idempotency-Key.
  * @throws {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function renewPassword(
   options: ChangeOptions,
   accountId: string,
   id: string,
-  actor?: Actor,
-  answer?: StoredResponse<Renewed>,
+  actor?: Actor<Renewed>,
 ): Promise<Renewed> {
   const { password, hash: password_hash } = generatePassword();
   const directory = await revokeAccess(
     options,
     { accountId, id, actor },
     () => ({ password_hash }),
-    (tx, changed) => answer?.keep(tx, { directory: changed, password }),
+    (tx, changed) => actor?.response?.keep(tx, { directory: changed, password }),
   );
   return { directory, password };
 }

@@ -11,7 +11,6 @@ import { ValidationError } from '../../foundation/base/errors.ts';
 import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
-import type { StoredResponse } from '../history/stored-responses.ts';
 import { type ChangeOptions, changeDirectory } from './change.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
@@ -72,9 +71,8 @@ export interface RenewedSecret {
  */
 export async function renewWebhookSecret(
   options: ChangeOptions,
-  target: Target,
+  target: Target<RenewedSecret>,
   fields: Fields,
-  answer?: StoredResponse<RenewedSecret>,
 ): Promise<RenewedSecret> {
   const { activate, secret: own } = checked(SecretFields, fields);
   const made = own ?? generateWebhookSecret();
@@ -86,7 +84,7 @@ export async function renewWebhookSecret(
       if (secret === null)
         throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
       if (!activate && secret === inUse) throw new ValidationError({ secret: ['is in use already'] });
-      await answer?.keep(tx, { secret, active: activate });
+      await target.actor?.response?.keep(tx, { secret, active: activate });
       return activate ? { webhook_secret: secret, next_webhook_secret: null } : { next_webhook_secret: secret };
     },
   );

@@ -77,7 +77,7 @@ const GIVEN: ReadonlySet<Column> = new Set(['password_hash', 'webhook_secret']);
  * Writes a row, and verifies that the actor may still make the change.
  * @throws {BerthError} like `verifyActor`, and when the change is outside of the actor's scope.
  */
-export async function insertAudit(tx: Transaction<Tables>, actor: Actor, change: AuditedChange): Promise<void> {
+export async function insertAudit(tx: Transaction<Tables>, actor: Actor<never>, change: AuditedChange): Promise<void> {
   const scope = await verifyActor(tx, actor);
   if (change.directory.id === '') requireWholeAccount(scope);
   else requireDirectory(scope, change.directory.id);
@@ -100,7 +100,7 @@ export async function insertAudit(tx: Transaction<Tables>, actor: Actor, change:
 /** Writes a row for a change of the account itself. `details` must not contain secrets. */
 export async function insertAccountAudit(
   tx: Transaction<Tables>,
-  actor: Actor,
+  actor: Actor<never>,
   { at, action, details = {} }: Pick<AuditedChange, 'at' | 'action' | 'details'>,
 ): Promise<void> {
   await insertAudit(tx, actor, { at, action, directory: { id: '', sftp_username: '' }, details });

@@ -9,6 +9,7 @@ import { type Clock, DAY, type Micros } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { KeptAnswersTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
+import type { Removal, StoredResponse } from '../accounts/actor.ts';
 
 /** How long a request can be repeated for its stored response. */
 export const ANSWER_LIFE: Micros = DAY;
@@ -19,16 +20,6 @@ const MOST_BYTES = 2 ** 28;
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-
-/** Stores the response to one request. */
-export interface StoredResponse<Result> {
-  /** Stores it, in the transaction of the request's change. */
-  keep(tx: Transaction<Tables>, result: Result): Promise<void>;
-  /** For a change that is undone: the response is not used from now on. @returns a function that removes its row. */
-  withdraw(): Removal;
-}
-
-export type Removal = (tx: Transaction<Tables>) => Promise<void>;
 
 /** Where the response to one request is stored, and how it is encrypted. */
 export interface ResponsePlace {
@@ -105,18 +96,39 @@ export async function insertKept(
 }
 
 /**
+ * Stores the response to one request. What the same request has stored before is replaced: a new directory may move to another
+ * node, and a transaction may be repeated.
+ * @param row the row for a result. No two have the same `answer`.
+ * @param old a row that is replaced, because it is too old.
+ * @param taken the error when another request has stored its response meanwhile, so that this change is not made.
+ */
+export function storedOnce<Result>(
+  place: Pick<ResponsePlace, 'id'>,
+  row: (result: Result) => KeptAnswersTable | Promise<KeptAnswersTable>,
+  { old, taken }: { readonly old?: KeptAnswersTable | undefined; readonly taken: () => BerthError },
+): StoredResponse<Result> {
+  let own: KeptAnswersTable | undefined;
+  return {
+    async keep(tx, result) {
+      const before = own && (await keptAt(tx, place));
+      const isOwn = own !== undefined && before?.answer.equals(own.answer) === true;
+      const next = await row(result);
+      if (!(await insertKept(tx, next, isOwn ? before : old))) throw taken();
+      own = next;
+    },
+    withdraw: () => removalOf(place),
+  };
+}
+
+/**
  * Lets a form of the dashboard make its change once: a second change with the same token is undone. Remembered as long as a response.
  * @throws {BerthError} `in_flight` in the transaction of the second change.
  */
 export function once(accountId: string, token: string, clock: Clock): StoredResponse<unknown> {
   const id = createHash('sha256').update(`${accountId} ${token}`).digest('hex');
-  return {
-    async keep(tx) {
-      const row = { id, account_id: accountId, request: '', answer: Buffer.alloc(0), inserted_at: clock.now() };
-      if (!(await insertKept(tx, row))) throw new BerthError('in_flight', 'This form has been sent before');
-    },
-    withdraw: () => removalOf({ id }),
-  };
+  const row = { id, account_id: accountId, request: '', answer: randomBytes(NONCE_BYTES) };
+  const taken = () => new BerthError('in_flight', 'This form has been sent before');
+  return storedOnce({ id }, () => ({ ...row, inserted_at: clock.now() }), { taken });
 }
 
 export function removalOf({ id }: Pick<ResponsePlace, 'id'>): Removal {

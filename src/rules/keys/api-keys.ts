@@ -12,7 +12,6 @@ import { latest } from '../../foundation/db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, OperatorError, ValidationError } from '../../foundation/base/errors.ts';
 import { type Actor, insertAccountAudit } from '../history/audit.ts';
-import type { StoredResponse } from '../history/stored-responses.ts';
 import type { UsedKeys } from './last-used.ts';
 import { checked, INVALID, orBlank, timestamp } from '../../foundation/base/validation.ts';
 import { verifyActor } from '../accounts/actor.ts';
@@ -65,7 +64,7 @@ export type ApiKey = Omit<Selectable<ApiKeysTable>, 'hash'>;
 export type IssuedKey = ApiKey & { readonly key: string };
 
 /** The actor for the audit: a user or a key of the account, or this machine's operator, who belongs to no account. */
-export type KeyActor = Omit<Actor, 'accountId'> & Partial<Pick<Actor, 'accountId'>>;
+export type KeyActor<Result = unknown> = Omit<Actor<Result>, 'accountId'> & Partial<Pick<Actor, 'accountId'>>;
 
 const SHOWN = [
   'id',
@@ -89,8 +88,7 @@ const SHOWN = [
 export async function createKey(
   { database, clock, environment }: { database: Database; clock: Clock; environment: Environment },
   { accountId, ...fields }: { readonly accountId: string } & Readonly<Record<string, unknown>>,
-  actor?: KeyActor,
-  answer?: StoredResponse<IssuedKey>,
+  actor?: KeyActor<IssuedKey>,
 ): Promise<IssuedKey> {
   const key = generateKey(environment);
   const { read_only, expires_at = null, directories: named, ...given } = checked(NewKey, fields);
@@ -120,7 +118,7 @@ export async function createKey(
       .execute();
     if (actor) await audit(tx, actor, 'create-key', row, now);
     const issued = { ...row, key };
-    await answer?.keep(tx, issued);
+    await actor?.response?.keep(tx, issued);
     return issued;
   });
 }
@@ -249,7 +247,7 @@ async function requireAdminLeft(tx: Transaction<Tables>, accountId: string, cloc
 
 async function audit(
   tx: Transaction<Tables>,
-  actor: KeyActor,
+  actor: KeyActor<never>,
   action: 'create-key' | 'revoke-key',
   { id, account_id: accountId, name, role, ...limits }: ApiKey,
   at: Micros,

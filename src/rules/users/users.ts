@@ -9,7 +9,6 @@ import type { Database } from '../../foundation/db/open.ts';
 import type { AuditAction, Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { type Actor, insertAccountAudit } from '../history/audit.ts';
-import type { StoredResponse } from '../history/stored-responses.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import { newLink } from './password-links.ts';
 import { endUserSessions } from './sessions.ts';
@@ -113,15 +112,14 @@ export interface InvitedUser {
 export async function createUser(
   { database, clock }: UserOptions,
   fields: { readonly email: string; readonly role: string },
-  actor: Actor,
-  answer?: StoredResponse<InvitedUser>,
+  actor: Actor<InvitedUser>,
 ): Promise<InvitedUser> {
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, actor);
     const user = await insertUser(tx, fields, { actor, now });
     const invited = { ...user, token: await newLink(tx, user.id, now) };
-    await answer?.keep(tx, invited);
+    await actor.response?.keep(tx, invited);
     return invited;
   });
 }
@@ -130,7 +128,7 @@ export async function createUser(
 export async function insertUser(
   tx: Transaction<Tables>,
   fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string },
-  { actor, now }: { readonly actor: Actor; readonly now: Micros },
+  { actor, now }: { readonly actor: Actor<never>; readonly now: Micros },
 ): Promise<{ id: string; email: string }> {
   const { email, role } = checked(NewUser, fields);
   if (!(await lockedAccount(tx, actor.accountId))) throw unknownAccount(actor.accountId);

@@ -95,7 +95,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
       return sent.create<IssuedKey>(
         c,
         given,
-        (answer) => createKey(rules, { accountId, name, role, ...limits }, actorOf(c), answer),
+        (actor) => createKey(rules, { accountId, name, role, ...limits }, actor),
         ({ key }) => ({ kind: 'api-key', value: key, page: PATH }),
       );
     }),

@@ -12,7 +12,7 @@ import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { Name } from '../components/text.tsx';
 import { counted, Size, Time } from '../components/values.tsx';
 import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../directories-view.ts';
-import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';
@@ -129,7 +129,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
       const made = await sent.create<Created>(
         c,
         given,
-        (answer) => createDirectory(rules, accountId, fields, actorOf(c), answer),
+        (actor) => createDirectory(rules, accountId, fields, actor),
         ({ directory, password }) => ({
           kind: 'sftp-password',
           value: password,

@@ -114,13 +114,10 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
     for (const line of lines)
       try {
         if (refusal !== undefined) throw new BerthError('directory_limit', 'Not created');
-        const { directory, password } = await createDirectory(
-          rules,
-          accountId,
-          line.fields,
-          actorOf(c),
-          outcomes.length === 0 ? first : undefined,
-        );
+        const { directory, password } = await createDirectory(rules, accountId, line.fields, {
+          ...actorOf(c),
+          response: outcomes.length === 0 ? first : undefined,
+        });
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
         if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return 'repeated';

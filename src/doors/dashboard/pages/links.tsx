@@ -178,7 +178,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
       const made = await sent.create<MadeLink>(
         c,
         given,
-        (answer) => makeLink(rules, targetOf(c), fields, requestedPath, answer),
+        (actor) => makeLink(rules, { ...targetOf(c), actor }, fields, requestedPath),
         ({ target }) => ({ kind: 'link', value: linkOrigin + target, page: c.req.path }),
       );
       return `${made}?for=${kind}`;

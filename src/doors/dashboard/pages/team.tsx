@@ -4,7 +4,7 @@ import * as users from '../../../rules/users/users.ts';
 import { Field, Form, Select } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Pager, Section } from '../components/section.tsx';
-import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { CreatingForms } from '../sent-forms.ts';
@@ -40,7 +40,7 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
       return sent.create<users.InvitedUser>(
         c,
         given,
-        (answer) => users.createUser(options, { email, role }, actorOf(c), answer),
+        (actor) => users.createUser(options, { email, role }, actor),
         ({ id, token }) => invitation(c, id, token),
       );
     }),

@@ -34,11 +34,11 @@ export function accountWebhookRoutes(rules: AccountWebhookOptions, mayReach: May
     return dataResponse(shown(webhook), 200, { ...SECRET, ...warnings });
   };
 
-  const renewSecret: Endpoint = async (c, principal, keep) => {
+  const renewSecret: Endpoint = async (c, principal) => {
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
     refuseUnknown(SecretFields.entries, fields);
-    return secretResponse(await renewAccountSecret(rules, actorOf(c, principal), fields, keep(secretResponse)));
+    return secretResponse(await renewAccountSecret(rules, actorOf(c, principal, secretResponse), fields));
   };
 
   const answer = { status: 200, description: 'The webhook', schema: data(Shown), example: EXAMPLE };

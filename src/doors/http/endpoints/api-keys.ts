@@ -81,13 +81,13 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
     return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
   };
 
-  const create: Endpoint = async (c, principal, keep) => {
+  const create: Endpoint = async (c, principal) => {
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewKey.entries, fields);
     const wanted = { ...fields, accountId: principal.accountId };
-    const actor = actorOf(c, principal);
-    return issued(await refusingWhenFull(() => createKey(rules, wanted, actor, keep(issued))));
+    const actor = actorOf(c, principal, issued);
+    return issued(await refusingWhenFull(() => createKey(rules, wanted, actor)));
   };
 
   const revoke: Endpoint<'/:key_id'> = async (c, principal) => {

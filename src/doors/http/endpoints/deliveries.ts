@@ -72,23 +72,23 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
     );
   };
 
-  const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal, keep) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
-    return accepted(await replay(rules, target, c.req.param('delivery_id'), keep(accepted)));
+  const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'), accepted);
+    return accepted(await replay(rules, target, c.req.param('delivery_id')));
   };
 
-  const replayMany: Endpoint<'/:id'> = async (c, principal, keep) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+  const replayMany: Endpoint<'/:id'> = async (c, principal) => {
+    const answer = (replayed: { count: number }): Response => dataResponse(JSON.stringify(replayed), 202);
+    const target = await ownTarget(directories, c, principal, c.req.param('id'), answer);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(Since.entries, fields);
     const { since } = checked(Since, fields);
-    const answer = (replayed: { count: number }): Response => dataResponse(JSON.stringify(replayed), 202);
-    return answer(await replayFailed(rules, target, since, keep(answer)));
+    return answer(await replayFailed(rules, target, since));
   };
 
-  const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal, keep) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
-    return accepted(await announce(rules, target, c.req.param('upload_id'), keep(accepted)));
+  const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'), accepted);
+    return accepted(await announce(rules, target, c.req.param('upload_id')));
   };
 
   return [

@@ -24,7 +24,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
     return dataResponse(JSON.stringify(rows.map(listItem)), 200, headers);
   };
 
-  const create: Endpoint = async (c, principal, keep) => {
+  const create: Endpoint = async (c, principal) => {
     const { fields, beside } = await readDirectoryFields(c.env.incoming);
     const answer = ({ directory, password }: Created): Response =>
       dataResponse(fullDirectory(directory, password), 201, {
@@ -32,7 +32,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
         ...SECRET,
         ...warning(notApplied(SETTABLE.create, fields, beside)),
       });
-    return answer(await createDirectory(rules, principal.accountId, fields, actorOf(c, principal), keep(answer)));
+    return answer(await createDirectory(rules, principal.accountId, fields, actorOf(c, principal, answer)));
   };
 
   const show: Endpoint<'/:id'> = async (c, principal) =>

@@ -86,15 +86,15 @@ export function linkRoutes(
   files: Pick<DirectoryFiles, 'checkHome'>,
   origin: string,
 ): Route[] {
-  const make: Endpoint<'/:id'> = async (c, principal, keep) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+  const make: Endpoint<'/:id'> = async (c, principal) => {
+    const answer = ({ target: own, link }: MadeLink): Response =>
+      dataResponse(JSON.stringify({ ...shown(link), url: origin + own }), 201, SECRET);
+    const target = await ownTarget(directories, c, principal, c.req.param('id'), answer);
     // The link's URL has to name the machine that has the files.
     await files.checkHome(target);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewLink.entries, fields);
-    const answer = ({ target: own, link }: MadeLink): Response =>
-      dataResponse(JSON.stringify({ ...shown(link), url: origin + own }), 201, SECRET);
-    return answer(await makeLink(rules, target, fields, requestedPath, keep(answer)));
+    return answer(await makeLink(rules, target, fields, requestedPath));
   };
 
   const list: Endpoint<'/:id'> = async (c, principal) => {

@@ -12,7 +12,7 @@ import { CreatedDirectory, data } from '../schemas.ts';
 import { passwordUnused, warning } from '../../web/warnings.ts';
 
 export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
-  const renew: Endpoint<'/:id'> = async (c, principal, keep) => {
+  const renew: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
     const answer = ({ directory, password }: Renewed): Response =>
@@ -21,7 +21,7 @@ export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptio
         ...SECRET,
         ...warning(passwordUnused(directory)),
       });
-    return answer(await renewPassword(rules, principal.accountId, id, actorOf(c, principal), keep(answer)));
+    return answer(await renewPassword(rules, principal.accountId, id, actorOf(c, principal, answer)));
   };
 
   return [

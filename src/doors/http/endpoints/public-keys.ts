@@ -35,14 +35,14 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOpti
     return dataResponse(JSON.stringify((await publicKeysOf(rules.database.reads, id)).map(shown)));
   };
 
-  const add: Endpoint<'/:id'> = async (c, principal, keep) => {
+  const add: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewPublicKey.entries, fields);
     const answer = ({ directory, key }: Added): Response =>
       dataResponse(JSON.stringify(shown(key)), 201, warning(keyUnused(directory)));
-    return answer(await addPublicKey(rules, principal.accountId, id, fields, actorOf(c, principal), keep(answer)));
+    return answer(await addPublicKey(rules, principal.accountId, id, fields, actorOf(c, principal, answer)));
   };
 
   const remove: Endpoint<'/:id/:fingerprint'> = async (c, principal) => {

@@ -56,12 +56,12 @@ export function webhookRoutes(
     return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
   };
 
-  const renewSecret: Endpoint<'/:id'> = async (c, principal, keep) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+  const renewSecret: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'), secretResponse);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
     refuseUnknown(SecretFields.entries, fields);
-    return secretResponse(await renewWebhookSecret(rules, target, fields, keep(secretResponse)));
+    return secretResponse(await renewWebhookSecret(rules, target, fields));
   };
 
   const answer = {

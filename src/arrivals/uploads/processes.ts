@@ -126,7 +126,7 @@ function pathIn(username: string, { inode, path }: HeldFile): HeldPath[] {
 /** A process with more open files is not asked for all their names, since each costs some 10 µs. */
 const MOST_OPEN = 64;
 
-/** Like `pathsHeldBy`, but undefined if the process has gone, or has so many files open that asking takes long. */
+/** Like `pathsHeldBy`, but undefined if the process has ended, or has too many files open to ask quickly. */
 export function fewPathsHeldBy(pid: number, username: string): HeldPath[] | undefined {
   const descriptors = orElse(undefined, () => readdirSync(`/proc/${pid}/fd`));
   if (!descriptors || descriptors.length > MOST_OPEN) return undefined;

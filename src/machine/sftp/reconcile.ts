@@ -51,8 +51,8 @@ const TURN_MS = 5;
 const PAUSE_MS = 5;
 
 /**
- * Links the transfer log's socket into every jail. Until then the sessions of that jail are not heard, so this comes
- * before all else. Applies a directory that has no jail. Returns how many directories there are.
+ * Links the transfer log's socket into every jail. Until then the log of that jail's sessions is lost, so this comes
+ * first. Applies a directory that has no jail. Returns how many directories there are.
  */
 export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise<number> {
   let count = 0;

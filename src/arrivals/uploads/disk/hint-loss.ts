@@ -49,7 +49,7 @@ export class EventQueue {
 }
 
 /**
- * Notices when a jail has so many events that comparing the whole directory later is cheaper than following each event.
+ * Notices when a jail has more events than are worth following: comparing the whole directory later is then cheaper.
  * The comparison cannot miss anything.
  */
 export class Flood {

@@ -140,7 +140,7 @@ export class Handles {
     else this.gone(writer, at);
   }
 
-  /** Tracks a handle whose open was not heard. */
+  /** Tracks a handle whose open was not logged. */
   openUnheard(session: Session, { path, inode }: { path: FilePath; inode: number | undefined }): Handle {
     const opening = {
       name: undefined,

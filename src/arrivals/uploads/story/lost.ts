@@ -158,7 +158,7 @@ function mayBe({ bytes, isDoubted }: Ending, { size_bytes }: FileStat): boolean 
  * so the file may be larger then. The log may be read later than elsewhere, since the size agrees, too.
  */
 export function isLike(end: Ending, stat: FileStat): boolean {
-  // If the open was not heard, the file was most likely empty at that time.
+  // If the open was not logged, the file was most likely empty at that time.
   const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
   const isOfSize = bytes === stat.size_bytes || (end.isDoubted && bytes !== undefined && stat.size_bytes > bytes);
   return isOfSize && isOfThatTime(end, stat, BUSY_LAG);

@@ -21,7 +21,7 @@ export interface Ending {
   readonly at: Micros;
   /** The session that closed last. */
   readonly by: BySession;
-  /** When the handle was opened, if that was heard. */
+  /** When the handle was opened, if that was logged. */
   readonly openedAt: Micros | undefined;
   /**
    * Bytes written through a handle that began with an empty file; undefined for other handles. This is the file's size,

@@ -18,7 +18,7 @@ const DOUBTED = 100;
 /** A handle that a session has opened. */
 export interface Handle {
   readonly session: Session;
-  /** The name in the open request. sshd logs it again at the close. Undefined when the open was not heard. */
+  /** The name in the open request. sshd logs it again at the close. Undefined when the open was not logged. */
   readonly name: string | undefined;
   /** The path of the file when it was opened. */
   readonly path: FilePath;
@@ -30,7 +30,7 @@ export interface Handle {
   readonly truncates: boolean;
   /** Whether the open succeeds only if it makes the file. */
   readonly isExclusive: boolean;
-  /** Undefined when the open was not heard. */
+  /** Undefined when the open was not logged. */
   readonly openedAt: Micros | undefined;
   /** Later handles have higher numbers. */
   readonly order: number;
@@ -111,7 +111,7 @@ export class Session {
   readonly reads = new Reads();
   /** Handles whose open was most likely refused, by name. */
   readonly #doubted = new Map<string, Handle>();
-  /** The handles by the name that sshd logs, oldest first. Those whose open was not heard are under ''. */
+  /** The handles by the name that sshd logs, oldest first. Those whose open was not logged are under ''. */
   readonly #handles = new Map<string, Handle[]>();
   readonly #since = performance.now();
 
@@ -154,7 +154,7 @@ export class Session {
     return this.#handles.get(name) ?? [];
   }
 
-  /** The handles whose open was not heard. */
+  /** The handles whose open was not logged. */
   openBefore(): readonly Handle[] {
     return this.opened('');
   }

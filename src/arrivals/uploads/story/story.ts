@@ -235,7 +235,7 @@ export class Story {
 
   /**
    * Ends a session. `how`: sshd logged the end (`said`), the process died without logging it (`died`), or its last
-   * requests were not heard (`unheard`).
+   * requests were not logged (`unheard`).
    */
   end(pid: number, at: Micros, how: 'said' | 'died' | 'unheard'): void {
     const session = this.#sessions.get(pid);

@@ -19,7 +19,7 @@ export const checkFolders: Check = (config) => {
       !isDiskThere && {
         ...fail(
           `${paths.jails} is not on the disk of the jails: it is not mounted, or another one is`,
-          `mount that disk (findmnt ${paths.jails}; /etc/fstab): berth and sshd then start by themselves`,
+          `mount that disk (findmnt ${paths.jails}; /etc/fstab): berth and sshd then start automatically`,
         ),
         explains: OF_THE_DISK,
       },

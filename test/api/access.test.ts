@@ -100,7 +100,7 @@ test('422 for values that are not a boolean, a time or a network; nothing change
     ...['tomorrow', '', '2027-01-01', '2027-01-01T00:00:00', '2027-13-01T00:00:00Z', '9999-01-01T00:00:00Z', 1, {}].map(
       (expires_at): [object, object] => [{ expires_at }, { expires_at: ['is invalid'] }],
     ),
-    // Days that there are not: `Date` takes them for some of the next month.
+    // Days that do not exist. `Date` takes them for days of the next month.
     ...['2027-02-29T00:00:00Z', '2028-02-30T23:59:59+01:00', '2027-04-31T12:00:00.5Z'].map(
       (expires_at): [object, object] => [{ expires_at }, { expires_at: ['is invalid'] }],
     ),

@@ -140,7 +140,7 @@ test('a directory turns webhooks off although its account has a URL, and on agai
 
 test('deliveries that are still queued when a directory turns webhooks off fail, and say why', async () => {
   await using place = await webhookPlace();
-  // It refuses once webhooks have been turned off, so that no other attempt is made before.
+  // It refuses once webhooks are turned off, so that no other attempt comes first.
   const turnOff = () => place.ask('PATCH', '/webhook', { uses_account_webhook: false });
   await using shared = await receiver({
     respond: (response) => void turnOff().then(() => response.writeHead(503).end()),

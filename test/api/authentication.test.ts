@@ -1,4 +1,4 @@
-/** Authentication (specification, "Authentication"): the keys that may call, and how soon a change counts. */
+/** Authentication (specification, "Authentication"): which keys are accepted, and how soon a change takes effect. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';

@@ -21,7 +21,7 @@ import { until } from '../support/poll.ts';
 import { type RawConnection, rawConnection } from '../support/raw-http.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 
-/** Large enough that a client which does not read leaves most of it on the disk. */
+/** Large enough that most of it stays on the disk while a client does not read. */
 const LARGE = 64 * 1024 * 1024;
 
 /** A directory with its folder, and what puts a file there as if it had been uploaded. */

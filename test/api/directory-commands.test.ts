@@ -33,7 +33,7 @@ interface Served extends AsyncDisposable {
   berth(...words: Words): Promise<string>;
   /** The same with `--json`. */
   json(...words: Words): Promise<Record<string, string>>;
-  /** Ends with status 1 and prints nothing; what it says on standard error, without `berth: `. */
+  /** Expects status 1 and no output. Returns the message on standard error, without `berth: `. */
   refused(...words: Words): Promise<string>;
   start(): Promise<ServeProcess>;
 }

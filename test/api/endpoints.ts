@@ -1,7 +1,7 @@
-/** What each endpoint has to refuse, by the specification and not by the code: the oracle of `refusals.test.ts`. */
+/** What each endpoint has to refuse according to the specification, not the code: the oracle of `refusals.test.ts`. */
 
 export interface Expected {
-  /** `some`: members may make some of its requests, which the endpoint's own test tells apart. */
+  /** `some`: members may make some of its requests. The endpoint's own test says which. */
   readonly role: 'admin' | 'any' | 'some';
   /** JSON that it takes; undefined for none. */
   readonly right?: unknown;

@@ -43,7 +43,7 @@ test('a whole run at the level "trace" shows no key, password, hash or webhook s
 
   /** What must not show, by what it is. */
   const secrets = new Map<string, string>();
-  /** Everything that was shown where no secret may be. */
+  /** All output in which no secret may appear. */
   const shown: string[] = [];
   const berth = async (...args: string[]): Promise<string> => {
     const { stdout, stderr } = await promisify(execFile)(process.execPath, [MAIN, ...args], {
@@ -202,7 +202,7 @@ function checkFiles(dir: string, secrets: readonly string[]): void {
   for (const file of globSync('**/*', { cwd: dir })) {
     const stats = lstatSync(join(dir, file), { throwIfNoEntry: false });
     const text = stats?.isFile() ? contentOf(join(dir, file)) : undefined;
-    // berth removes a journal that it needs no longer.
+    // berth removes a journal that it no longer needs.
     if (!stats || text === undefined) continue;
     if (!/PRIVATE KEY/.test(text) && !secrets.some((secret) => text.includes(secret)) && !file.includes('berth.db'))
       continue;

@@ -34,7 +34,7 @@ const WAITS: Waits = {
 };
 const HEAD = 'POST /api/v1/directories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
 
-/** Writes a byte now and then for ever; returns what came back, and how many bytes the connection lasted. */
+/** Writes a byte now and then, without end. Returns the answer, and after how many bytes the connection ended. */
 async function drip(api: Hosted, start: string, byte: string): Promise<{ statuses: number[]; drops: number }> {
   using connection = await rawConnection(api);
   let drops = 0;
@@ -74,7 +74,7 @@ test('408: slow headers and bodies are cut off, and berth does not log that as i
     Object.entries(cases).map(async ([name, [start, byte]]) => {
       const { statuses, drops } = await drip(api, start, byte);
       assert.deepEqual(statuses, [name.includes('not asked for') ? 200 : 408], name);
-      // Some 150 in three seconds. They come more slowly where the machine is busy, as the end does.
+      // Some 150 in three seconds. On a busy machine they come more slowly, and so does the end.
       assert.ok(drops < 1500, `${name}: ${drops} bytes`);
     }),
   );
@@ -222,7 +222,7 @@ test('silent connections take no more than half of the descriptors: all else goe
   assert.equal(await create('meanwhile'), 201);
 });
 
-/** What the supervisor of `scripts/start` and of the image learns. */
+/** What the supervisor of `scripts/start` and of the image gets. */
 function supervisorsView(environment: Record<string, string>): string {
   const script = 'for part in say settings supervise; do . "scripts/lib/$part.sh"; done; health_status';
   const env = { ...nodeEnvironment, ...environment };

@@ -19,7 +19,7 @@ const create = (send: Send, key: string, json: object = ACME): Promise<ApiAnswer
 const names = async ({ send }: Pick<Hosted, 'send'>): Promise<string[]> =>
   ((await send('GET', '/directories')).json as { data: { name: string }[] }).data.map(({ name }) => name);
 
-/** What a repetition has to have in common with the first answer. */
+/** Compares the parts of the answers that have to be the same. */
 function assertSame(repeated: ApiAnswer, first: ApiAnswer): void {
   assert.deepEqual([repeated.status, repeated.text], [first.status, first.text]);
   for (const name of ['location', 'content-type', 'cache-control', 'warning']) {

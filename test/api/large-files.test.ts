@@ -19,7 +19,7 @@ import { clientOf, startServe } from '../support/serve-process.ts';
 
 const MIB = 1024 * 1024;
 const CHUNKS = 512;
-/** By so much memory may grow: buffers on their way, and what the collector has not taken yet. */
+/** How much memory may grow: buffers in use, and garbage that is not collected yet. */
 const LEEWAY = 256 * MIB;
 
 function* content(): Generator<Buffer> {

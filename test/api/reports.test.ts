@@ -20,7 +20,7 @@ async function json<T = Row[]>(environment: Record<string, string>, ...args: str
   return JSON.parse(stdout) as T;
 }
 
-/** An upload's webhook in the outbox, concluded as said. Returns its id. */
+/** Adds an upload's webhook to the outbox, with the given outcome. Returns its id. */
 async function delivery(api: Hosted, directoryId: string, filename: string, state: 'delivered' | 'failed' | 'queued') {
   const { db } = api.database;
   const now = systemClock().now();

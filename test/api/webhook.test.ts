@@ -23,7 +23,7 @@ async function tried(place: WebhookPlace): Promise<Tried> {
   return dataOf<Tried>(answer);
 }
 
-/** With which of the secrets the library and our own header are content. */
+/** The secrets by which the library and our own header verify the webhook. */
 function verifiedBy(secrets: readonly string[], { body, headers }: Received): { library: string[]; own: string[] } {
   const isTaken = (secret: string): boolean => {
     try {
@@ -58,7 +58,7 @@ test('a test is one signed webhook that says so, and the answer is what the rece
   const secret = await secretOf(place);
   assert.deepEqual(verifiedBy([secret], { body, headers } as Received), { library: [secret], own: [secret] });
   assert.partialDeepStrictEqual(await tried(place), { delivered: false, status: 500, error: null });
-  // Once each, and nothing of it is kept but the audit.
+  // Once each. Only the audit is kept.
   assert.equal(place.target.requests.length, 2);
   assert.deepEqual(await place.deliveries(), []);
   const { action } = await place.api.database.db

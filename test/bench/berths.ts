@@ -25,7 +25,7 @@ export interface Berth extends AsyncDisposable {
   readonly api: ApiClient;
   /** The process of `berth serve`. */
   readonly pid: number;
-  /** Creates a directory, and then changes fields of it that a create does not take. */
+  /** Creates a directory, and then sets the fields that a create does not accept. */
   directory(changes?: object): Promise<ServedDirectory>;
 }
 
@@ -80,7 +80,9 @@ export function memoryOf(pid: number): number {
   return Number(/^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]) / 1024;
 }
 
-/** Seconds of processor time that a process and its threads have used, its children not counted (proc_pid_stat(5), 14 and 15). */
+/**
+ * Seconds of processor time that a process and its threads have used, without its children (proc_pid_stat(5), 14 and 15).
+ */
 export function processorSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { startBerths } from './berths.ts';
 import { type Bench, figures, inTurns, median } from './harness.ts';
 
-/** After each create, in ms, as customers leave between theirs. */
+/** The pause after each create, in ms, like that between customers' creates. */
 const PAUSE = 20;
 
 export const create: Bench = {

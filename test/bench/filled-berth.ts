@@ -15,8 +15,8 @@ export interface FilledBerth extends AsyncDisposable {
 }
 
 /**
- * Milliseconds that each of `count` calls took: one of the large berth, one of the small, and each of them first every
- * other time. What the machine does meanwhile then falls on both alike.
+ * Milliseconds that each of `count` calls took, alternately of the large and of the small berth, so that other load affects
+ * both equally.
  */
 export async function timedInTurns(
   count: number,

@@ -24,7 +24,7 @@ export async function fill(config: Config, accountId: string, { directories, fil
   if (filesEach > 0) await fillFiles(config, filesEach);
 }
 
-/** From here on PostgreSQL logs what takes it longer than any query of berth's may. */
+/** From now on PostgreSQL logs statements that take longer than any of berth's may. */
 export function tellSlowStatements({ database }: Config): void {
   if (!onPostgres) return;
   const name = /@\/(\w+)/.exec(database)?.[1] ?? '';
@@ -65,7 +65,7 @@ async function fillDirectories(config: Config, accountId: string, directories: n
   await close();
 }
 
-/** Rows put in by one statement: with their columns few enough for either database. */
+/** Rows inserted by one statement, few enough for the limit of parameters of either database. */
 const ROWS = 1000;
 
 /** Puts that many files into every directory, while berth is stopped. */

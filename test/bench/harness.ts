@@ -27,7 +27,7 @@ export interface Bench {
   readonly name: string;
   /** Whether it measures berths of this process's database, whatever the trees. */
   readonly isOfThisProcess?: boolean;
-  /** Each figure once for each of these trees, where it is of berth alone. */
+  /** Measures each figure of berth once for each of these trees. */
   run(size: Size, trees: readonly Tree[]): Promise<Figure[]>;
 }
 
@@ -41,7 +41,7 @@ export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
-/** Measures each side once a round, each of them first in turn. Gives what each returned, side by side, by round. */
+/** Measures each side once a round, and alternates which is first. Returns the results by side and round. */
 export async function inTurns<S, R>(
   rounds: number,
   sides: readonly S[],
@@ -96,7 +96,7 @@ export function figures(
   return trees.map((tree, index) => ofTree(figure(what, unit, aim, values[index] ?? []), tree, trees));
 }
 
-/** With the tree's name, unless it is the only one, on whichever database. */
+/** With the tree's name, unless it is the only one, on either database. */
 export function ofTree(made: Figure, tree: Tree, trees: readonly Tree[]): Figure {
   const named = trees.filter((each) => !each.includes(POSTGRES)).length > 1;
   const what = named ? `${made.what} – ${tree.join(' ')}` : made.what;

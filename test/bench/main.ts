@@ -73,7 +73,7 @@ function runOnPostgres(name: string): Figure[] {
   return made.map((each) => ({ ...each, database: 'PostgreSQL' }));
 }
 
-/** What took the server more than 20 ms in large databases. */
+/** Statements that took the server more than 20 ms in large databases. */
 function slowStatements(log: string): string {
   const slow = readFileSync(log, 'utf8')
     .split('\n')

@@ -44,7 +44,7 @@ async function once(large: FilledBerth, small: FilledBerth, count: number) {
   };
 }
 
-/** In this order they make directories and take them away again. */
+/** The operations, in an order in which the first creates directories and the last removes them. */
 function operationsOf({ api, sftpPort: port }: FilledBerth): Operations {
   const made: ServedDirectory[] = [];
   const at = (i: number): ServedDirectory => made[i] ?? { id: '', sftp_username: '', sftp_password: '' };
@@ -60,7 +60,7 @@ function operationsOf({ api, sftpPort: port }: FilledBerth): Operations {
       await using connection = await connect({ port, username, password });
       await connection.sftp();
     },
-    // Never twice the same, which would be remembered.
+    // Never the same request twice, because something may cache its answer.
     'first page of the list': (i) => api.send('GET', `/directories?limit=${100 + i}`),
     delete: (i) => api.send('DELETE', `/directories/${at(i).id}`),
   };

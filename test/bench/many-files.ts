@@ -33,7 +33,7 @@ export const manyFiles: Bench = {
     };
     const name = (what: string, less: Filled): string =>
       `${what}, ${less.files.toLocaleString('en')} → ${many.toLocaleString('en')} files`;
-    // With 100 rows the time is that of any request, and nothing would be seen of the rows.
+    // With 100 rows the time is that of any request, and would not show the cost of rows.
     const whole = await timesOf('/uploads?', 2, medium);
     const perRow = { large: whole.large.map((time) => (time * some) / many), small: whole.small };
     const page = await timesOf('/uploads?limit=100&', count, small);

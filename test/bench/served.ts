@@ -42,7 +42,7 @@ export async function serveBerth(place: Scratch): Promise<Served> {
   return { config, key, serve, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** An account for rows that are put into the database past the API. */
+/** An account for rows that are inserted directly into the database. */
 export async function firstAccount(config: Config): Promise<string> {
   copyEmptyDatabase(config);
   const database = await openDatabase(config.database);

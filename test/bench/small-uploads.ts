@@ -10,7 +10,7 @@ import { type Berth, memoryOf, processorSeconds, startBerths } from './berths.ts
 import { type Bench, figures, inTurns } from './harness.ts';
 
 const SESSIONS = 4;
-/** Until a berth that has just started, or has just been busy, is idle, in ms. */
+/** How long a berth takes to become idle after a start or after work, in ms. */
 const REST = 3000;
 
 export const smallUploads: Bench = {

@@ -61,7 +61,7 @@ export const start: Bench = {
   },
 };
 
-/** Two starts differ by some MiB of their own, so little is as good as nothing. */
+/** Two starts differ by some MiB anyway, so a small difference means nothing. */
 function cost(mebibytes: number, among: number): string {
   const bytes = (mebibytes * 2 ** 20) / among;
   return bytes < 10 ? 'nothing measurable' : `${short(bytes)} bytes`;
@@ -71,7 +71,7 @@ function latency(values: readonly number[]): string {
   return `a GET took ${short(percentile(values, 0.5))} ms, p99 ${short(percentile(values, 0.99))} ms`;
 }
 
-/** What berth takes when it has covered what there is. */
+/** berth's memory once everything is covered. */
 async function memoryAfterStart(config: Config, environment: Record<string, string>): Promise<number> {
   await using serve = await startServe(config, environment);
   const isCovered = (): boolean => serve.output().includes('every directory is watched or covered by scans');

@@ -35,7 +35,9 @@ async function place({ config, directory }: Berth) {
   const { sftp_username: username, sftp_password: password } = await directory({ webhook_url: hook.url });
   const owned = parts.move();
 
-  /** Every second session is cut off when all is closed. Resolves with the seconds from its end to its last webhook. */
+  /**
+   * Every second session is cut off once its files are closed. Resolves with the seconds from its end to its last webhook.
+   */
   async function session(name: string, files: number, isCut: boolean): Promise<number> {
     const connection = await connect({ port: config.sftp.port, username, password });
     const client = await sftpSession(connection);

@@ -14,7 +14,7 @@ import { until } from '../support/poll.ts';
 import { ROOT, type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 
-/** What ClamAV and others find in EICAR's test file. Never whole in a source, so that no scanner stops this one. */
+/** EICAR's test text, which scanners detect. It is never complete in a source, so that no scanner blocks this file. */
 export const EICAR = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$', 'EICAR-STANDARD-ANTIVIRUS', '-TEST-FILE!$H+H*'].join('');
 
 export interface Asked {
@@ -25,7 +25,9 @@ export interface Asked {
   readonly socket: Socket;
 }
 
-/** clamd(8) as far as berth uses it. Each file waits for what `decide` does; without it, files that hold "bad" are found. */
+/**
+ * The parts of clamd(8) that berth uses. `decide` answers each file; without it, files that contain "bad" are rejected.
+ */
 export async function fakeClamd(path: string, decide?: (asked: Asked) => void) {
   const sockets = new Set<Socket>();
   const asked: Buffer[] = [];
@@ -176,7 +178,7 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
   };
 }
 
-/** Questions that wait until the test answers them. */
+/** Requests that wait until the test answers them. */
 export function questions() {
   const waiting: Asked[] = [];
   return {

@@ -328,7 +328,7 @@ test('bytes that change behind a time that does not are noticed by the kernel’
   await session.set('report', { atime: 1_700_000_000, mtime: 1_700_000_000 });
   await until('the row has the time', async () => (await at.mtimes()).join() === '1700000000000000');
   const first = await next();
-  // An administrator writes it in place: the log knows nothing of that.
+  // An administrator writes it in place, which the log does not show.
   const file = join(directory.files, 'report');
   writeFileSync(file, 'evil');
   utimesSync(file, 1_700_000_000, 1_700_000_000);

@@ -165,7 +165,7 @@ test('hello reports a program that cannot be run, and doctor says what to do', a
   assert.match(await doctor(), /fail\s+checks\s+the checker cannot be reached.*enable --now berth-check\.socket/);
   await using running = await listener(of.place);
   assert.equal(await running.checker.hello(5), of.program);
-  // Root alone may run it, and the program is run as another user.
+  // Only root may execute the file, and the checker runs as another user.
   chmodSync(of.program, 0o700);
   await assert.rejects(running.checker.hello(5), /check: Permission denied/);
   assert.match(await doctor(), /fail\s+checks\s+.*check: Permission denied.*chmod 755/);

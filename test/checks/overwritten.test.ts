@@ -11,7 +11,7 @@ import { checkedScratch, checkPlace, type CheckPlace, EICAR, fakeClamd } from '.
 /** Access and modification time (draft-ietf-secsh-filexfer-02, section 5). */
 const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
 
-/** Longer than it takes until a row shows what a session has done, in ms. */
+/** Longer than a session's work takes to appear in a row, in ms. */
 const NOTICED_MS = 300;
 
 /** A place whose checker rejects only "bad" bytes, and a file that is exactly EICAR's. */
@@ -49,7 +49,7 @@ async function clamdPlace() {
       assert.ok(found);
       return found;
     },
-    /** Everything that is served of the file: by its id and by its path. */
+    /** All content that is served of the file, by its id and by its path. */
     async served(name: string, id: string): Promise<string[]> {
       const answers = await Promise.all([get(`uploads/${id}/content`), get(`files/${name}`)]);
       return answers.filter(({ status }) => status === 200).map(({ text }) => text);
@@ -58,7 +58,7 @@ async function clamdPlace() {
   };
 }
 
-/** Asks for the file all the time until `isOver`: the bad bytes never come. */
+/** Requests the file repeatedly until `isOver`: the bad bytes are never sent. */
 async function neverServed(
   at: Awaited<ReturnType<typeof clamdPlace>>,
   { name, id }: { name: string; id: string },

@@ -20,7 +20,7 @@ const TIMEOUT = 600_000;
 
 const run = promisify(execFile);
 
-/** Does what needs a toolchain and a registry. Skips the test where one is missing, and returns undefined. */
+/** Runs a step that needs a toolchain and a registry. If one is missing, skips the test and returns undefined. */
 async function reached<T>(t: TestContext, name: string, step: () => Promise<T>): Promise<T | undefined> {
   try {
     return await step();
@@ -36,7 +36,7 @@ async function written(place: Scratch): Promise<string> {
   return file;
 }
 
-/** Runs the program against an API, and checks what it says of it. */
+/** Runs the program against an API, and checks its output. */
 async function works(place: Scratch, [program, ...args]: readonly [string, ...string[]], cwd: string): Promise<void> {
   await using berth = await startBerth(place);
   const api = `https://127.0.0.1:${berth.service().port}`;

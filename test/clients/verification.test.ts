@@ -36,7 +36,7 @@ const KEYS: Record<string, Buffer> = {
   whsec_: Buffer.from('whsec_'),
 };
 
-/** What `sign` is given for a right webhook, but for some changes. */
+/** The arguments of `sign` for a valid webhook, with some changes. */
 function signed(secret = STANDARD, { timestamp = String(NOW), id = ID } = {}): Record<string, string> {
   const text = `${id}.${timestamp}.${BODY}`;
   const signature = createHmac('sha256', KEYS[secret] ?? '')

@@ -29,7 +29,7 @@ function useJournal(place: Scratch, entries: readonly { at: number; pid: number;
   process.env['PATH'] = `${folder}:${PATH}`;
 }
 
-/** Things that happened at few moments, so that many share one. Returns how many there are of each topic. */
+/** Adds events at few moments, so that many share one. Returns how many there are of each topic. */
 async function happen(api: Hosted, directory: { id: string; sftp_username: string }, start: number, seed: number) {
   const { db } = api.database;
   const { accountId } = api.tenant;

@@ -23,7 +23,7 @@ function activityOf({ id }: { id: string }): string {
   return `/dashboard/directories/${id}/activity`;
 }
 
-/** Each line of the history: what, and the details, without markup. */
+/** Each line of the history as kind and details, without markup. */
 function linesOf(text: string): string[] {
   const [, table = ''] = /<caption>Newest first<\/caption>.*?<tbody>(.*?)<\/tbody>/s.exec(text) ?? [];
   return table

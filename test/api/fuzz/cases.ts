@@ -19,7 +19,7 @@ const mostly = <T>(usual: fc.Arbitrary<T>, weight: number, odd: fc.Arbitrary<T>)
 
 const oneOf = (characters: string): fc.Arbitrary<string> => fc.constantFrom(...Array.from(characters));
 
-/** Any text, of all that Unicode has; often what breaks parsers. */
+/** Any Unicode text; often text that breaks parsers. */
 const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 300 }),
   fc.string({ unit: 'grapheme', maxLength: 120 }),
@@ -82,11 +82,11 @@ const fields = fc.record(
   },
   { requiredKeys: [] },
 );
-/** Auth fields make a PATCH another one, so leave them out often. */
+/** Auth fields change the kind of a PATCH, so they are often left out. */
 const basics = fields.map((all) =>
   Object.fromEntries(Object.entries(all).filter(([name]) => name !== 'auth_mode' && name !== 'public_key')),
 );
-/** All valid but for one value, at one of its limits or right beyond it. */
+/** All valid except for one value, at one of its limits or just beyond. */
 const edge = fc.constantFrom<Record<string, unknown>>(
   ...[0, 1, 1000, 1001, 1.5, 2 ** 53].map((max_connections) => ({ max_connections })),
   ...[-1, 0, 36_500, 36_501].map((retention_days) => ({ retention_days })),
@@ -97,7 +97,7 @@ const edge = fc.constantFrom<Record<string, unknown>>(
   ...[2048, 2049].map((length) => ({ webhook_url: `https://x/${'x'.repeat(length - 10)}` })),
   ...['a\0', '\ud800'].flatMap((name) => [{ name }, { external_id: name }]),
 );
-/** Up to 64 KiB of brackets, most of them closed: so that they are read, and then written. */
+/** Up to 64 KiB of brackets, most of them closed, so that they are parsed and then written. */
 const deep = fc
   .record({
     depth: fc.oneof(fc.integer({ min: 900, max: 3000 }), fc.nat(32_000)),
@@ -144,7 +144,7 @@ const id = fc.oneof(
   { weight: 1, arbitrary: fc.uuid() },
   { weight: 2, arbitrary: targetText },
 );
-/** Endpoints, the more often the more there is behind them. */
+/** Endpoints. The more an endpoint does, the more often it is chosen. */
 const endpoint = fc.oneof(
   { weight: 4, arbitrary: fc.constant(['POST', '/api/v1/directories'] as const) },
   { weight: 2, arbitrary: fc.constant(['GET', '/api/v1/directories'] as const) },
@@ -168,7 +168,7 @@ const query = mostly(
   fc.array(parameter, { maxLength: 4 }).map((parts) => `?${parts.join('&')}`),
 );
 
-/** Visible ASCII and what HTTP/1.1 still lets through above it. */
+/** Visible ASCII, and the characters above it that HTTP/1.1 still allows. */
 const headerText = fc.string({ unit: oneOf(' !"#%,;:=?@[]{}~/azAZ09\t\u0080\u00ff'), maxLength: 80 });
 const contentType = mostly(
   fc.constant('application/json'),
@@ -231,7 +231,7 @@ export const cases: fc.Arbitrary<Case> = fc
   })
   .map(({ endpoint: [method, path], otherMethod, query: rest, ...other }) => ({
     ...other,
-    // What Node's parser gives up on is answered with a body, whatever the method; its client takes that for a fault.
+    // Requests that Node's parser rejects get an answer with a body, whatever the method. Node's client treats that as an error.
     method: otherMethod === 'HEAD' && (other.headers.cookie ?? '').length > 16_000 ? 'GET' : (otherMethod ?? method),
     path: (path + rest).slice(0, 12_000),
   }));

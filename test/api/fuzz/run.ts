@@ -12,9 +12,9 @@ import type { Hosted } from '../../support/hosted.ts';
 import { percentile } from '../../support/percentile.ts';
 import { type Case, cases } from './cases.ts';
 
-/** Cases in a batch. To make a failing one smaller takes minutes, so the one at fault is shown as it is. */
+/** Cases in a batch. Shrinking a failing case takes minutes, so it is shown as it is. */
 const BATCH = 40;
-/** Requests under way at a time: client and server share a thread here, so more would measure each other. */
+/** Requests under way at a time. Client and server share a thread here, so more would slow each other down. */
 const CONNECTIONS = 8;
 /** No response takes this many times the median of the batch before it, which is some 3 ms on a quiet machine. */
 const SLOW = 60;
@@ -38,7 +38,7 @@ export interface Figures {
   sent: number;
   /** How often each status was seen. */
   readonly statuses: Record<string, number>;
-  /** ms from the last byte of a request to its whole answer, in this order of arrival. */
+  /** ms from the last byte of each request to its complete answer, in the order of arrival. */
   readonly latencies: number[];
 }
 
@@ -102,7 +102,7 @@ export async function fuzz(api: Hosted, count: number): Promise<Figures> {
     outgoing.end(bytes);
     return promise;
   };
-  /** Ten directories at least, so that most ids are of one that is there. */
+  /** At least ten directories, so that most ids exist. */
   const restock = async (): Promise<void> => {
     const { json } = await pro.send('GET', '/directories');
     own = (json as { data: { id: string }[] }).data.map(({ id }) => id);

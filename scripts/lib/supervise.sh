@@ -94,11 +94,11 @@ wait_until_healthy() {
   return 1
 }
 
-# watch [EVERY [PATIENCE]]: runs forever; both are in seconds. Kills a serve that gives no answer of any kind for some 15 s: it holds up
+# watch [EVERY [LIMIT]]: runs forever; both are in seconds. Kills a serve that gives no answer of any kind for some 15 s: it holds up
 # the transfer log, and its keeper starts it again. A serve that has not answered yet may be working on its database, so it gets sixty
 # times as long.
 watch() {
-  local every=${1:-3} patience=${2:-9} pid before='' answered=${healthy_pid:-} silent_since=$SECONDS allowed
+  local every=${1:-3} limit=${2:-9} pid before='' answered=${healthy_pid:-} silent_since=$SECONDS allowed
   while pause "$every"; do
     pid=$(cat "$BERTH_RUNTIME_DIR/serve.pid" 2>/dev/null || true)
     if [[ -n $(health_status) ]]; then
@@ -107,7 +107,7 @@ watch() {
       silent_since=$SECONDS
     fi
     before=$pid
-    allowed=$((patience * ($([[ $pid == "$answered" ]] && echo 1 || echo 60))))
+    allowed=$((limit * ($([[ $pid == "$answered" ]] && echo 1 || echo 60))))
     if [[ -n $pid && -n $silent_since ]] && ((SECONDS - silent_since >= allowed)); then
       say 'serve does not answer: killing it, so that it is started again'
       kill -KILL "$pid" 2>/dev/null || true

@@ -10,7 +10,6 @@ import { type Background, createBackground } from '../foundation/base/background
 import { noteBoot } from '../foundation/base/boot.ts';
 import { type Clock, systemClock } from '../foundation/base/clock.ts';
 import type { Config } from '../foundation/base/config.ts';
-import { lastBackup } from '../foundation/base/last-backup.ts';
 import type { Log } from '../foundation/base/log.ts';
 import { createClockLead } from '../foundation/db/clock-lead.ts';
 import { refuseForeign, refuseMissing } from '../foundation/db/damage.ts';
@@ -18,16 +17,12 @@ import { lockInstance } from '../foundation/db/instance-lock.ts';
 import { type Database, openDatabase } from '../foundation/db/open.ts';
 import { FIRST_UID } from '../rules/directories/create.ts';
 import { readdress } from '../rules/directories/node-placement.ts';
-import { USED_PUBLIC_KEYS } from '../rules/directories/public-keys.ts';
 import { startDirectories } from '../rules/directories/start.ts';
-import type { Transfer } from '../rules/history/transfers.ts';
-import { createLastUsed, type LastUsed } from '../rules/keys/last-used.ts';
 import { createDirectoryHost } from '../machine/sftp/host.ts';
-import { offeredKeys } from '../machine/sftp/offered-keys.ts';
-import type { Paths } from '../machine/sftp/paths.ts';
 import { preflight } from '../machine/sftp/preflight.ts';
 import { applyCredentials } from '../machine/sftp/reconcile.ts';
 import { type Machine, prepareMachine } from '../machine/sftp/start.ts';
+import { startUsedKeys } from '../machine/sftp/used-keys.ts';
 import { startWebhooks } from '../deliveries/webhooks/start.ts';
 import { keepRejected } from '../arrivals/checks/quarantine.ts';
 import { createReceived, placesIn, startChecks } from '../arrivals/checks/start.ts';
@@ -105,8 +100,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   // Arrivals. What a crash left in transit is put back before uploads follows the directories.
   const arriving = { ...ground, node: config.node, jailDir: config.jailDir, transact, isChecked: !!config.check };
-  const keysUsed = own(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }));
-  const noteKeys = (rows: readonly Transfer[]): void => noteOfferedKeys(rows, paths, keysUsed);
+  const usedKeys = own(startUsedKeys({ ...ground, paths }));
   const changes = createFileChanges();
   const received = createReceived();
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
@@ -132,7 +126,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       uncleanBoot,
       recorded(recorded) {
         const rows = recorded.map(({ row }) => row);
-        for (const report of [metrics.transfers, changes.committed, received.committed, noteKeys]) report(rows);
+        metrics.transfers(rows);
+        for (const observer of [changes, received, usedKeys]) observer.committed(rows);
       },
     }),
   );
@@ -190,20 +185,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   // Operating.
   const { isCertificateRefused } = ports;
-  const sources = {
-    ...machine,
-    reads,
-    node: config.node,
-    clock,
-    background,
-    deniedLogins: paths.deniedLogins,
-    uploads: uploads.state,
-    lastBackup: () => lastBackup(config),
-    folders: { jails: config.jailDir, state: config.stateDir },
-    certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,
-    isCertificateRefused,
-  };
-  const scrapes = own(await metrics.serve(sources, config.metrics, log));
+  const scrapes = own(
+    await metrics.serve({ ...ground, ...machine, config, uploads: uploads.state, isCertificateRefused }),
+  );
   const { historyDays } = config;
   const upkeep = own(startUpkeep({ ...ground, ...rules, paths, isJailDiskThere, local, uploads, historyDays }));
   const { port, dashboardPort, reload } = ports;
@@ -224,14 +208,6 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 async function startDashboard(options: DashboardOptions) {
   const dashboard = await import('../doors/dashboard/start.tsx');
   return dashboard.startDashboard(options);
-}
-
-/** Notes the keys with which sessions began. */
-function noteOfferedKeys(rows: readonly Transfer[], paths: Paths, keysUsed: Pick<LastUsed, 'note'>): void {
-  for (const { event, directory_id: id, username } of rows) {
-    if (event !== 'session-opened') continue;
-    for (const { fingerprint, at } of offeredKeys(paths, username)) keysUsed.note(`${id} ${fingerprint}`, at);
-  }
 }
 
 /** @throws {Error} with the first problem. */

@@ -200,7 +200,7 @@ test('a file that is overwritten, cut or rewritten under its old time on the way
 
 test('clients that do not read or go away hold no file open for longer, and no more than a few at once', async () => {
   using place = scratch();
-  await using files = await filesOf(place, { downloads: 2, listPatience: 300 });
+  await using files = await filesOf(place, { downloads: 2, stalledMs: 300 });
   const id = await files.upload('large', Buffer.alloc(LARGE));
   const connections: RawConnection[] = [];
   for (let i = 0; i < 6; i += 1) {

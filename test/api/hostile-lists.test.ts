@@ -52,8 +52,8 @@ async function unread(server: { port: number; ca: Buffer }, directory: string, k
 }
 
 /** An API with a long list, and the list as its pages show it. */
-async function longList(place: ReturnType<typeof scratch>, listPatience: number) {
-  const api = await hosted(place, { listPatience });
+async function longList(place: ReturnType<typeof scratch>, stalledMs: number) {
+  const api = await hosted(place, { stalledMs });
   const { id } = await api.directory();
   await fill(api.database, id, ROWS);
   return { api, id, whole: () => wholeByPages(api, id) };

@@ -20,7 +20,7 @@ const TOGETHER = 8;
 const SESSIONS = 3;
 const OPERATIONS = 40;
 /** How long after a storm all may take to agree, in s: less than 5 on a machine that has nothing else to do. */
-const TIMEOUT_SECONDS = Number(process.env['PATIENCE'] ?? 120);
+const TIMEOUT_SECONDS = Number(process.env['TIMEOUT_SECONDS'] ?? 120);
 
 const FOLDERS = ['d', 'e', 'f', 'd/g', 'e/g'];
 const NAMES = ['a', 'b', 'c', 'x.part', 'y.tmp'];

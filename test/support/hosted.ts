@@ -52,7 +52,7 @@ export interface HostedOptions {
   readonly tls?: 'on' | 'proxy';
   readonly waits?: Waits;
   /** How long a client that does not read a long list keeps its turn, in ms. */
-  readonly listPatience?: number;
+  readonly stalledMs?: number;
   /** Files that go out to one account at once. */
   readonly downloads?: number;
   /** Whether webhooks are sent: with short waits, and to this machine too. */
@@ -164,8 +164,8 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       pages: linkPages(),
       clientAddress: clientAddress([]),
     },
-    listTurn: turns({ atOnce: 1, stalledMs: options.listPatience }),
-    fileTurn: turns({ atOnce: options.downloads ?? 16, stalledMs: options.listPatience }),
+    listTurn: turns({ atOnce: 1, stalledMs: options.stalledMs }),
+    fileTurn: turns({ atOnce: options.downloads ?? 16, stalledMs: options.stalledMs }),
     testTurn: turns({ atOnce: 4 }),
     webhooks: { wake, send: sender.send },
     mayReach: addressRule(['10.1.0.0/16']),

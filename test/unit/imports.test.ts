@@ -74,7 +74,13 @@ const ALLOWED: Record<string, readonly string[]> = {
     'deliveries/webhooks/further-events.ts',
     'deliveries/webhooks/outbox.ts',
   ],
-  'machine/sftp': ['rules/directories/end-session.ts', 'rules/directories/host.ts'],
+  'machine/sftp': [
+    'rules/directories/end-session.ts',
+    'rules/directories/host.ts',
+    'rules/directories/public-keys.ts',
+    'rules/history/transfers.ts',
+    'rules/keys/last-used.ts',
+  ],
   'rules/users': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/batches.ts', 'rules/keys/authenticate.ts'],
   'deliveries/webhooks': [
     'rules/accounts/actor.ts',

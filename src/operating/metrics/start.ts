@@ -1,6 +1,8 @@
 /** Makes a registry and its metrics. Each part of berth gets only the function to which it reports. */
 import type { Config } from '../../foundation/base/config.ts';
+import { lastBackup } from '../../foundation/base/last-backup.ts';
 import type { Log } from '../../foundation/base/log.ts';
+import type { Database } from '../../foundation/db/open.ts';
 import { checkMetrics, type CheckSources } from './checks.ts';
 import { attemptMetrics, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';
@@ -8,6 +10,16 @@ import { machineMetrics, type MachineSources } from './machine.ts';
 import { processMetrics } from './process.ts';
 import { Registry } from './registry.ts';
 import { eventLoopLag, stateMetrics, type StateSources } from './state.ts';
+
+export interface ServeOptions
+  extends
+    Omit<StateSources, 'deniedLogins' | 'node' | 'reads'>,
+    Omit<MachineSources, 'certificate' | 'folders' | 'lastBackup'> {
+  readonly config: Pick<Config, 'jailDir' | 'metrics' | 'node' | 'stateDir' | 'tls'>;
+  readonly database: Pick<Database, 'reads'>;
+  readonly paths: Pick<StateSources, 'deniedLogins'>;
+  readonly log: Log;
+}
 
 export function createMetrics() {
   const registry = new Registry();
@@ -19,14 +31,17 @@ export function createMetrics() {
     attempt: attemptMetrics(registry),
     /** Adds the metrics of the check, and returns the function to which it reports. */
     check: (sources: CheckSources) => checkMetrics(registry, sources),
-    /** Adds the metrics that scrapes read, and serves all where the configuration says. Never rejects. */
-    async serve(
-      sources: StateSources & MachineSources,
-      { host, port }: Config['metrics'],
-      log: Log,
-    ): Promise<MetricsServer> {
-      stateMetrics(registry, sources);
-      machineMetrics(registry, sources);
+    /** Adds the metrics that scrapes read, and serves all where the settings say. Never rejects. */
+    async serve({ config, database, paths, log, ...sources }: ServeOptions): Promise<MetricsServer> {
+      const { node, jailDir, stateDir, tls } = config;
+      const { host, port } = config.metrics;
+      stateMetrics(registry, { ...sources, reads: database.reads, node, deniedLogins: paths.deniedLogins });
+      machineMetrics(registry, {
+        ...sources,
+        lastBackup: () => lastBackup(config),
+        folders: { jails: jailDir, state: stateDir },
+        certificate: tls.mode === 'proxy' ? undefined : tls.lastGood,
+      });
       if (port === 'off') return { port: undefined, close: async () => undefined };
       return startMetricsServer({ registry, host, port, log });
     },

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../../src/foundation/base/clock.ts';
+import { noteBackup } from '../../../src/foundation/base/last-backup.ts';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { firstPair } from '../../../src/doors/http/certificate.ts';
 import { createLog } from '../../../src/foundation/base/log.ts';
@@ -57,24 +58,22 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
   mkdirSync(place.config.stateDir, { recursive: true });
   const database = await openDatabase(place.config.database);
   const metrics = createMetrics();
-  const sources = {
-    reads: database.reads,
-    node: place.config.node,
+  if (isUp) noteBackup(place.config, 1_795_000_000_000_000);
+  const clock = systemClock();
+  const checked = metrics.check({ reads: database.reads, clock });
+  checked('passed', 0.1);
+  const server: MetricsServer = await metrics.serve({
+    config: { ...place.config, jailDir: place.dir, metrics: { host: '127.0.0.1', port } },
+    database,
     background: { failures: () => new Map([['history', 2]]) },
-    clock: systemClock(),
-    deniedLogins: join(place.dir, 'denied-logins'),
+    clock,
+    paths: { deniedLogins: join(place.dir, 'denied-logins') },
     isSshdUp: () => isUp,
     isJailDiskThere: () => isUp,
-    lastBackup: () => (isUp ? 1_795_000_000_000_000 : undefined),
-    folders: { jails: place.dir, state: place.config.stateDir },
-    certificate: place.config.tls.lastGood,
     isCertificateRefused: () => !isUp,
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
-  };
-  const log = createLog('info', { write: (line) => void lines.push(line) });
-  const checked = metrics.check(sources);
-  checked('passed', 0.1);
-  const server: MetricsServer = await metrics.serve(sources, { host: '127.0.0.1', port }, log);
+    log: createLog('info', { write: (line) => void lines.push(line) }),
+  });
   return {
     metrics,
     server,

@@ -11,6 +11,7 @@ import { noteBoot } from '../foundation/base/boot.ts';
 import { type Clock, systemClock } from '../foundation/base/clock.ts';
 import type { Config } from '../foundation/base/config.ts';
 import type { Log } from '../foundation/base/log.ts';
+import { startSpareMemory } from '../foundation/base/spare-memory.ts';
 import { createClockLead } from '../foundation/db/clock-lead.ts';
 import { refuseForeign, refuseMissing } from '../foundation/db/damage.ts';
 import { lockInstance } from '../foundation/db/instance-lock.ts';
@@ -88,6 +89,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await refuseForeign(reads, config);
   applyCredentials({ paths, log }, await dueHere(reads, config));
   const background = createBackground(log);
+  own(startSpareMemory(background));
   const clockLead = createClockLead({ database, clock, log });
   const ground = { database, background, clock, clockLead, log };
 

@@ -117,7 +117,7 @@ test('a directory turns webhooks off although its account has a URL, and on agai
 
   const own = { webhook_url: `${shared.url}own`, sends_to: `${shared.url}own` };
   const set = await send('PATCH', path, { json: { webhook_url: own.webhook_url } });
-  assert.deepEqual(set.json, { data: { ...own, uses_account_webhook: false } }, 'an own URL counts all the same');
+  assert.deepEqual(set.json, { data: { ...own, uses_account_webhook: false } }, 'a URL of its own still counts');
   await send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: null } } });
   assert.deepEqual((await send('GET', path)).json, { data: { ...off, sends_to: null } });
   const on = await send('PATCH', path, { json: { uses_account_webhook: true } });

@@ -128,7 +128,7 @@ test('If-None-Match and If-Match say what may be replaced; of many that make one
   assert.equal((await files.put('in/b', 'x', { 'if-match': '*' })).status, 412);
   assert.equal((await files.put('in/a', 'three', { 'if-match': `"x", ${etag}` })).status, 200);
   assert.equal(content(), 'three');
-  assert.equal((await files.put('in/a', 'four', { 'if-match': etag })).status, 412, 'it has another one now');
+  assert.equal((await files.put('in/a', 'four', { 'if-match': etag })).status, 412, 'it has a new one now');
 
   const all = await Promise.all(
     Array.from({ length: 12 }, (_, i) => files.put('race', `${i}`, { 'if-none-match': '*' })),
@@ -192,7 +192,7 @@ test('a body takes longer than other requests may, as long as it keeps coming; o
     slow.write('1\r\nx\r\n');
     await wait(500);
     assert.equal(slow.received(), '');
-    assert.equal(existsSync(join(files.root, 'slow')), false, 'not before it is whole');
+    assert.equal(existsSync(join(files.root, 'slow')), false, 'not before it is complete');
   }
   slow.write('0\r\n\r\n');
   await until('it is answered', () => slow.received().includes('"size_bytes":6'));

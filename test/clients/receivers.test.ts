@@ -155,7 +155,7 @@ async function refuses(example: RunningExample, request: Received): Promise<void
   }
   assert.equal(await example.send(request, { headers: { 'webhook-timestamp': '1700000000' } }), 401, 'an old one');
   assert.equal(await example.send(request, { headers: { 'webhook-signature': 'v1,' } }), 401, 'an empty one');
-  assert.equal(example.output(), before, 'none of them is worked on');
+  assert.equal(example.output(), before, 'none of them is being handled');
 }
 
 /** A request as berth sends it, for a directory with these secrets. */

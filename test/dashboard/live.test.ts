@@ -231,7 +231,7 @@ test('streams end as soon as the service closes', async () => {
   const both = Promise.all([stream.ended, idle.ended]).then(() => undefined);
   await within(3000, 'the end', both);
   await stopped;
-  assert.doesNotMatch(stream.text(), /event: end/, 'so that the page tries again');
+  assert.doesNotMatch(stream.text(), /event: end/, 'the page tries again');
   await berth.start();
 });
 

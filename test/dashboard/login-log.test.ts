@@ -131,7 +131,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
     'refused 192.0.2.1',
     'refused 192.0.2.1',
   ];
-  assert.deepEqual(await shown(), expected, 'each once, in a row yet or not');
+  assert.deepEqual(await shown(), expected, 'each once, recorded or not');
   assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
   if (!onPostgres) {
     const plans = await plansOf(database.reads, (reads) =>

@@ -97,7 +97,7 @@ test('a second factor is active after its first right code; signing in then need
   assert.equal(new Set(codes.split('\n')).size, 10);
   assert.match(done.text, /These codes won’t be shown again\..*Second factor is on.*You have 10 recovery codes left/s);
   assert.doesNotMatch((await user.get(FACTOR)).text, /data-secret/);
-  assert.ok(!(await isIn(elsewhere)), 'a session from before it was asked for');
+  assert.ok(!(await isIn(elsewhere)), 'a session from before it was required');
   assert.equal((await user.post(FACTOR, { secret: kept, code: codeAt(secret, clock.now()) })).status, 403);
 
   using visitor = await halfway(berth, user.email);
@@ -211,7 +211,7 @@ test("an admin resets a lost second factor; one's own takes a proof, and another
   assert.match(done.text, /The second factor is reset/);
   assert.doesNotMatch(done.text, /Reset second factor/);
   assert.ok(!(await isIn(member)), 'its sessions have ended');
-  assert.equal((await awaiting.get(CODE)).status, 303, 'and its sign-in that was halfway');
+  assert.equal((await awaiting.get(CODE)).status, 303, 'and its unfinished sign-in');
   assert.match(
     (await audited(berth)).at(-1) ?? '',
     new RegExp(`^user:${admin.email} .*${member.email}.*second_factor`),

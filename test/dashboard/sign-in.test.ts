@@ -257,7 +257,7 @@ test('requests without a session are counted by address, those with one and stat
   assert.ok(statuses.includes(429), String(statuses));
   visitor.cookies.set(COOKIE, 'no session');
   for (let i = 0; i < 5; i += 1) statuses.push((await visitor.get('/dashboard')).status);
-  assert.ok(statuses.slice(30).includes(429), 'a made-up cookie is no way around');
+  assert.ok(statuses.slice(30).includes(429), 'a forged cookie does not help');
   const refused = await visitor.get(SIGN_IN);
   if (refused.status === 429) assert.match(refused.text, /<h1>Too many requests<\/h1>.*Wait a minute/s);
   for (let i = 0; i < 30; i += 1) {

@@ -88,7 +88,7 @@ test('an admin’s change of a user counts from the next request on, and is in t
   assert.doesNotMatch(linked.text, /once you enable the user/);
   assert.ok(!(await isIn(user)));
   await signIn();
-  assert.ok(!(await isIn(user)), 'the password has ended');
+  assert.ok(!(await isIn(user)), 'the password is revoked');
   const [, link = ''] = /data-secret="link">([^<]*)</.exec(linked.text) ?? [];
   await user.post(new URL(link).pathname, { password: PASSWORD, repeated: PASSWORD });
   assert.ok(await isIn(user));

@@ -208,7 +208,7 @@ test('sockets that outlive serve are made on the disk of the jails only, and mad
     const output = execFileSync(LOG_SOCKETS, ['sh', '-euc', script, LOG_SOCKETS], { env, encoding: 'utf8' });
     return output.trimEnd().split('\n');
   };
-  assert.deepEqual(say(), ['0'], 'nobody has said yet that it is the disk');
+  assert.deepEqual(say(), ['0'], 'the disk has not been accepted yet');
   assert.deepEqual(readdirSync(jailDir), []);
   disk.mount();
   const paths = pathsOf(place.config);

@@ -189,7 +189,7 @@ test(
     await ended;
 
     await prepare(a.berth.config, createLog('silent'));
-    assert.equal(await letsIn(a, directory), false, 'its old home lets nobody in any more');
+    assert.equal(await letsIn(a, directory), false, 'its old home refuses logins');
     await prepare(b.berth.config, createLog('silent'));
     assert.ok(await letsIn(b, directory));
     await b.berth.start();

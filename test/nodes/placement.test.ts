@@ -42,7 +42,7 @@ test(
     await node('most', 100 * SECOND);
     await node('near', 96 * SECOND);
     assert.equal(await chosen(), 'most', 'the same: by name');
-    assert.equal(await chosen('near'), 'near', 'the same: where it was asked');
+    assert.equal(await chosen('near'), 'near', 'the same on the node that was asked');
     assert.equal(await chosen('full'), 'most');
     assert.equal(await chosen('none', ['most']), 'near');
     await set('near', { drained_at: 1 });

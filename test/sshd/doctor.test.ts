@@ -116,7 +116,7 @@ test('a healthy berth has nothing to report, a login included; a broken one is d
     well.lines.filter(({ check }) => check === 'login').map(({ verdict }) => verdict),
     ['ok'],
   );
-  assert.equal(countsIn(config), before, 'nothing is left of the throw-away directory');
+  assert.equal(countsIn(config), before, 'the temporary directory is gone completely');
   assert.deepEqual(
     readdirSync(config.stateDir).filter((name) => name.startsWith('doctor-')),
     [],

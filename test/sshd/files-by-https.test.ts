@@ -38,7 +38,7 @@ test('a file that the API placed is only for the customer to fetch: no webhook a
     const stats = statSync(path);
     assert.deepEqual([stats.uid, stats.gid, stats.mode & 0o7777], [uid, uid, mode], path);
   }
-  assert.equal(await berth.storage(directory), 4, 'it counts when the answer is there');
+  assert.equal(await berth.storage(directory), 4, 'it is in force once it is answered');
   const replaced = await put(berth, directory, 'reports/2026/a%20b.csv', 'other data');
   assert.deepEqual([replaced.status, await berth.storage(directory)], [200, 10]);
   const fetched = join(place.dir, 'fetched');

@@ -49,7 +49,7 @@ test('others log in at once while one address sends wrong passwords, and sshd go
     `${times.length} logins during ${flood.sent} wrong passwords, ${flood.refused} connections hung up on; ms: median ${times.toSorted((a, b) => a - b)[times.length >> 1]?.toFixed()}, most ${Math.max(...times).toFixed()}`,
   );
   // sshd lets no more than 32 from one address try at once; the others of the 150 were disconnected.
-  assert.ok(flood.refused > 0, 'one address was given every place there is');
+  assert.ok(flood.refused > 0, 'one address got every place');
   // From OpenSSH 9.8 on, an address that went on failing waits for half a minute or more; before, it is let in again at once.
   const isPunished = /^PerSourcePenalties /m.test(readFileSync(join(sshd.paths.sshd, 'sshd_config'), 'utf8'));
   const expected = isPunished ? 'Not allowed at this time' : 'SSH-2.0-';

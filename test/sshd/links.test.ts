@@ -309,7 +309,7 @@ test('a single-use upload link: of two uploads at once one is accepted, and no f
   assert.equal((await put(berth, again, 'new')).status, 412, 'something is there');
   const id = (await berth.uploads(directory))[0]?.id;
   assert.equal((await berth.send('DELETE', `/directories/${directory.id}/uploads/${id}`)).status, 204);
-  assert.equal((await put(berth, again, 'new')).status, 201, 'it was not used by what was refused');
+  assert.equal((await put(berth, again, 'new')).status, 201, 'refused requests did not use it');
   assert.equal((await put(berth, link, 'x')).status, 410);
   await berth.receiver.next();
   await wait(2500);

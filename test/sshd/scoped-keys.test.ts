@@ -172,7 +172,7 @@ test('a key of named directories finds nothing of any other, at any endpoint', {
   // Own changes, and each with another's thing.
   for (const operation of all.filter(({ method }) => method !== 'GET'))
     for (const thing of [other, mine]) await ask(send, operation, { directory: mine, thing, filter: undefined });
-  assert.equal((await berth.send('GET', `/directories/${mine.id}`)).status, 404, 'it was its own to delete');
+  assert.equal((await berth.send('GET', `/directories/${mine.id}`)).status, 404, 'it was allowed to delete this one');
   const after = dataOf<{ name: string }>(await berth.send('GET', `/directories/${other.id}`));
   assert.equal(after.name, other.name);
   assert.equal((await berth.uploads({ id: other.id } as never)).length, 1);

@@ -62,7 +62,7 @@ test('two handles on one file: announced once, when the last is closed', async (
   await second.write(two, 'bbbb', 4);
   await session.close(one);
   await wait(2500);
-  assert.equal(berth.receiver.requests.length, 0, 'somebody still writes it');
+  assert.equal(berth.receiver.requests.length, 0, 'it is still being written');
   await second.close(two);
   assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 8);
   assert.equal((await berth.uploads(directory)).length, 1);

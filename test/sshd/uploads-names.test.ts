@@ -108,7 +108,7 @@ void describe('names', { concurrency: true }, () => {
     await session.write(cut, 'half');
     connection.drop();
     await until('the partial file is counted', async () => (await berth.storage(directory)) === 12);
-    assert.equal((await berth.uploads(directory)).length, 2, 'a forced close is no upload, however long the name');
+    assert.equal((await berth.uploads(directory)).length, 2, 'a forced close is not an upload, however long the name');
   });
 
   test('uploads whose names begin alike, further than a log line shows: the one that was cut off is never announced', async () => {

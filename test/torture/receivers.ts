@@ -33,4 +33,4 @@ process.stdout.write(
     node: process.version,
   })}\n`,
 );
-assert.ok(ratio < 2, 'the healthy receiver feels the dead ones');
+assert.ok(ratio < 2, 'the dead receivers delay the healthy one');

@@ -126,7 +126,7 @@ test(
     assert.notEqual(stdout, '', stderr);
     const partial = (JSON.parse(stdout) as { filename: string; size_bytes: number }[]).map((file) => file.filename);
     assert.deepEqual(partial.toSorted(), ['half', 'stump', 'unheard']);
-    assert.ok(!existsSync(join(config.stateDir, 'spool')), 'nothing is left to be taken over');
+    assert.ok(!existsSync(join(config.stateDir, 'spool')), 'nothing is left to adopt');
   },
 );
 

@@ -154,7 +154,7 @@ function judge(one: Case, { status, type, text }: Answered): void {
     for (const stored of Array.isArray(data) ? data : [data])
       judgeStored(stored as Record<string, unknown> | undefined);
     if (method === 'POST' || method === 'PATCH')
-      assert.ok(isReadable(one), 'a body that nobody should read was accepted');
+      assert.ok(isReadable(one), 'a body that must not be read was accepted');
   } else if (status === 422 && keys === 'errors') {
     const messages = Object.values(json['errors'] as Record<string, unknown>);
     assert.ok(messages.length > 0);

@@ -70,7 +70,7 @@ test(
     if (lost.length > 0) t.diagnostic(await rowsOf(place));
     assert.deepEqual(lost, [], 'these are lost');
     t.diagnostic(`${missing(place, busy).length} are partial`);
-    assert.ok(missing(place, busy).length <= ROUNDS * CLIENTS, 'no more than what was closed at a kill');
+    assert.ok(missing(place, busy).length <= ROUNDS * CLIENTS, 'at most the files that were closed at a kill');
     const { requests } = place.receiver;
     const announced = requests.map((request) => versionOf(webhookOf(request)));
     const versions = new Set<string>();

@@ -228,7 +228,7 @@ test('scripts/start prints a link for the demo until its password is set, unless
   assert.match(said(again('invited')), link);
   const withPassword = said(again('active'));
   assert.match(withPassword, /https:\/\/localhost:8443\/dashboard: sign in as demo@example\.com/);
-  assert.doesNotMatch(withPassword, /T-o_k/, 'the password and the sessions have ended');
+  assert.doesNotMatch(withPassword, /T-o_k/, 'the password and the sessions are revoked');
   const accounts = '[{"id":"a1","name":"Acme","plan":"pro"},{"id":"d1","name":"Demo","plan":"business"}]';
   const first = `cli() { case $* in
     'account list --json') echo '${accounts}' ;;

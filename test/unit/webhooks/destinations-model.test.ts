@@ -67,7 +67,7 @@ class World {
   settle(): void {
     while (this.destinations.readyIn() === 0) {
       const turns = this.destinations.next();
-      assert.ok(turns.length > 0, 'it was said that there is a turn');
+      assert.ok(turns.length > 0, 'the turn was announced');
       for (const turn of turns) {
         const { destination: name, count } = turn;
         const begun = Math.min(count, this.due.get(name) ?? 0);

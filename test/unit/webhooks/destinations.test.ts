@@ -68,7 +68,7 @@ test('however many destinations do not answer, proven ones find room', () => {
   attempt(destinations, 'healthy', 'quick');
   for (let i = 0; i < 1000; i += 1) destinations.due(`dead-${i}`, Infinity);
   assert.equal(sum(begin(destinations)), 512);
-  assert.equal(destinations.readyIn(), Infinity, 'only an answer makes room');
+  assert.equal(destinations.readyIn(), Infinity, 'only an ended answer makes room');
   assert.equal(room(destinations, 'healthy'), 32);
   destinations.due('new', 1);
   assert.equal(begin(destinations).size, 0);

@@ -12,6 +12,7 @@ import { schemaSet } from '../../src/doors/http/openapi/json-schema.ts';
 import { hosted } from '../support/hosted.ts';
 import { contentOf, document, problems, routes } from '../support/openapi.ts';
 import { scratch } from '../support/scratch.ts';
+import { ENDPOINTS } from './endpoints.ts';
 
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
@@ -56,6 +57,14 @@ test('every route is in it, each operation id once, with an answer and a summary
     assert.ok(found.responses[operation.answer.status], operation.id);
     for (const status of operation.refusals) assert.ok(found.responses[status], `${operation.id} ${status}`);
   }
+});
+
+test('it says which endpoints need the admin role', () => {
+  const said = routes
+    .filter(({ operation }) => operation.role === 'admin')
+    .map(({ method, path }) => `${method} ${path}`);
+  const admins = Object.keys(ENDPOINTS).filter((name) => ENDPOINTS[name]?.role === 'admin');
+  assert.deepEqual(said.toSorted(), admins.toSorted());
 });
 
 test('every JSON body has a schema that is not empty, and a real example that fits', () => {

@@ -3,12 +3,14 @@
  * route without a line in `ENDPOINTS` fails here.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
+import { lstatSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
-import { scratch } from '../support/scratch.ts';
+import { madeKeys } from '../support/made-keys.ts';
+import { scratch, type Scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
 import { ENDPOINTS, type Expected } from './endpoints.ts';
 
@@ -170,6 +172,53 @@ test('members may do what is not for admins', async () => {
   }
 });
 
+test('every change is in the audit, under its route', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const audit = api.database.db.selectFrom('audit').select('route');
+  const unaudited: string[] = [];
+  for (const endpoint of endpointsOf(api).filter(({ method }) => method !== 'GET')) {
+    const named = await furnished(api, place);
+    const path = endpoint.path.replaceAll(/:(\w+)(?:\{.+?\})?/g, (_, name: string) =>
+      encodeURIComponent(named[name] ?? ''),
+    );
+    const query = endpoint.query?.replace(UNKNOWN, named['upload_id'] ?? '') ?? '';
+    const { status, text } = await api.send(endpoint.method, path + query, { json: endpoint.right });
+    assert.ok(status < 300, `${endpoint.name}: ${status} ${text}`);
+    if (!(await audit.execute()).some(({ route }) => route === endpoint.name)) unaudited.push(endpoint.name);
+  }
+  assert.deepEqual(unaudited, []);
+});
+
+/** A directory with one of everything that a path can name. Returns what stands for each parameter. */
+async function furnished(api: Hosted, { config }: Scratch): Promise<Readonly<Record<string, string>>> {
+  const { db } = api.database;
+  const { id, sftp_username } = await api.directory();
+  mkdirSync(join(config.jailDir, sftp_username, 'files'), { recursive: true });
+  const make = async (method: string, path: string, request: Parameters<Send>[2]): Promise<string> => {
+    const { status, json, text } = await api.send(method, path, request);
+    assert.ok(status < 300, `${method} ${path}: ${text}`);
+    return (json as { data: { id: string } }).data.id;
+  };
+  await make('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: 'http://127.0.0.1:9/' } } });
+  const [{ line, fingerprint }] = madeKeys(1);
+  await make('POST', `/directories/${id}/public_keys`, { json: { public_key: line } });
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  const link = { for: 'upload', path: 'in/', max_bytes: 1, expires_at };
+  const link_id = await make('POST', `/directories/${id}/links`, { json: link });
+  const key_id = await make('POST', '/api_keys', { json: { name: 'A program', role: 'member' } });
+  const upload_id = thingIn(id);
+  const file = join(config.jailDir, sftp_username, 'files/report.csv');
+  writeFileSync(file, 'x');
+  const seen = { path: Buffer.from('report.csv'), ...fileStat(lstatSync(file)), uploaded_at: api.rules.clock.now() };
+  await db
+    .insertInto('files')
+    .values({ id: upload_id, directory_id: id, ...seen, state: 'uploaded', source: 'log', session_pid: null })
+    .execute();
+  await deliver(api, id, api.rules.clock.now());
+  return { id, upload_id, delivery_id: upload_id, fingerprint, link_id, key_id, path: 'report.csv' };
+}
+
 test('a wrong JSON body: 415, 413, 400, 422, and nothing is changed', async () => {
   using place = scratch();
   await using api = await hosted(place);
@@ -265,13 +314,9 @@ function ownWords({ json, text }: ApiAnswer, what: string): void {
 const thingIn = (directory: string): string => directory.replace(/^......../, '00000000');
 
 /** Gives a directory an upload, a delivery and a key. */
-async function furnish({ database: { db } }: Hosted, directory_id: string): Promise<void> {
+async function furnish({ database }: Hosted, directory_id: string): Promise<void> {
+  const { db } = database;
   const id = thingIn(directory_id);
-  const { account_id } = await db
-    .selectFrom('directories')
-    .select('account_id')
-    .where('id', '=', directory_id)
-    .executeTakeFirstOrThrow();
   const file = {
     path: Buffer.from('a'),
     size_bytes: 1,
@@ -290,6 +335,18 @@ async function furnish({ database: { db } }: Hosted, directory_id: string): Prom
     .insertInto('public_keys')
     .values({ directory_id, fingerprint: `SHA256:${id.replaceAll('-', '+')}`, ...key })
     .execute();
+  await deliver({ database }, directory_id, 2);
+}
+
+/** Gives a directory a delivery that has failed. */
+async function deliver(
+  { database: { db } }: Pick<Hosted, 'database'>,
+  directory_id: string,
+  finished_at: number,
+): Promise<void> {
+  const id = thingIn(directory_id);
+  const found = db.selectFrom('directories').select('account_id').where('id', '=', directory_id);
+  const { account_id } = await found.executeTakeFirstOrThrow();
   const delivery = {
     url: 'http://x/',
     destination: 'x',
@@ -297,7 +354,7 @@ async function furnish({ database: { db } }: Hosted, directory_id: string): Prom
     state: 'failed',
     attempts: 4,
   } as const;
-  const times = { inserted_at: 1, due_at: null, finished_at: 2, replay_at: null };
+  const times = { inserted_at: 1, due_at: null, finished_at, replay_at: null };
   await db
     .insertInto('deliveries')
     .values({ id, directory_id, account_id, upload_id: id, ...delivery, ...times })

@@ -126,6 +126,12 @@ function readBack(file: string): Map<string, Rows> {
   return new Map(rows);
 }
 
+test('each file in migrations/ is run, in its order', () => {
+  const files = readdirSync(new URL('../../src/foundation/db/migrations/', import.meta.url));
+  const numbered = files.filter((file) => /^\d/.test(file)).map((file) => basename(file, '.ts'));
+  assert.deepEqual(names, numbered.toSorted());
+});
+
 test('005 sums the uploads in the history by day, and sets each directory’s time of its last file', async () => {
   using place = scratch();
   const file = databaseFile(place);

@@ -56,6 +56,7 @@ test('every route is in it, each operation id once, with an answer and a summary
     assert.equal(found?.operationId, operation.id, `${method} ${path}`);
     assert.ok(found.responses[operation.answer.status], operation.id);
     for (const status of operation.refusals) assert.ok(found.responses[status], `${operation.id} ${status}`);
+    if (path.includes('/:')) assert.ok(found.responses[404], `${operation.id}: what its path names may not exist`);
   }
 });
 

@@ -182,6 +182,63 @@ test('a CSV file is read in the encodings that spreadsheets write, and not if it
   assert.deepEqual(wrong, []);
 });
 
+test('what was typed into one form of a page is still there after another one was saved, for the same user', async () => {
+  await using berth = await shared();
+  const browser = await openBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { page } = visit;
+  const { id } = await berth.directory();
+  const login = `/dashboard/directories/${id}/login`;
+  const key = page.getByLabel('Public key');
+  const save = page.getByRole('button', { name: 'Save' }).first();
+  const stored = (): Promise<string> => page.evaluate('JSON.stringify({ ...sessionStorage })');
+  await page.goto(login);
+  await key.fill('ssh-ed25519 AAAA');
+  await save.click();
+  await page.getByText('Saved.').waitFor();
+  assert.equal(await key.inputValue(), 'ssh-ed25519 AAAA');
+  assert.doesNotMatch(await stored(), /AAAA/);
+  await page.goto(login);
+  assert.equal(await key.inputValue(), '');
+
+  await key.fill('ssh-ed25519 AAAA');
+  const cookies = await page.context().cookies();
+  await page.context().clearCookies();
+  await save.click();
+  await page.getByText('Your session has ended. Sign in to continue.').waitFor();
+  using other = await signedIn(dashboardOf(berth), berth.accountId);
+  const token = other.cookies.get('__Host-berth') ?? '';
+  await page.context().addCookies(cookies.map((cookie) => ({ ...cookie, value: token })));
+  await page.goto(login);
+  assert.equal(await key.inputValue(), '');
+  assert.doesNotMatch(await stored(), /AAAA/);
+
+  await key.fill('ssh-ed25519 AAAA');
+  await page.getByRole('button', { name: 'Sign out' }).first().click();
+  await page.getByLabel('Email').waitFor();
+  assert.doesNotMatch(await stored(), /AAAA/);
+});
+
+test('a secret that was typed into one form is not kept by the browser when another one is saved', async () => {
+  await using berth = await shared();
+  await using visit = await openSignedIn(await openBrowser(), berth);
+  const { page, wrong } = visit;
+  const { id } = await berth.directory();
+  await page.addInitScript(
+    `addEventListener('pagehide', () => localStorage.setItem('seen', JSON.stringify(sessionStorage)))`,
+  );
+  const seen = (): Promise<string> => page.evaluate(`localStorage.getItem('seen')`);
+  await page.goto(`/dashboard/directories/${id}/webhook`);
+  await page.getByText('Rotate the secret').click();
+  await page.getByLabel('Your own secret').fill('whsec-that-nobody-may-read');
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByText('Saved.').waitFor();
+  assert.match(await seen(), /other-forms/);
+  assert.doesNotMatch(await seen(), /nobody-may-read/);
+  assert.equal(await page.getByLabel('Your own secret').inputValue(), '');
+  assert.deepEqual(wrong, []);
+});
+
 test('a time is kept like other input, in the user’s zone', async () => {
   await using berth = await shared();
   const browser = await openBrowser();

@@ -50,7 +50,7 @@ function showTimes(root) {
 
 for (const field of all('input[type=datetime-local]')) {
   const sent = make('input', { type: 'hidden', name: field.name, value: field.value });
-  sent.dataset.time = '';
+  sent.dataset.time = field.value;
   field.after(sent);
   field.removeAttribute('name');
   const show = () =>
@@ -178,9 +178,10 @@ document.addEventListener('submit', (event) => {
   const fields = fillable(form).map(({ name, value }) => [name, value]);
   sessionStorage.setItem(KEPT, JSON.stringify({ user, path: location.pathname, action: form.action, fields }));
 });
-function fillIn({ action, fields, isCutOff }) {
+/** Returns the form, if the page has it. */
+function writeInto({ action, fields }) {
   const form = all('form').find((each) => each.action === action);
-  if (!form || fields.length === 0) return;
+  if (!form || fields.length === 0) return undefined;
   for (const [name, value] of fields) {
     const field = fillable(form).find((each) => each.name === name);
     if (!field || field.value === value) continue;
@@ -188,6 +189,11 @@ function fillIn({ action, fields, isCutOff }) {
     field.dispatchEvent(new Event('input'));
     field.closest('details')?.setAttribute('open', '');
   }
+  return form;
+}
+function fillIn({ isCutOff, ...input }) {
+  const form = writeInto(input);
+  if (!form) return;
   const text = isCutOff
     ? 'You were signed out before this was saved. Check your input and save again.'
     : 'berth didn’t answer, so this may not have been saved. Check your input and save again.';
@@ -204,6 +210,30 @@ else if (kept && (kept.isCutOff || !isAnswer) && kept.user === user && kept.path
   sessionStorage.removeItem(KEPT);
   fillIn(kept);
 } else if (kept && (isAnswer || kept.user !== user)) sessionStorage.removeItem(KEPT);
+
+// A page may have several forms. What was typed into the others is still there after one was sent, except after signing out.
+// Secrets are not kept here either, nor is anything shown to another user.
+const OTHERS = 'other-forms';
+const isTyped = ({ defaultValue, value, dataset }) => (dataset.time ?? defaultValue ?? value) !== value;
+document.addEventListener('submit', (event) => {
+  const { target: sent } = event;
+  const { pathname } = new URL(sent.action);
+  if (!isLeaving(event) || !user || pathname === '/dashboard/sign-out') return;
+  const forms = all('form')
+    .filter((form) => form !== sent && form.method === 'post')
+    .map((form) => ({
+      action: form.action,
+      fields: fillable(form)
+        .filter(isTyped)
+        .map(({ name, value }) => [name, value]),
+    }));
+  sessionStorage.setItem(OTHERS, JSON.stringify({ user, paths: [location.pathname, pathname], forms }));
+});
+if (user) {
+  const others = JSON.parse(sessionStorage.getItem(OTHERS) ?? 'null');
+  sessionStorage.removeItem(OTHERS);
+  if (isAnswer && others?.user === user && others.paths.includes(location.pathname)) others.forms.forEach(writeInto);
+}
 
 // Removes the name of the confirmed action from the URL, so that a bookmark or a shared URL does not have it.
 const here = new URL(location);

@@ -110,7 +110,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
         <Links class="views" label="States" links={Object.fromEntries(tabs)} current={current} />
         <form class="toolbar">
           {query.state !== undefined && <input type="hidden" name="state" value={query.state} />}
-          <Field label="Directory" name="directory" value={query.directory ?? ''} placeholder="Name, username or ID" />
+          <Field label="Directory" name="directory" value={query.directory ?? ''} placeholder="Name or ID" />
           <Field label="File name contains" name="file" value={query.file ?? ''} />
           <Field label="From" name="since" type="datetime-local" value={query.since ?? ''} />
           <Field label="Until" name="until" type="datetime-local" value={query.until ?? ''} />

@@ -106,7 +106,8 @@ export class ModelDisk {
   rename(from: string, to: string, isCareful: boolean, now: number): boolean {
     const inode = this.#names.get(from);
     const there = this.#names.get(to);
-    if (!inode || from === to || to.startsWith(`${from}/`)) return false;
+    if (!inode || to.startsWith(`${from}/`)) return false;
+    if (from === to) return !isCareful;
     if (!this.#hasParent(to) || (there && (isCareful || there.isFolder !== inode.isFolder))) return false;
     if (there?.isFolder && [...this.#names.keys()].some((path) => path.startsWith(`${to}/`))) return false;
     if (there) this.#unlink(to, there);

@@ -11,3 +11,10 @@ export function randomOf(seed: number): Random {
     return Math.floor((((t ^ (t >>> 14)) >>> 0) / 4_294_967_296) * below);
   };
 }
+
+/** Sizes of uploads, so far apart that a sum of them, as the log counts appends, is hardly ever another one. */
+export function distinctSizes(): () => number {
+  const random = randomOf(1);
+  let size = 0;
+  return () => (size += 1 + random(100_000));
+}

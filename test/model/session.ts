@@ -55,6 +55,8 @@ export interface SessionOptions {
   /** A size that nothing else has. */
   readonly nextSize: () => number;
   readonly log: (text: string) => void;
+  /** `serve` may not read what is logged now for a while. */
+  readonly isReadLate: () => boolean;
   readonly trace: (text: string) => void;
   /** The process is gone. If it died without a line, its session ends when berth notices. */
   readonly ended: (noticed: (() => void) | undefined) => void;
@@ -68,6 +70,10 @@ interface OpenFile {
   written: number;
   /** Something that the client sent is not in the file. */
   isShort: boolean;
+  /** A request was refused that may have been a write. */
+  isDoubted: boolean;
+  /** It has a hole that does not show. */
+  hasGap: boolean;
 }
 
 const FLAGS = {
@@ -79,15 +85,12 @@ const FLAGS = {
 /** More than a block, so that a hole shows. */
 const FAR = 1_000_000;
 
-/** How old a folder has to be for berth to know that a request did not make it, in µs. */
-const OLD = 2_000_000;
-
 export class ModelSession {
   readonly options: SessionOptions;
   readonly #open = new Set<OpenFile>();
   #isDead = false;
-  /** A request was refused that may have been a write, as far as the log shows. */
-  #isDoubted = false;
+  /** The last line is that of a rename or a removal. */
+  #hasChanged = false;
 
   constructor(options: SessionOptions) {
     this.options = options;
@@ -129,14 +132,32 @@ export class ModelSession {
   /** Logs a request, tries it a little later, and logs a refusal. */
   #request(text: string | undefined, act: () => boolean, then: () => void, refusal = 'No such file'): void {
     const { between, log } = this.options;
-    if (text !== undefined) log(text);
+    if (text !== undefined) {
+      this.#hasChanged = /^(posix-)?(rename|remove) /.test(text);
+      log(text);
+    }
     this.#in(between(10, 160), () => {
       if (!act()) {
-        if (refusal === 'Failure' && (text === undefined || text.startsWith('open'))) this.#isDoubted = true;
+        if (refusal === 'Failure') this.#doubt();
+        this.#hasChanged = false;
         log(`sent status ${refusal}`);
       }
       then();
     });
+  }
+
+  /** A request was refused that may have been a write of any open file, as far as the log shows. */
+  #doubt(): void {
+    for (const file of this.#open) file.isDoubted = true;
+  }
+
+  #refusalOfRename({ path, to, kind }: Step & { readonly kind: 'rename' | 'replace' }): string {
+    const { disk } = this.options;
+    const from = disk.at(path);
+    const end = to.lastIndexOf('/');
+    if (!from || (end !== -1 && disk.at(to.slice(0, end))?.isFolder !== true)) return 'No such file';
+    const isBelow = to.startsWith(`${path}/`);
+    return isBelow && (kind === 'replace' || !disk.at(to)) ? 'Bad message' : 'Failure';
   }
 
   #do(step: Step, then: () => void): void {
@@ -150,6 +171,7 @@ export class ModelSession {
         const isCareful = step.kind === 'rename';
         const act = (): boolean => {
           const inode = disk.at(path);
+          if (path === step.to) return !isCareful && inode !== undefined;
           const replaced = disk.at(step.to);
           if (!disk.rename(path, step.to, isCareful, time.now)) return false;
           if (replaced) truth.overwritten(replaced);
@@ -158,7 +180,7 @@ export class ModelSession {
           return true;
         };
         const text = `${isCareful ? '' : 'posix-'}rename old "${path}" new "${step.to}"`;
-        return this.#request(text, act, then, disk.at(path) ? 'Failure' : 'No such file');
+        return this.#request(text, act, then, this.#refusalOfRename(step));
       }
       case 'remove': {
         const act = (): boolean => {
@@ -170,13 +192,8 @@ export class ModelSession {
         return this.#request(`remove name "${path}"`, act, then, disk.at(path) ? 'Failure' : 'No such file');
       }
       case 'makeFolder': {
-        const act = (): boolean => {
-          const there = disk.at(path);
-          if (there?.isFolder && time.now - there.born < OLD) this.#isDoubted = true;
-          return disk.makeFolder(path, time.now);
-        };
         const refusal = disk.at(path) ? 'Failure' : 'No such file';
-        return this.#request(`mkdir name "${path}" mode 0777`, act, then, refusal);
+        return this.#request(`mkdir name "${path}" mode 0777`, () => disk.makeFolder(path, time.now), then, refusal);
       }
       case 'removeFolder':
         return this.#request(
@@ -256,7 +273,7 @@ export class ModelSession {
       // The log may have the open before the close: sessions overtake each other.
       if (inode.writers > 1 || time.now - inode.closedAt < 300) truth.blur(inode);
       truth.overwritten(inode);
-      file = { inode, path, isAppend, written: 0, isShort: false };
+      file = { inode, path, isAppend, written: 0, isShort: false, isDoubted: false, hasGap: false };
       this.#open.add(file);
       return true;
     };
@@ -265,8 +282,14 @@ export class ModelSession {
     this.#request(`open "${path}" flags ${flags} mode 0666`, act, () => then(file), refusal);
   }
 
-  /** Writes up to a size that nothing else has. */
-  #write(file: OpenFile, writing: Writing): void {
+  /**
+   * Writes up to a size that nothing else has. A write that is cut short right after a rename or a removal looks like the
+   * refusal of that, and if the log is read late, nothing shows what it was. If it is read much later, because `serve` is
+   * away, this is so after the making of a folder, too.
+   */
+  #write(file: OpenFile, asked: Writing): void {
+    const isUnknown = this.#hasChanged || this.options.isReadLate();
+    const writing = asked === 'short' && isUnknown ? 'refused' : asked;
     const { disk, time, truth, nextSize, log, trace, pid } = this.options;
     const { inode } = file;
     const hasHole = writing === 'sparse' || writing === 'gap';
@@ -291,14 +314,14 @@ export class ModelSession {
         file.written += counted;
         disk.write(inode, size, time.now);
         truth.counted(size, file.written);
-        if (this.#isDoubted) truth.unproven(inode);
+        file.hasGap = true;
         break;
       case 'short':
         disk.write(inode, size, time.now);
         truth.counted(size, file.written);
         if (disk.hasHole(inode) || file.isAppend) truth.unproven(inode);
         file.isShort = true;
-        this.#isDoubted = true;
+        this.#doubt();
         log('sent status Failure');
         break;
       case 'refused':
@@ -322,10 +345,12 @@ export class ModelSession {
     const path = disk.files().find(([, each]) => each === inode)?.[0];
     disk.close(inode);
     inode.closedAt = options.time.now;
+    if (file.isDoubted && file.hasGap) truth.unproven(inode);
     if (inode.writers > 0) return true;
     if (isComplete && !file.isShort)
       truth.closed(inode, path, { pid: options.pid, openedAs: file.path, at: options.time.now }, isTemporary);
-    else truth.dropped(inode);
+    else truth.dropped(inode, path);
+    if (file.isDoubted) truth.doubted(inode);
     return true;
   }
 

@@ -14,6 +14,8 @@ export class Truth {
   readonly names = new Map<number, Set<string>>();
   /** Sizes that may be announced once: it is unknown whether the file was complete, or existed long enough. */
   readonly allowed = new Set<number>();
+  /** Sizes that are announced only when their file is found, under the name that it has then. */
+  readonly #late = new Set<number>();
   /** Sizes that must never be announced. */
   readonly forbidden = new Map<number, string>();
   /** What the log says of a size, if that differs: it is announced so when the file has been overwritten before a look. */
@@ -22,6 +24,8 @@ export class Truth {
   readonly #unclear = new WeakSet<Inode>();
   readonly #copies = new WeakSet<Inode>();
   readonly #unproven = new WeakSet<Inode>();
+  /** The size that it had then. */
+  readonly #doubted = new WeakMap<Inode, number>();
   readonly #fates = new Map<Inode, Fate>();
 
   isUnclear(inode: Inode): boolean {
@@ -32,7 +36,7 @@ export class Truth {
     this.#unclear.add(inode);
     const fate = this.#fates.get(inode);
     if (fate?.kind === 'waiting') this.promised.delete(fate.size);
-    this.#fates.delete(inode);
+    this.overwritten(inode);
   }
 
   /** The last writer has closed it completely. */
@@ -84,9 +88,17 @@ export class Truth {
     this.#unproven.add(inode);
   }
 
-  dropped(inode: Inode): void {
+  dropped(inode: Inode, path?: string): void {
+    if (path !== undefined && !this.names.has(inode.size)) this.names.set(inode.size, new Set([path]));
     if (this.#unproven.delete(inode)) return void this.allowed.add(inode.size);
     if (!this.isUnclear(inode) && inode.size > 0) this.forbidden.set(inode.size, 'dropped');
+  }
+
+  /** Whether a promised upload may be announced under that name. */
+  isNameOf(size: number, name: string, isTemporary: (path: string) => boolean): boolean {
+    const promised = this.promised.get(size) ?? '';
+    const mayBeTemporary = isTemporary(promised) || this.#late.has(size);
+    return name === promised || (this.names.get(size)?.has(name) === true && (mayBeTemporary || !isTemporary(name)));
   }
 
   /** The power has gone. What had not been announced may be lost with it, and need not be announced any more. */
@@ -102,9 +114,18 @@ export class Truth {
     this.allowed.add(size);
   }
 
-  /** It is being written again, or was removed, so the waiting upload is no longer announced. */
+  /** A write to it may have been cut short, as far as the log shows: it is announced only if it is found. */
+  doubted(inode: Inode): void {
+    this.#doubted.set(inode, inode.size);
+    this.#late.add(inode.size);
+  }
+
+  /** Somebody writes it again, or removed it: what waited is not announced any more. */
   overwritten(inode: Inode): void {
     this.#fates.delete(inode);
+    const doubted = this.#doubted.get(inode);
+    if (doubted !== undefined && this.promised.has(doubted)) this.allow(doubted);
+    this.#doubted.delete(inode);
   }
 
   renamed(inode: Inode, to: string, isTemporary: (path: string) => boolean): void {

@@ -16,7 +16,8 @@ import { WaitingFiles } from '../../src/arrivals/uploads/waiting-files.ts';
 import { Api, type ApiStep } from './api.ts';
 import { type Inode, ModelDisk } from './disk.ts';
 import { Hands, type HandStep } from './hands.ts';
-import type { Random } from './random.ts';
+import { isAwayWithin, type LifeEnd } from './life-end.ts';
+import { distinctSizes, type Random } from './random.ts';
 import { ModelSession, type Step } from './session.ts';
 import { ModelTime } from './time.ts';
 import { Truth } from './truth.ts';
@@ -40,8 +41,7 @@ export interface Story {
   readonly lag: number;
   /** What sessions share: folders with names of their own in them, or names. Of nothing the log's order is that of what happened. */
   readonly shared: 'nothing' | 'folders' | 'names';
-  /** When `serve` is killed, and how long it is away; or the machine, with all that was not synced. */
-  readonly ends: readonly { readonly at: number; readonly away: number; readonly what: 'serve' | 'power' }[];
+  readonly ends: readonly LifeEnd[];
   /** What an administrator does without SFTP. */
   readonly byHand: readonly HandStep[];
   /** What the API does. */
@@ -71,7 +71,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   const truth = new Truth();
   const traced: string[] = [];
   const trace = (text: string): void => void traced.push(`${((time.now - BEGINNING) / 1000).toFixed(2)} ${text}`);
-  let size = 0;
+  const nextSize = distinctSizes();
   let isWoken = false;
 
   // The log: what sshd has written, how much of it has been read, and the journal, which begins with what a compaction has left.
@@ -154,6 +154,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     trace(`  = ${event} ${path ?? ''} ${bytes ?? ''}`);
     if (event !== 'uploaded' || typeof path !== 'string') return;
     announced.add(bytes ?? 0);
+    if (bytes === 0) return;
     const inode = disk.at(path);
     if (inode === undefined || inode.size !== bytes || inode.writers > 0) return;
     if (inode.isZeros) faults.push(`${path} ${bytes} was announced, and its data is lost`);
@@ -301,7 +302,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     time.in(lastDue - time.now, deliver);
   }
 
-  const hands = new Hands({ disk, time, truth, trace, nextSize: () => (size += 1), mayBePartial });
+  const hands = new Hands({ disk, time, truth, trace, nextSize, mayBePartial });
   for (const step of story.byHand) time.in(step.at, () => hands.do(step));
   const api = new Api({
     disk,
@@ -310,7 +311,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     trace,
     database,
     jail,
-    nextSize: () => (size += 1),
+    nextSize,
     look: (path) => !isAway && recorder.look(jail, path, 0),
     isAway: () => isAway,
     isHeld: (ino) => [...sessions.keys()].some((pid) => holds(pid, ino)),
@@ -355,8 +356,9 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       truth,
       isTemporary,
       between: (from, to) => from + random(to - from),
-      nextSize: () => (size += 1),
+      nextSize,
       log: (text) => log(pid, text),
+      isReadLate: () => isAwayWithin(story.ends, time.now - BEGINNING, story.lag),
       trace,
       ended(noticed) {
         sessions.delete(pid);
@@ -462,14 +464,11 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     for (const [bytes, path] of truth.promised) {
       const count = times.get(bytes)?.length ?? 0;
       const counted = truth.logged.get(bytes);
-      if (count === 0 && counted !== undefined && transfers.some((each) => each.bytes === counted)) continue;
+      // Once its file has been found, it is announced with its real size, too, under the name that it has then.
+      if (count <= 1 && counted !== undefined && transfers.some((each) => each.bytes === counted)) continue;
+      const name = times.get(bytes)?.[0]?.path ?? '';
       if (count !== 1) wrong.push(`${path} ${bytes} was announced ${count} times`);
-      else {
-        const name = times.get(bytes)?.[0]?.path ?? '';
-        const isOwn =
-          name === path || (truth.names.get(bytes)?.has(name) === true && (isTemporary(path) || !isTemporary(name)));
-        if (!isOwn) wrong.push(`${path} ${bytes} was announced as ${name}`);
-      }
+      else if (!truth.isNameOf(bytes, name, isTemporary)) wrong.push(`${path} ${bytes} was announced as ${name}`);
     }
     for (const bytes of truth.allowed) {
       const count = times.get(bytes)?.length ?? 0;

@@ -5,9 +5,9 @@ import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
-import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/arrivals/uploads/file-path.ts';
+import { bytesOf, type FilePath, type FilesRoot, type IsTemporary } from '../../src/arrivals/uploads/file-path.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
-import { sightingOf } from '../../src/arrivals/uploads/log/line-owners.ts';
+import { pathsToLookAt, sightingOf } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { Loop } from '../../src/arrivals/uploads/story/loop.ts';
@@ -36,17 +36,16 @@ export function recording(options: RecordingOptions) {
   const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0, beforeCommit } = options;
   const log = createLog('silent');
   const compared: string[] = [];
-  /** The folder that a session's last line named. */
-  const folders = new Map<number, string>();
-  /** What the listener sees of folders. Other files are looked at by the story itself while a line is fresh. */
+  /** What the listener keeps of each session. */
+  const owners = new Map<number, { asked: readonly FilePath[] | undefined }>();
+  /** What the listener sees with a refusal. With other lines the story itself looks at the files, while a line is fresh. */
   function seenWith({ sftp_username }: Jail, pid: number, text: string) {
     const event = readEvent(text);
-    const isAsked = event.kind === 'make-folder' || event.kind === 'remove-folder';
-    const folder = isAsked ? event.name : event.kind === 'status' ? folders.get(pid) : undefined;
-    folders.delete(pid);
-    if (isAsked) folders.set(pid, event.name);
-    if (folder === undefined) return {};
-    return { seen: [sightingOf(lstatBeneath(filesRoot(sftp_username), Buffer.from(folder)))] };
+    const owner = owners.get(pid) ?? { asked: undefined };
+    owners.set(pid, owner);
+    const paths = pathsToLookAt(event, owner);
+    if (event.kind !== 'status' || paths === undefined) return {};
+    return { seen: paths.map((path) => sightingOf(lstatBeneath(filesRoot(sftp_username), bytesOf(path)))) };
   }
   const loop = new Loop(log);
   const recorder = new Recorder({

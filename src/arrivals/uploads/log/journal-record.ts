@@ -10,8 +10,11 @@ export interface Sighting {
   readonly ino: number;
   readonly size: number;
   readonly mtimeMs: number;
-  /** When a folder was made; missing for a file. */
-  readonly birthtimeMs?: number | undefined;
+  /**
+   * Since when it is there at the latest: when a folder was made, and when a file was changed or renamed last. Missing for a
+   * file in a record of an older version.
+   */
+  readonly sinceMs?: number | undefined;
 }
 
 export interface JournalRecord {

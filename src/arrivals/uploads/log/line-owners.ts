@@ -117,7 +117,8 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): rea
     case 'other':
       return asked && [];
     case 'set':
-      return event.isSize ? pathsOf(event.name) : [];
+      owner.asked = pathsOf(event.name);
+      return event.isSize ? owner.asked : [];
     case 'session-opened':
     case 'session-closed':
     case 'complaint':
@@ -129,11 +130,11 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): rea
 
 /** What the journal keeps of a file's status. */
 export function sightingOf(
-  stats: Pick<Stats, 'ino' | 'size' | 'mtimeMs' | 'birthtimeMs' | 'isDirectory'> | undefined,
+  stats: Pick<Stats, 'ino' | 'size' | 'mtimeMs' | 'ctimeMs' | 'birthtimeMs' | 'isDirectory'> | undefined,
 ): Sighting | null {
   if (!stats) return null;
-  const { ino, size, mtimeMs, birthtimeMs } = stats;
-  return { ino, size, mtimeMs, ...(stats.isDirectory() && { birthtimeMs }) };
+  const { ino, size, mtimeMs, ctimeMs, birthtimeMs } = stats;
+  return { ino, size, mtimeMs, sinceMs: stats.isDirectory() ? birthtimeMs : ctimeMs };
 }
 
 /** The files that a process writes, of those that a line with an uncertain name may mean. */

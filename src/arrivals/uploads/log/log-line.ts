@@ -26,7 +26,8 @@ export type LogEvent =
       readonly read: number;
       readonly written: number;
     }
-  | { readonly kind: 'rename'; readonly from: string; readonly to: string }
+  /** `replaces`: whether it replaces a file at `to` (posix-rename@openssh.com). A plain rename is refused then. */
+  | { readonly kind: 'rename'; readonly from: string; readonly to: string; readonly replaces: boolean }
   | { readonly kind: 'remove'; readonly name: string }
   | { readonly kind: 'make-folder' | 'remove-folder'; readonly name: string }
   | { readonly kind: 'set'; readonly name: string; readonly isSize: boolean }
@@ -101,7 +102,7 @@ function readRename(text: string): LogEvent {
   const parts = body.split('" new "');
   const [from, to] = parts;
   if (parts.length !== 2 || from === undefined || to === undefined) return unclear(text);
-  return { kind: 'rename', from: unvis(from), to: unvis(to) };
+  return { kind: 'rename', from: unvis(from), to: unvis(to), replaces: text.startsWith('posix-') };
 }
 
 function unclear(text: string): LogEvent {

@@ -65,6 +65,7 @@ export function apply(task: Task, directory: DirectoryInTransaction): Promise<Ou
 
 async function applyPut(operation: Put, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
   const { path, file, end } = operation;
+  if (operation.isVoid) return 'done';
   if (operation.isDoubted()) return { wait: 'refusal' };
   const here = file.path;
   const stat = here === undefined ? undefined : directory.fileAt(here);
@@ -80,7 +81,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const isRewritten = isWrittenSince(operation, stat);
   // The size says how much was appended, unless the file was changed again since.
   const expected = end.bytes ?? (isRewritten && !end.isOfUnknownSize ? sizeByTheLog(end, row) : stat.size_bytes);
-  if ((end.bytes ?? -1) !== stat.size_bytes && !isRewritten && end.isComplete) {
+  if ((end.isDoubted || (end.bytes ?? -1) !== stat.size_bytes) && !isRewritten) {
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
@@ -92,12 +93,14 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (end.isRefused) reason = REFUSED;
   else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? SHORT : undefined;
   if (!end.isComplete || reason !== undefined) return drop(operation, stat, row, directory, reason);
-  if (end.isOfUnknownSize && mayBeOwed(operation)) {
+  if (end.isOfUnknownSize && isOverwritten(operation)) {
     file.owed.add(end);
     return 'done';
   }
-  if (!file.hasOpenWriters && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
+  // The open of a writer may have been refused, so a file that may be the upload is synced.
+  const isThere = !file.hasOpenWriters || bytes === stat.size_bytes;
+  if (isThere && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
   else {
     // The file holds bytes that have not been announced, so the row must not match it.
@@ -107,8 +110,8 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   return 'done';
 }
 
-/** Whether the file is being written again, or has been since, so nothing shows what was uploaded. */
-function mayBeOwed({ file, end }: Put): boolean {
+/** Whether the log says that the file is being written again, or has been since, so nothing shows what was uploaded. */
+function isOverwritten({ file, end }: Put): boolean {
   return file.hasOpenWriters || file.puts.at(-1)?.end !== end;
 }
 
@@ -216,7 +219,10 @@ async function putUpload(
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<void> {
-  const isWaiting = end.isReserved || directory.world.isTemporary(path);
+  // A write may have been cut short. Only its file shows whether one was, so the upload is announced when that is found.
+  const isMissing = end.isDoubted && stat.mtime === UNSEEN;
+  if (isMissing) directory.world.lost.addAwaited(directory.row.id, end);
+  const isWaiting = isMissing || end.isReserved || directory.world.isTemporary(path);
   replace(row, stat, directory);
   const written = await directory.files.put(
     {
@@ -227,7 +233,7 @@ async function putUpload(
       state: isWaiting ? 'waiting' : directory.arrivalState,
       uploaded_at: end.at,
       source: 'log',
-      session_pid: isWaiting ? end.by.pid : null,
+      session_pid: isWaiting && !isMissing ? end.by.pid : null,
     },
     row,
   );
@@ -255,11 +261,14 @@ async function drop(
   // Nothing had been written: the log says so, or the ctime if the process died without a line.
   if (row && end.written === 0 && (isUnchanged(row, stat) || hasAddedNothing(end, row, stat))) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
-  const seen = isRewritten ? { ...stat, mtime: UNSEEN } : stat;
+  // A later handle adds to what this one has left. Of a process that died, nobody knows how much that is.
+  const isKnown = isOverwritten(operation) && (end.bytes !== undefined || end.written > 0);
+  const size_bytes = isKnown ? sizeByTheLog(end, row) : stat.size_bytes;
+  const seen = isRewritten ? { ...stat, mtime: UNSEEN, size_bytes } : stat;
   replace(row, stat, directory);
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.files.put({ ...values, state: 'partial' }, row);
-  const bytes = isRewritten ? (end.bytes ?? stat.size_bytes) : stat.size_bytes;
+  const bytes = isRewritten ? (end.bytes ?? size_bytes) : stat.size_bytes;
   await directory.record({ ...announcement(path, end, bytes), event: 'upload-dropped', reason });
   if (isRewritten) directory.requests.look(path, SOON_MS);
   return 'done';
@@ -310,7 +319,8 @@ async function moveFile(
     requests.look(to, SOON_MS);
     return 'done';
   }
-  const isFinal = row.state === 'waiting' && !world.isTemporary(to);
+  // A row that waits for its file, not for its session, stays so.
+  const isFinal = row.state === 'waiting' && row.session_pid !== null && !world.isTemporary(to);
   if (isFinal && task.synced === undefined) return { wait: 'sync', path: to };
   const replaced = await files.at(to);
   const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
@@ -386,14 +396,16 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
       continue;
     }
     announced += 1;
+    // A look may have found the file after the session's last line.
+    const at = Math.max(operation.at, row.uploaded_at);
     const stat = directory.fileAt(path);
     const values = {
       ...asFound(row, stat),
       state: directory.arrivalState,
-      uploaded_at: operation.at,
+      uploaded_at: at,
       session_pid: null,
     };
-    const about = { ...by(operation), path, bytes: row.size_bytes };
+    const about = { ...by(operation), at, path, bytes: row.size_bytes };
     const written = await files.update(row, values);
     await directory.arrived(about, written);
     if (!stat || !isUnchanged(written, stat)) requests.look(path, SOON_MS);

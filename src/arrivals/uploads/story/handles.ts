@@ -115,7 +115,8 @@ export class Handles {
     const path = filePath(event.name);
     if (path === undefined) return;
     const { by } = session;
-    const handle = session.take(event.name, path, event.forced) ?? this.#undoubt(session, event.name);
+    const named = session.closing(event.name, path, event.forced);
+    const handle = named && this.#taken(session, named);
     // The close of a handle that only reads is a download even if the file was empty.
     if (event.read > 0 || (handle && !handle.file)) {
       const rows = session.reads.add({
@@ -206,9 +207,9 @@ export class Handles {
     }
     const doubted = [...file.doubted];
     const isDoubted = (): boolean => doubted.some((each) => file.doubted.has(each));
-    const put: Put = { kind: 'put', path, file, end, isDoubted, isResized: false };
-    file.inode = end.inode ?? file.inode;
-    file.puts.push(put);
+    const put: Put = { kind: 'put', path, file, end, isDoubted, isResized: false, isVoid: false };
+    for (const each of doubted) each.doubts = put;
+    file.addPut(put);
     if (end.isReserved || this.#options.isTemporary(path)) {
       const { session } = handle;
       const closer = end.by.pid === session.by.pid ? session : this.#options.sessionOf(end.by.pid);
@@ -220,12 +221,18 @@ export class Handles {
   /**
    * sshd refused a request.
    * @param asked the session's request before that.
-   * @param after what is at its path since.
+   * @param after what was at its paths when the refusal was read.
    */
-  refused(session: Session, asked: Asked | undefined, status: string, after: Sighting | null | undefined): void {
+  refused(
+    session: Session,
+    asked: Asked | undefined,
+    status: string,
+    after: readonly (Sighting | null)[] | undefined,
+  ): void {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure' && !isRefusalOf(asked, after)) session.doubtedUpTo = this.#opened;
     if (asked?.kind === 'open-cut-off') session.cutOff.delete(asked.open);
+    if (asked?.kind === 'set' && session.isAnswer(status)) asked.undo();
     if (asked?.kind !== 'open') return;
     const opened = asked.handle;
     const { file, isExclusive } = opened;
@@ -234,7 +241,7 @@ export class Handles {
     if (isAnswer || !file) session.forget(opened);
     else session.doubt(opened);
     if (file && there) {
-      opened.inode ??= there.ino;
+      opened.doubtedInode = opened.inode ?? there.ino;
       file.doubted.add(opened);
       file.doubtedAt = this.#options.monotonic();
     }
@@ -245,6 +252,7 @@ export class Handles {
   disbelieve(handles: readonly Handle[]): void {
     for (const handle of handles) {
       const { file } = handle;
+      handle.session.undoubt(handle);
       if (file?.doubted.delete(handle)) this.#files.forget(file);
     }
   }
@@ -252,7 +260,7 @@ export class Handles {
   /** The kernel says that the file's doubted handles exist, so the file is still being written. */
   believe(file: File, { end }: Put): void {
     for (const handle of file.doubted) {
-      handle.session.takeDoubted(handle.name ?? '');
+      handle.session.undoubt(handle);
       handle.session.add(handle);
       file.writers.add(handle);
     }
@@ -267,17 +275,28 @@ export class Handles {
     handle.file?.writers.delete(handle);
   }
 
-  #undoubt(session: Session, name: string): Handle | undefined {
-    const doubted = session.takeDoubted(name);
-    if (!doubted) return undefined;
-    const isTracked = doubted.file?.doubted.delete(doubted) === true;
-    const handle = isTracked ? doubted : { ...doubted, file: this.#files.ensure(doubted.path) };
+  /** Takes a handle off its session because it was closed. If it was doubted, it exists after all. */
+  #taken(session: Session, closed: Handle): Handle {
+    session.forget(closed);
+    if (!session.doubted().includes(closed)) return closed;
+    session.undoubt(closed);
+    const { file, doubts } = closed;
+    const isTracked = file?.doubted.delete(closed) === true;
+    if (isTracked && doubts && file.puts.includes(doubts)) {
+      doubts.isVoid = true;
+      file.newestEnd = file.newestEnd ? together(doubts.end, file.newestEnd) : doubts.end;
+    }
+    const handle = isTracked ? closed : { ...closed, file: this.#files.ensure(closed.path) };
     handle.file?.writers.add(handle);
     return handle;
   }
 
-  /** A client set a file's times or size. */
-  set(session: Session, { name, isSize }: Event<'set'>, at: Micros): void {
+  /**
+   * A client set a file's times or size.
+   * @param seen what was there when the line was read: null for no file.
+   */
+  set(session: Session, { name, isSize }: Event<'set'>, at: Micros, seen: Sighting | null | undefined): Asked {
+    const undone: (() => void)[] = [];
     const path = filePath(name);
     // The name may be that of an open handle, whose file has been renamed since.
     const files = new Set(session.opened(name).flatMap(({ file }) => (file ? [file] : [])));
@@ -285,14 +304,20 @@ export class Handles {
     if (there) files.add(there);
     if (path !== undefined && ![...files].some((file) => file.path === path)) files.add(this.#files.ensure(path));
     for (const file of files) {
+      const { setAt, resized } = file;
+      undone.push(() => Object.assign(file, { setAt, resized }));
       file.setAt = this.#options.monotonic();
-      const last = file.puts.at(-1);
-      if (last && isSize) last.isResized = true;
-      const inode = isSize && !file.hasOpenWriters && path !== undefined ? this.#options.sight(path)?.ino : undefined;
-      if (inode !== undefined) file.resized = { by: session.by, at, inode };
-      if (isSize) for (const writer of file.writers) writer.isResized = true;
+      // A later file may have the path by now.
+      const inode = path === undefined || seen === null ? undefined : this.#options.sight(path)?.ino;
+      if (isSize && !file.hasOpenWriters && inode !== undefined) file.resized = { by: session.by, at, inode };
+      for (const each of isSize ? [...file.puts.slice(-1), ...file.writers] : []) {
+        const { isResized } = each;
+        undone.push(() => void (each.isResized = isResized));
+        each.isResized = true;
+      }
       if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
     }
+    return { kind: 'set', undo: () => undone.forEach((undo) => undo()) };
   }
 }
 
@@ -312,24 +337,14 @@ function together(before: Ending, last: Ending): Ending {
   return { ...common, bytes: older.bytes + newer.written, written: older.written + newer.written };
 }
 
-/** Whether the disk shows that the session's last request was refused, so the refusal answers no other. */
-function isRefusalOf(asked: Asked | undefined, after: Sighting | null | undefined): boolean {
-  switch (asked?.kind) {
-    case 'change':
-      return asked.wasRefused;
-    case 'make-folder': {
-      const { at, before } = asked;
-      // Only a folder can have been made by the request, shortly before its line was read.
-      const wasThere = before && (before.birthtimeMs ?? 0) * 1000 < at - BUSY_LAG;
-      return after === null || wasThere === true;
-    }
-    case 'remove-folder':
-      return after !== undefined && after !== null;
-    case 'open':
-    case 'open-cut-off':
-    case undefined:
-      return false;
-  }
+/**
+ * Whether the disk shows that the session's last request was refused, so the refusal answers no other: what was at one of its
+ * paths before the request is there still. The request may be a little older than its line.
+ */
+function isRefusalOf(asked: Asked | undefined, after: readonly (Sighting | null)[] = []): boolean {
+  if (asked?.kind === 'refused') return true;
+  if (asked?.kind !== 'change') return false;
+  return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < asked.at - BUSY_LAG);
 }
 
 /** How a handle ends when its process dies. */

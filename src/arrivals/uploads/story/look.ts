@@ -188,7 +188,7 @@ async function elsewhere(
     const written = await files.update(twin, { ...stat, ...values, path: bytesOf(path) });
     if (isFinal) await directory.arrived(about, written);
     else if (isKnownByName(twin)) await directory.record({ ...about, event: 'renamed' });
-    return 'settled';
+    return known(written, stat, directory);
   }
   const removed = world.lost.rowOf(of.id, stat);
   if (!removed) return undefined;

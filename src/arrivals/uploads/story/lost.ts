@@ -32,6 +32,8 @@ interface LostEnding {
   readonly end: Ending;
   /** Undefined for an upload whose file had lost its name. */
   readonly cutOff: CutOff | undefined;
+  /** A row that was written from the log has the upload, and waits for its file. */
+  readonly isAwaited?: true;
 }
 
 /** What is known of an upload whose name the log has cut off. */
@@ -48,8 +50,17 @@ export class Lost {
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
 
   addEnding(directoryId: string, end: Ending, cutOff?: CutOff): void {
+    this.#add(directoryId, { end, cutOff });
+  }
+
+  /** Adds an upload whose row waits for its file. */
+  addAwaited(directoryId: string, end: Ending): void {
+    this.#add(directoryId, { end, cutOff: undefined, isAwaited: true });
+  }
+
+  #add(directoryId: string, ending: LostEnding): void {
     const others = this.#endings.get(directoryId) ?? [];
-    this.#endings.set(directoryId, [{ end, cutOff }, ...others].slice(0, ENDINGS));
+    this.#endings.set(directoryId, [ending, ...others].slice(0, ENDINGS));
   }
 
   /**
@@ -70,9 +81,12 @@ export class Lost {
       .filter(({ cutOff }) => !isDatedAsBefore || !cutOff || cutOff.session.hasSetCutOff)
       // A file that was created after the open is another file, which may have reused the inode.
       .filter(({ end }) => stat.bornAt <= (end.openedAt ?? stat.bornAt) + LOG_LAG);
+    const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
+      isAwaited === true && row?.mtime === UNSEEN && end.at === row.uploaded_at;
     const found =
+      endings.find((each) => isOfRow(each) && isOfThatTime(each.end, stat, BUSY_LAG)) ??
       endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
-      endings.find(({ end }) => isLike(end, stat)) ??
+      endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
       cutOffAt(endings, path, stat.changedAt);
     return found?.end;
   }
@@ -155,11 +169,12 @@ function mayBe({ bytes, isDoubted }: Ending, { size_bytes }: FileStat): boolean 
 
 /**
  * Whether the file's size and mtime agree with what the handle wrote. The log does not count a write that was cut short,
- * so the file may be larger then. The log may be read later than elsewhere, since the size agrees, too.
+ * so the handle's own file may be larger then. The log may be read later than elsewhere, since the size agrees, too.
  */
 export function isLike(end: Ending, stat: FileStat): boolean {
   // If the open was not logged, the file was most likely empty at that time.
   const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
-  const isOfSize = bytes === stat.size_bytes || (end.isDoubted && bytes !== undefined && stat.size_bytes > bytes);
+  const mayBeLarger = end.isDoubted && end.inode === stat.inode;
+  const isOfSize = bytes === stat.size_bytes || (mayBeLarger && bytes !== undefined && stat.size_bytes > bytes);
   return isOfSize && isOfThatTime(end, stat, BUSY_LAG);
 }

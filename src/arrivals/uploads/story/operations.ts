@@ -91,6 +91,8 @@ export interface Put {
   readonly end: Ending;
   /** Whether the file may have had another handle then, whose open was most likely refused. */
   isDoubted(): boolean;
+  /** It had that handle, so this was no put. The end is part of a later one. */
+  isVoid: boolean;
   /** A client has set the size since: the disk no longer shows what was uploaded. */
   isResized: boolean;
 }

@@ -2,7 +2,6 @@
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
-import type { Sighting } from '../log/journal-record.ts';
 import { Reads } from '../log/reads.ts';
 import type { BySession, Ending, Put, Resize, TrackedFile } from './operations.ts';
 
@@ -34,7 +33,11 @@ export interface Handle {
   readonly openedAt: Micros | undefined;
   /** Later handles have higher numbers. */
   readonly order: number;
-  inode: number | undefined;
+  readonly inode: number | undefined;
+  /** Of a doubted handle: the file that was at its path when the refusal was read. It may be a later one. */
+  doubtedInode?: number;
+  /** Of a doubted handle: the latest put of its file, which was none if the handle exists. */
+  doubts?: Put;
   /**
    * The server refused a write through the handle (a full disk, for example), so the file lacks something that the
    * client sent.
@@ -60,7 +63,7 @@ export interface SessionOf extends SessionStart {
 }
 
 /** A handle that a session had open when the journal was compacted. */
-type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isExclusive' | 'isResized'> & {
+type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isExclusive' | 'isResized' | 'doubts'> & {
   /** Missing in state that an older version saved, as are the next two. */
   readonly isResized?: boolean;
   /** Whether the open, or a write through the handle, was refused. */
@@ -109,8 +112,8 @@ export class Session {
   /** A write through any handle up to this order may have been refused without being logged. */
   doubtedUpTo = 0;
   readonly reads = new Reads();
-  /** Handles whose open was most likely refused, by name. */
-  readonly #doubted = new Map<string, Handle>();
+  /** Handles whose open was most likely refused, oldest first. */
+  readonly #doubted = new Set<Handle>();
   /** The handles by the name that sshd logs, oldest first. Those whose open was not logged are under ''. */
   readonly #handles = new Map<string, Handle[]>();
   readonly #since = performance.now();
@@ -133,7 +136,7 @@ export class Session {
 
   /** The state that a later process needs to continue with the session's next line. */
   kept(): KeptSession {
-    const keep = ({ file, session: _session, order: _order, ...handle }: Handle): KeptHandle => {
+    const keep = ({ file, session: _session, order: _order, doubts: _doubts, ...handle }: Handle): KeptHandle => {
       return { ...handle, writes: file !== undefined, now: file ? (file.path ?? null) : handle.path };
     };
     const doubted = this.doubted().map((handle) => ({ ...keep(handle), isDoubted: true }));
@@ -165,16 +168,22 @@ export class Session {
   }
 
   /**
-   * Removes and returns the handle that a close names. A forced close takes the oldest, since sshd closes the oldest
+   * The handle that a close names; it may be a doubted one. A forced close takes the oldest, since sshd closes the oldest
    * first when a session ends.
    */
-  take(name: string, path: FilePath, isForced: boolean): Handle | undefined {
+  closing(name: string, path: FilePath, isForced: boolean): Handle | undefined {
     const same = this.opened(name);
+    const doubted = this.doubted().filter((handle) => handle.name === name);
     // Prefer the handle whose file still has that name: the files of the others were replaced.
-    const named = isForced ? undefined : same.find(({ file }) => file?.path === path);
-    const found = named ?? same[0] ?? this.openBefore().find((handle) => handle.file?.path === path);
-    if (found) this.forget(found);
-    return found;
+    const isNamed = ({ file }: Handle): boolean => !isForced && file?.path === path;
+    return (
+      same.find(isNamed) ??
+      doubted.findLast((handle) => isNamed(handle) && !handle.isExclusive) ??
+      same[0] ??
+      this.openBefore().find((handle) => handle.file?.path === path) ??
+      // Of several, the latest: a client asks again after a refusal.
+      (isForced ? doubted[0] : doubted.at(-1))
+    );
   }
 
   /**
@@ -183,22 +192,21 @@ export class Session {
    */
   doubt(handle: Handle): void {
     this.forget(handle);
-    const name = handle.name ?? '';
-    const [oldest] = this.#doubted.values();
-    const isFull = this.#doubted.size >= DOUBTED && !this.#doubted.has(name);
-    const replaced = this.takeDoubted((isFull ? oldest?.name : name) ?? '');
-    replaced?.file?.doubted.delete(replaced);
-    this.#doubted.set(name, handle);
+    const [oldest] = this.#doubted;
+    if (oldest && this.#doubted.size >= DOUBTED) {
+      this.#doubted.delete(oldest);
+      oldest.file?.doubted.delete(oldest);
+    }
+    this.#doubted.add(handle);
   }
 
-  takeDoubted(name: string): Handle | undefined {
-    const handle = this.#doubted.get(name);
-    this.#doubted.delete(name);
-    return handle;
+  /** It is known whether the handle's open was refused. */
+  undoubt(handle: Handle): void {
+    this.#doubted.delete(handle);
   }
 
   doubted(): Handle[] {
-    return [...this.#doubted.values()];
+    return [...this.#doubted];
   }
 
   forget(handle: Handle): void {
@@ -235,14 +243,12 @@ export interface ParkedClose {
 export type Asked =
   | { readonly kind: 'open'; readonly handle: Handle }
   | { readonly kind: 'open-cut-off'; readonly open: CutOffOpen }
-  /** A rename or a removal. */
-  | { readonly kind: 'change'; readonly wasRefused: boolean }
-  | {
-      readonly kind: 'make-folder' | 'remove-folder';
-      readonly at: Micros;
-      /** What was there when the line was read. */
-      readonly before: Sighting | null | undefined;
-    };
+  /** A size or times. `undo` takes back what was noted. */
+  | { readonly kind: 'set'; undo(): void }
+  /** A rename or a removal, or the making or the removal of a folder. */
+  | { readonly kind: 'change'; readonly at: Micros }
+  /** A request that was refused for certain: sshd has complained about it, or the kernel never does it. */
+  | { readonly kind: 'refused' };
 
 /** Answers questions about open files. */
 export interface Kernel {
@@ -264,7 +270,8 @@ export class File implements TrackedFile {
   newestEnd: Ending | undefined;
   readonly puts: Put[] = [];
   readonly owed = new Set<Ending>();
-  inode: number | undefined;
+  /** The inode at the last put. */
+  #inode: number | undefined;
   /** When a client last set the file's times or size, by the monotonic clock in ms. */
   setAt = Number.NEGATIVE_INFINITY;
   /** Handles whose open was most likely refused. They do not count as writers. */
@@ -287,16 +294,26 @@ export class File implements TrackedFile {
     return this.writers.size > 0;
   }
 
+  /** Undefined when the file was not seen. */
+  get inode(): number | undefined {
+    return [...this.writers].findLast(({ inode }) => inode !== undefined)?.inode ?? this.#inode;
+  }
+
+  addPut(put: Put): void {
+    this.#inode = put.end.inode ?? this.#inode;
+    this.puts.push(put);
+  }
+
   get isDoubted(): boolean {
     return this.doubted.size > 0;
   }
 
   /** The doubted handles that their processes do not hold: those have no more descriptors than other handles. */
   unheld(): Handle[] {
-    return [...this.doubted].filter(({ session, inode }) => {
+    return [...this.doubted].filter(({ session, inode, doubtedInode = inode }) => {
       const others = [...this.writers].filter((other) => other.session === session).length;
       const { pid } = session.by;
-      const times = inode === undefined ? 0 : this.#kernel.timesHeldBy(pid, inode, this.doubtedAt);
+      const times = doubtedInode === undefined ? 0 : this.#kernel.timesHeldBy(pid, doubtedInode, this.doubtedAt);
       return times !== undefined && times <= others;
     });
   }

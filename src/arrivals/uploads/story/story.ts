@@ -258,7 +258,8 @@ export class Story {
     }
     for (const handle of session.doubted()) {
       // If a process that was killed had it open after all, its file is cut off.
-      if (how === 'died' && handle.inode !== undefined) this.#options.homeless(droppedAt(session, handle, at));
+      const inode = handle.inode ?? handle.doubtedInode;
+      if (how === 'died' && inode !== undefined) this.#options.homeless(droppedAt(session, { ...handle, inode }, at));
       this.#handles.disbelieve([handle]);
     }
     session.reads.end().forEach(note);
@@ -358,17 +359,18 @@ export class Story {
       }
       case 'make-folder':
       case 'remove-folder':
-        session.asked = { kind: event.kind, at, before: this.#line?.seen?.[0] };
+        session.asked = { kind: 'change', at };
         break;
       case 'close':
         this.#handles.close(session, event, at);
         break;
       case 'rename': {
         const [from, to] = [filePath(event.from), filePath(event.to)];
-        // A rename of a path to itself does nothing, and the kernel refuses one to a path below itself.
-        if (from !== undefined && to !== undefined && to !== from && !isBelow(to, from)) {
-          this.#await(session, from, to, at);
-        }
+        if (from === undefined || to === undefined) break;
+        if (to === from || isBelow(to, from)) {
+          // A rename of a path to itself does nothing, or is refused because there is a file.
+          if (to !== from || !event.replaces) session.asked = { kind: 'refused' };
+        } else this.#await(session, from, to, at);
         break;
       }
       case 'remove': {
@@ -377,18 +379,21 @@ export class Story {
         break;
       }
       case 'set':
-        this.#handles.set(session, event, at);
+        session.asked = this.#handles.set(session, event, at, this.#line?.seen?.[0]);
         break;
       case 'unclear':
         this.#unclear(session, event, at);
         break;
       case 'status':
-        this.#handles.refused(session, asked, event.text, this.#line?.seen?.[0]);
+        this.#handles.refused(session, asked, event.text, this.#line?.seen);
         break;
       case 'write-refused':
         refuseWrites(session, event.name);
+        session.asked = { kind: 'refused' };
         break;
       case 'complaint':
+        session.asked = { kind: 'refused' };
+        break;
       case 'session-opened':
       case 'other':
         break;
@@ -441,10 +446,10 @@ export class Story {
     const verdict = pending.verdict(this.#files, lstat, monotonic());
     if (verdict === 'open') return false;
     this.#pending = undefined;
-    const { session, from, to } = pending.change;
+    const { session, from, to, at } = pending.change;
     session.isDoubtful ||= verdict === 'doubtful';
     const wasRefused = verdict === 'refused' || verdict === 'doubtful';
-    session.asked = { kind: 'change', wasRefused };
+    session.asked = { kind: 'change', at };
     if (wasRefused) {
       look(from, 0);
       if (to !== undefined) look(to, 0);

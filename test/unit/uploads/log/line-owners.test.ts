@@ -11,6 +11,7 @@ function kept(...lines: string[]): (readonly string[] | undefined)[] {
 }
 
 const OPEN = 'open "/files/a" flags WRITE,CREATE,TRUNCATE mode 0666';
+const SET = 'set "/files/a" size 7';
 
 test('requests for the status of files and their refusals are left out', () => {
   const lines = ['realpath "."', 'stat name "/files/a"', 'sent status No such file', 'lstat name "/files/a"'];
@@ -18,7 +19,7 @@ test('requests for the status of files and their refusals are left out', () => {
 });
 
 test('the line after a request that may be refused is kept, because it says whether it was', () => {
-  for (const request of [OPEN, 'rename old "/files/a" new "/files/b"', 'remove name "/files/a"']) {
+  for (const request of [OPEN, 'rename old "/files/a" new "/files/b"', 'remove name "/files/a"', SET]) {
     const [paths] = kept(request);
     assert.deepEqual(kept(request, 'stat name "/files/c"', 'sent status No such file'), [paths, [], undefined]);
     assert.deepEqual(kept(request, 'sent status No such file', 'stat name "/files/c"'), [paths, [], undefined]);

@@ -20,8 +20,11 @@ test('the lines that sshd writes are read', async (t) => {
       'forced close "a b" bytes read 1 written 2',
       { kind: 'close', name: name('a b'), forced: true, read: 1, written: 2 },
     ],
-    ['rename old "/files/a" new "/files/b"', { kind: 'rename', from: name('/files/a'), to: name('/files/b') }],
-    ['posix-rename old "a" new "b"', { kind: 'rename', from: name('a'), to: name('b') }],
+    [
+      'rename old "/files/a" new "/files/b"',
+      { kind: 'rename', from: name('/files/a'), to: name('/files/b'), replaces: false },
+    ],
+    ['posix-rename old "a" new "b"', { kind: 'rename', from: name('a'), to: name('b'), replaces: true }],
     ['remove name "/files/a"', { kind: 'remove', name: name('/files/a') }],
     ['set "/files/a" size 5', { kind: 'set', name: name('/files/a'), isSize: true }],
     ['set "/files/a" modtime 20261120-20:50:00', { kind: 'set', name: name('/files/a'), isSize: false }],

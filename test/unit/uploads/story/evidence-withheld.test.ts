@@ -25,9 +25,10 @@ const OPEN = `open "a" ${WRITE}`;
 const CLOSE = 'close "a" bytes read 0 written 100';
 const MKDIR = 'mkdir name "d" mode 0777';
 
-/** Makes a folder that is older than any line about it can be late. */
-async function makeOldFolder(at: Place): Promise<void> {
+/** Makes a folder and a file that are older than any line about them can be late. */
+async function makeOld(at: Place): Promise<void> {
   mkdirSync(join(at.files, 'd'));
+  at.write('c', 'x');
   await wait(2100);
 }
 
@@ -38,30 +39,31 @@ test('a file with a hole, and a refused request: complete', async () => {
   await at.comesTo([`a ${FAR + 100}`], [`a ${FAR + 100} uploaded`]);
 });
 
-test('a hole that is too small to show, and a folder that was there already: complete', async () => {
+test('a hole that is too small to show, and what is there still shows that a change was refused: complete', async (t) => {
   await using at = await recordingPlace();
-  await makeOldFolder(at);
-  writeAt(at, 1000);
-  at.logged(1, OPEN, MKDIR, 'sent status Failure', CLOSE);
-  await at.comesTo(['a 1100'], ['a 1100 uploaded']);
-});
-
-test('and a folder that cannot be removed: complete', async () => {
-  await using at = await recordingPlace();
-  writeAt(at, 1000);
-  mkdirSync(join(at.files, 'd'));
-  at.logged(1, OPEN, 'rmdir name "d"', 'sent status Failure', CLOSE);
-  await at.comesTo(['a 1100'], ['a 1100 uploaded']);
-});
-
-test('and a rename that was refused: complete', async () => {
-  await using at = await recordingPlace();
-  writeAt(at, 1000);
+  await makeOld(at);
   at.write('b', 'x');
-  at.write('c', 'x');
-  at.logged(1, OPEN, 'rename old "b" new "c"', 'sent status Failure', CLOSE);
-  await at.parting.drained();
-  assert.deepEqual(await at.announced(), ['a 1100']);
+  const announced: string[] = [];
+  for (const request of [
+    MKDIR,
+    'rmdir name "d"',
+    'remove name "d"',
+    'rename old "b" new "c"',
+    'rename old "b" new "b"',
+    'rename old "d" new "d/e"',
+  ]) {
+    await t.test(request, async () => {
+      const offset = 1000 + announced.length;
+      writeAt(at, offset);
+      at.logged(1, OPEN, request, 'sent status Failure', CLOSE);
+      await at.parting.drained();
+      announced.push(`a ${offset + 100}`);
+      assert.deepEqual(
+        (await at.announced()).filter((each) => each.startsWith('a')),
+        announced,
+      );
+    });
+  }
 });
 
 test('the client set the size while writing: complete', async () => {
@@ -83,7 +85,7 @@ for (const [title, lines] of [
 ] as const) {
   test(`no hole: ${title}: partial, and the reason says what is known`, async () => {
     await using at = await recordingPlace();
-    if (title.includes('already')) await makeOldFolder(at);
+    if (title.includes('already')) await makeOld(at);
     at.write('a', 'x'.repeat(130));
     at.logged(1, OPEN);
     if (title.includes('was made')) mkdirSync(join(at.files, 'd'));
@@ -102,6 +104,25 @@ for (const [title, lines] of [
     );
   });
 }
+
+test('no hole: what is there may be newer than the request, or replaced itself: partial', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'd'));
+  at.write('b', 'x');
+  const requests = ['rmdir name "d"', 'remove name "b"', 'rename old "d" new "b"', 'posix-rename old "b" new "b"'];
+  for (const [index, request] of requests.entries()) {
+    const name = `f${index}`;
+    at.write(name, 'x'.repeat(130));
+    at.logged(1, `open "${name}" ${WRITE}`, request, 'sent status Failure');
+    at.logged(1, `close "${name}" bytes read 0 written 100`);
+  }
+  await at.parting.drained();
+  assert.deepEqual(await at.announced(), []);
+  assert.deepEqual(
+    (await at.rows()).filter((row) => row.startsWith('f')),
+    requests.map((_, index) => `f${index} 130 partial`),
+  );
+});
 
 test('a write that sshd refuses: the reason names the refusal, not a lost connection', async () => {
   await using at = await recordingPlace();

@@ -1,0 +1,86 @@
+/** Requests that sshd has refused, or may have: nothing is announced, or taken back, because of what the log only claims. */
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+
+const close = (name: string, written: number, how = ''): string =>
+  `${how}close "${name}" bytes read 0 written ${written}`;
+const APPEND = 'flags WRITE,APPEND,CREATE mode 0644';
+const FAILURE = 'sent status Failure';
+
+test('a size that was refused, for a name that a file gets right after: it is announced once', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.logged(1, 'set "b" size 7', 'sent status No such file', 'rename old "a" new "b"', 'stat name "b"');
+  await at.comesTo(['a 5'], ['b 5 uploaded']);
+});
+
+test('a cut upload that is resumed, and sent again before it is looked at: its size is what the log has counted', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(33));
+  const refused = ['error: process_write: write "a": No space left on device', FAILURE];
+  at.logged(1, `open "a" ${WRITE}`, ...refused, close('a', 21), `open "a" ${APPEND}`, close('a', 7));
+  at.logged(1, `open "a" ${WRITE}`, close('a', 33));
+  await at.comesTo(['a 28', 'a 33'], ['a 33 uploaded']);
+});
+
+test('a write is cut short right after the open, while the session has a file that had that name: partial', async () => {
+  await using at = await recordingPlace();
+  at.logged(1, `open "a" ${WRITE}`, 'remove name "a"');
+  at.write('a', 'x'.repeat(19));
+  at.logged(1, `open "a" ${WRITE}`, FAILURE, close('a', 0));
+  at.gone(1);
+  await at.comesTo([], ['a 19 partial']);
+});
+
+test('of several opens that may have been refused, a forced close is that of the oldest', async () => {
+  await using at = await recordingPlace({ isHeld: () => true });
+  at.write('a', 'x'.repeat(7));
+  at.logged(1, `open "a" ${WRITE}`, `open "a" ${WRITE}`, FAILURE);
+  await at.parting.drained();
+  at.logged(1, close('a', 7), 'rename old "a" new "b"', 'stat name "b"');
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.write('a', 'y'.repeat(9));
+  at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', FAILURE, `open "a" ${APPEND}`, close('a', 9));
+  at.logged(1, close('a', 3, 'forced '), 'session closed for local user someone from [192.0.2.1]');
+  await at.comesTo(['a 9'], ['a 9 uploaded', 'b 7 partial']);
+});
+
+for (const [size, announced, state] of [
+  [130, [], 'partial'],
+  [100, ['a 100'], 'uploaded'],
+] as const) {
+  test(`it was renamed before it was looked at, after a refusal that may answer a write, and is of ${size} bytes: ${state}`, async () => {
+    await using at = await recordingPlace();
+    at.write('b', 'x'.repeat(size));
+    at.logged(1, `open "a" ${WRITE}`, FAILURE, close('a', 100), 'rename old "a" new "b"', 'stat name "b"');
+    await at.comesTo([...announced], [`b ${size} ${state}`]);
+  });
+}
+
+test('and a file that is written over it takes its place', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(50));
+  at.logged(1, `open "a" ${WRITE}`, FAILURE, close('a', 100));
+  at.logged(1, `open "a" ${WRITE}`, close('a', 50));
+  await at.comesTo(['a 50'], ['a 50 uploaded']);
+});
+
+test('a file that is larger than a lost upload that may have been cut short is not taken for it', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'd'));
+  at.write('d/b', 'x'.repeat(200));
+  at.logged(1, `open "d/b" ${WRITE}`, close('d/b', 200));
+  await at.comes(['d/b 200'], ['d/b 200 uploaded']);
+  at.write('a', 'x'.repeat(10));
+  at.logged(1, `open "a" ${WRITE}`);
+  await at.parting.drained();
+  rmSync(join(at.files, 'a'));
+  at.logged(1, FAILURE, close('a', 10), 'remove name "a"', 'rename old "d/b" new "c"', 'stat name "c"');
+  renameSync(join(at.files, 'd/b'), join(at.files, 'c'));
+  await at.comesTo(['d/b 200'], ['c 200 uploaded']);
+});

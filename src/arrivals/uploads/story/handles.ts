@@ -28,7 +28,7 @@ export interface HandlesOptions {
   monotonic(): number;
   sessionOf(pid: number): Session | undefined;
   happened(operation: Operation): void;
-  lstat(path: FilePath): { readonly ino: number; readonly ctimeMs: number } | undefined;
+  lstat(path: FilePath): { readonly ino: number; readonly size: number; readonly ctimeMs: number } | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
   /** The log has cut off the name in a close; `start` is the beginning of the name. */
@@ -115,7 +115,9 @@ export class Handles {
     const path = filePath(event.name);
     if (path === undefined) return;
     const { by } = session;
-    const named = session.closing(event.name, path, event.forced);
+    const named = session.closing(event.name, path, event.forced, (handles) =>
+      this.#closedOf(handles, session, event.written),
+    );
     const handle = named && this.#taken(session, named);
     // The close of a handle that only reads is a download even if the file was empty.
     if (event.read > 0 || (handle && !handle.file)) {
@@ -139,6 +141,21 @@ export class Handles {
     const isChanged = event.written > 0 || writer.creates || writer.truncates || writer.isResized || isDoubted;
     if (isChanged) this.ended(writer, this.#endOf(writer, event, at));
     else this.gone(writer, at);
+  }
+
+  /**
+   * Which of a session's handles was closed: the one that the process does not hold any more, or else one whose file does
+   * not show that it was not. A file that was empty when it was opened has as many bytes as were written, if it has no hole.
+   */
+  #closedOf(handles: readonly Handle[], session: Session, written: number): Handle | undefined {
+    const held = this.#options.heldBy(session.by.pid);
+    const closed = handles.filter(
+      ({ inode }) => inode !== undefined && held?.some((each) => each.inode === inode) === false,
+    );
+    if (closed.length === 1) return closed[0];
+    const sizeOf = ({ file }: Handle): number | undefined =>
+      file?.path === undefined ? undefined : this.#options.lstat(file.path)?.size;
+    return handles.find((handle) => !handle.truncates || [undefined, written].includes(sizeOf(handle)));
   }
 
   /** Tracks a handle whose open was not logged. */

@@ -84,7 +84,8 @@ export class Lost {
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
       isAwaited === true && row?.mtime === UNSEEN && end.at === row.uploaded_at;
     const found =
-      endings.find((each) => isOfRow(each) && isOfThatTime(each.end, stat, BUSY_LAG)) ??
+      // A client may have set its times since, to an older one.
+      endings.find((each) => isOfRow(each) && stat.mtime <= each.end.at + TIMER_GRAIN) ??
       endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
       endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
       cutOffAt(endings, path, stat.changedAt);

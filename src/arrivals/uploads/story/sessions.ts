@@ -170,8 +170,14 @@ export class Session {
   /**
    * The handle that a close names; it may be a doubted one. A forced close takes the oldest, since sshd closes the oldest
    * first when a session ends.
+   * @param ofSeveral which of several handles whose files have lost that name was closed.
    */
-  closing(name: string, path: FilePath, isForced: boolean): Handle | undefined {
+  closing(
+    name: string,
+    path: FilePath,
+    isForced: boolean,
+    ofSeveral: (handles: readonly Handle[]) => Handle | undefined,
+  ): Handle | undefined {
     const same = this.opened(name);
     const doubted = this.doubted().filter((handle) => handle.name === name);
     // Prefer the handle whose file still has that name: the files of the others were replaced.
@@ -179,6 +185,7 @@ export class Session {
     return (
       same.find(isNamed) ??
       doubted.findLast((handle) => isNamed(handle) && !handle.isExclusive) ??
+      (isForced || same.length < 2 ? undefined : ofSeveral(same)) ??
       same[0] ??
       this.openBefore().find((handle) => handle.file?.path === path) ??
       // Of several, the latest: a client asks again after a refusal.

@@ -84,3 +84,18 @@ test('a file that is larger than a lost upload that may have been cut short is n
   renameSync(join(at.files, 'd/b'), join(at.files, 'c'));
   await at.comesTo(['d/b 200'], ['c 200 uploaded']);
 });
+
+test('of two files that have lost the name by which they were opened, the one without a name was closed', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`);
+  await at.parting.drained();
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.logged(1, 'rename old "a" new "b"', 'stat name "b"');
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, `open "a" ${WRITE}`);
+  await at.parting.drained();
+  rmSync(join(at.files, 'a'));
+  at.logged(1, 'remove name "a"', close('a', 9), close('a', 5, 'forced '));
+  await at.comesTo([], ['b 5 partial']);
+});

@@ -78,7 +78,8 @@ export class Lost {
     const isDatedAsBefore = row !== undefined && isSame(row, stat);
     const endings = (this.#endings.get(directoryId) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
-      .filter(({ cutOff }) => !isDatedAsBefore || !cutOff || cutOff.session.hasSetCutOff)
+      // What a handle has written has a new mtime. Of a cut upload a client may have set it.
+      .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
       // A file that was created after the open is another file, which may have reused the inode.
       .filter(({ end }) => stat.bornAt <= (end.openedAt ?? stat.bornAt) + LOG_LAG);
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>

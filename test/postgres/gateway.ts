@@ -15,6 +15,8 @@ export interface Gateway extends Disposable {
   cut(): void;
   /** Does so when a connection of such a name is made (pg_stat_activity's `application_name`). */
   cutAt(name: string): void;
+  /** Ends the next connection whose transaction has such a text, when the server has committed it: the answer is lost. */
+  loseCommitOf(text: string): void;
   /** Passes nothing on, and says nothing. */
   freeze(): void;
   /** As at first. Connections that were frozen stay so. */
@@ -27,6 +29,7 @@ export async function gateway(dir: string): Promise<Gateway> {
   const open = new Set<Socket>();
   let isFrozen = false;
   let fatal: string | undefined;
+  let losing: string | undefined;
   const listener = createServer((near) => {
     open.add(near);
     near.on('close', () => open.delete(near)).on('error', () => undefined);
@@ -37,6 +40,16 @@ export async function gateway(dir: string): Promise<Gateway> {
     const far = connect(server);
     far.on('error', () => near.destroy()).on('close', () => near.destroy());
     near.on('close', () => far.destroy());
+    let isOfIt = false;
+    near.on('data', (chunk: Buffer) => {
+      isOfIt ||= losing !== undefined && chunk.includes(losing);
+      if (!isOfIt || !chunk.includes('commit\0')) return;
+      losing = undefined;
+      far
+        .unpipe(near)
+        .once('data', () => near.destroy())
+        .resume();
+    });
     near.pipe(far);
     far.pipe(near);
   });
@@ -55,6 +68,7 @@ export async function gateway(dir: string): Promise<Gateway> {
     throughIt: (url) => url.replace(/host=.*/, `host=${dir}`),
     cut,
     cutAt: (name) => (fatal = name),
+    loseCommitOf: (text) => (losing = text),
     freeze() {
       isFrozen = true;
       for (const each of open) each.unpipe().pause();

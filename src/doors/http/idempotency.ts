@@ -12,7 +12,7 @@ import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { KeptAnswersTable } from '../../foundation/db/schema.ts';
 import { hold, release } from '../../foundation/db/shared.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, isUnavailable, ValidationError } from '../../foundation/base/errors.ts';
 import {
   ANSWER_LIFE,
   insertKept,
@@ -113,7 +113,8 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       return responseOf(answer);
     } catch (error) {
       // The change is committed but not applied. The error is the response, and a repeated request applies the change again.
-      if (isKept && !withdrawn.has(place.id)) await forget(place);
+      // When the database gave no answer, the change may be committed as well: then it is applied soon, and its response stays.
+      if (isKept && !withdrawn.has(place.id) && !isUnavailable(error)) await forget(place);
       throw error;
     }
   }

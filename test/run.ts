@@ -22,9 +22,9 @@ import { join, relative, resolve } from 'node:path';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
-import { bundleKysely } from './support/bundled-kysely.ts';
+import { bundleSources } from './support/bundled-sources.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
-import { BUNDLED_KYSELY } from './support/node-environment.ts';
+import { useBundle } from './support/node-environment.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -36,6 +36,7 @@ const SLOW_FOLDERS = ['sshd', 'faults', 'bench', 'clients', 'checks', 'dashboard
 const SLOW_SECONDS = 30;
 /** Files at once: two cores are idle a sixth of the time with four, and hardly with five. */
 const AT_ONCE = Math.ceil(2.5 * availableParallelism());
+const MANY_FILES = 6;
 const MOST_AGAIN = Number(process.env['TEST_AGAIN'] ?? 0);
 const SLOWEST_SHOWN = 5;
 const COSTLIEST_SHOWN = 20;
@@ -60,9 +61,11 @@ const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
-  await bundleKysely();
+  const files = testFiles();
   await makeEmptyDatabase(scratch);
-  await runFiles(testFiles(), Number(values['at-once'] ?? AT_ONCE));
+  // For a few files it would take longer than it saves.
+  if (files.length >= MANY_FILES) await bundleSources(join(scratch, 'bundle'));
+  await runFiles(files, Number(values['at-once'] ?? AT_ONCE));
   await runAgain();
   const times = timesOfFiles();
   keepTimes(times);
@@ -88,7 +91,7 @@ async function runAgain(): Promise<void> {
 }
 
 async function runFiles(files: string[], concurrency: number): Promise<void> {
-  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_KYSELY] });
+  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: useBundle() });
   /** What the files have printed: shown for those that fail. */
   const printed = new Map<string, string>();
   for await (const { type, data } of events) {

@@ -19,6 +19,7 @@ import {
 } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
+import { SourceMap, type SourceMapPayload } from 'node:module';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
@@ -47,6 +48,7 @@ const LONGEST_OUTPUT = 20_000;
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { 'at-once': { type: 'string' } } });
 const scratch = mkdtempSync(join(tmpdir(), 'berth-tests-'));
 const timesFile = join(scratch, 'times');
+const bundle = join(scratch, 'bundle');
 process.env['TEST_FILE_TIMES'] = timesFile; // file-apart writes to it
 
 interface Failure {
@@ -64,7 +66,7 @@ try {
   const files = testFiles();
   await makeEmptyDatabase(scratch);
   // For a few files it would take longer than it saves.
-  if (files.length >= MANY_FILES) await bundleSources(join(scratch, 'bundle'));
+  if (files.length >= MANY_FILES) await bundleSources(bundle);
   await runFiles(files, Number(values['at-once'] ?? AT_ONCE));
   await runAgain();
   const times = timesOfFiles();
@@ -160,7 +162,21 @@ function showPrinted(printed: ReadonlyMap<string, string>, file: string): void {
 function textOf(error: unknown): string {
   const text =
     typeof error === 'string' ? error : inspect(error, { depth: 3, maxStringLength: 500, maxArrayLength: 20 });
-  return text.replaceAll(/^ +at .*node:internal.*\n/gm, '').replaceAll(/^/gm, '  ');
+  return inSources(text.replaceAll(/^ +at .*node:internal.*\n/gm, '')).replaceAll(/^/gm, '  ');
+}
+
+/** Names the lines of the sources instead of those of the bundle. */
+function inSources(text: string): string {
+  const script = join(bundle, 'bundle.js');
+  if (!text.includes(script)) return text;
+  const map = new SourceMap(JSON.parse(readFileSync(`${script}.map`, 'utf8')) as SourceMapPayload);
+  return text.replaceAll(
+    new RegExp(`${RegExp.escape(script)}:(\\d+):(\\d+)`, 'g'),
+    (position, line: string, column: string) => {
+      const origin = map.findOrigin(Number(line), Number(column));
+      return 'fileName' in origin ? `${resolve(bundle, origin.fileName)}:${origin.lineNumber}` : position;
+    },
+  );
 }
 
 function cut(text: string, longest: number): string {

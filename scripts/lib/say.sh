@@ -24,6 +24,18 @@ wrong_use() {
   exit 2
 }
 
+# name_test_files FILE...: sets $files to their whole paths. Ends the script if one is missing or is no test.
+name_test_files() {
+  local file
+  files=()
+  for file in "$@"; do
+    [[ $file != -* ]] || wrong_use "$file"
+    [[ -f $file ]] || die "there is no file $file: name test files by their paths from here, such as test/api/list.test.ts"
+    [[ $file == *.test.ts ]] || die "$file is not a test: their names end with .test.ts"
+    files+=("$(realpath "$file")")
+  done
+}
+
 # need_root COMMAND: dies unless run by root; the message repeats COMMAND.
 need_root() { ((EUID == 0)) || die "needs root, since it makes users for sshd: sudo $1"; }
 

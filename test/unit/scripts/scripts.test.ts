@@ -260,3 +260,18 @@ test('the process that holds a port is named without the blanks that its title l
     holder.kill();
   }
 });
+
+test('a test that is misspelled, or is none, is named before anything is installed', () => {
+  for (const script of ['test', 'test-postgres']) {
+    const run = (file: string) => spawnSync(join(SCRIPTS, script), [file], { encoding: 'utf8', cwd: PROJECT });
+    const missing = run('test/api/lists.test.ts');
+    assert.equal(missing.status, 1);
+    assert.match(missing.stderr, /^berth: there is no file test\/api\/lists\.test\.ts: name [^\n]+\n$/);
+    const other = run('README.md');
+    assert.deepEqual(
+      [other.status, other.stderr],
+      [1, 'berth: README.md is not a test: their names end with .test.ts\n'],
+    );
+    assert.equal(run('--lnog').status, 2);
+  }
+});

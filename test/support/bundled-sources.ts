@@ -9,7 +9,7 @@ import { createRequire, isBuiltin } from 'node:module';
 import { extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify, types } from 'node:util';
-import { build, type Plugin } from 'esbuild';
+import { build, type Plugin, stop } from 'esbuild';
 import { BUNDLE, useBundle } from './node-environment.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
@@ -62,6 +62,7 @@ export async function bundleSources(folder: string): Promise<void> {
       plugins: [ownUrls, shared, loadedLate],
     }),
   ]);
+  await stop();
   const exportsOf = new Map<string, string[]>();
   for (const { entryPoint, exports } of Object.values(metafile.outputs)) {
     if (entryPoint !== undefined) exportsOf.set(`./${entryPoint}`, exports);
@@ -108,7 +109,7 @@ const shared: Plugin = {
   },
 };
 
-/** Node's modules and the packages outside, loaded by their first importer. */
+/** Node's modules and the packages outside, loaded by their first importer. Of their exports only those that are imported: some load more of Node. */
 const loadedLate: Plugin = {
   name: 'loaded-late',
   setup({ onResolve, onLoad }) {
@@ -122,7 +123,8 @@ const loadedLate: Plugin = {
         contents: `
           const found = outside(${JSON.stringify(path)});
           export default ${types.isModuleNamespaceObject(found) ? 'found.default' : 'found'};
-          const { ${names.map((name, index) => `${name}: _${index}`).join(', ')} } = found;
+          const of = (name) => found[name];
+          ${names.map((name, index) => `const _${index} = /* @__PURE__ */ of('${name}');`).join('\n')}
           export { ${names.map((name, index) => `_${index} as ${name}`).join(', ')} };`,
       };
     });

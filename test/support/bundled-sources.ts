@@ -20,6 +20,8 @@ const FILE_APART = join(PROJECT, 'test/support/file-apart');
 const require = createRequire(import.meta.url);
 /** Packages that are native, have files or threads of their own, or are large and rarely used. */
 const OUTSIDE = ['better-sqlite3', 'pg', 'pino', 'ssh2', 'esbuild', 'playwright-core', 'oidc-provider'];
+/** Tests replace functions of these (`faults/dying.ts`) after the first import. */
+const REPLACED = /^node:fs(\/promises)?$/;
 /** Packages that tests import: they get the same objects as `src/`. */
 const SHARED = [
   'kysely',
@@ -117,14 +119,20 @@ const loadedLate: Plugin = {
       isBuiltin(path) || OUTSIDE.includes(path) ? { path, namespace: 'late' } : undefined,
     );
     onLoad({ filter: /.*/, namespace: 'late' }, ({ path }) => {
-      const found = require(path) as object;
+      const found = require(path) as Record<string, unknown>;
       const names = Object.keys(found).filter((name) => /^[a-zA-Z_$][\w$]*$/.test(name) && name !== 'default');
+      const isReplaced = (name: string): boolean =>
+        REPLACED.test(path) &&
+        typeof found[name] === 'function' &&
+        (path.endsWith('promises') || name.endsWith('Sync'));
+      const valueOf = (name: string): string =>
+        isReplaced(name) ? `(...values) => found.${name}(...values)` : `/* @__PURE__ */ of('${name}')`;
       return {
         contents: `
           const found = outside(${JSON.stringify(path)});
           export default ${types.isModuleNamespaceObject(found) ? 'found.default' : 'found'};
           const of = (name) => found[name];
-          ${names.map((name, index) => `const _${index} = /* @__PURE__ */ of('${name}');`).join('\n')}
+          ${names.map((name, index) => `const _${index} = ${valueOf(name)};`).join('\n')}
           export { ${names.map((name, index) => `_${index} as ${name}`).join(', ')} };`,
       };
     });

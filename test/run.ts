@@ -37,6 +37,7 @@ const SLOW_FOLDERS = ['sshd', 'faults', 'bench', 'clients', 'checks', 'dashboard
 const SLOW_SECONDS = 30;
 /** Files at once: two cores are idle a sixth of the time with four, and hardly with five. */
 const AT_ONCE = Math.ceil(2.5 * availableParallelism());
+/** Files from which on a bundle takes less time than it saves. */
 const MANY_FILES = 6;
 const MOST_AGAIN = Number(process.env['TEST_AGAIN'] ?? 0);
 const SLOWEST_SHOWN = 5;
@@ -65,7 +66,6 @@ await globalSetup();
 try {
   const files = testFiles();
   await makeEmptyDatabase(scratch);
-  // For a few files it would take longer than it saves.
   if (files.length >= MANY_FILES) await bundleSources(bundle);
   await runFiles(files, Number(values['at-once'] ?? AT_ONCE));
   await runAgain();

@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readdirSync,
   readlinkSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -125,6 +126,20 @@ test('Content-Disposition names any file, and smuggles nothing', async () => {
     assert.deepEqual([answer.status, answer.headers['content-disposition']], [200, `attachment; ${expected}`]);
     assert.equal(answer.headers['set-cookie'], undefined);
   }
+});
+
+test('404 for the removal of a file whose directory is deleted meanwhile; neither leaves anything behind', async () => {
+  using place = scratch();
+  let meanwhile = async (): Promise<void> => undefined;
+  await using files = await filesOf(place, { caughtUp: () => meanwhile() });
+  const id = await files.upload('f', 'data');
+  meanwhile = async () => {
+    assert.equal((await files.api.send('DELETE', `/directories/${files.id}`)).status, 204);
+    rmSync(join(files.root, '..'), { recursive: true });
+  };
+  const { status, json } = await files.api.send('DELETE', `${files.path}/${id}`);
+  assert.deepEqual([status, json], [404, { error: 'Directory not found' }]);
+  assert.deepEqual(readdirSync(join(place.config.jailDir, '.berth', 'transit')), []);
 });
 
 test('404 when the file has gone; 409 when it is another one, a link, or being written', async () => {

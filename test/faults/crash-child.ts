@@ -115,6 +115,7 @@ async function checks() {
     transact: async <T>(work: (tx: Transaction<Tables>) => Promise<{ value: T }>) =>
       (await database.db.transaction().execute(work)).value,
     access: {
+      database,
       filesRoot,
       transit: createTransit(paths.transit),
       syncer: new FileSyncer({ isOn: true }),

@@ -59,6 +59,8 @@ export interface HostedOptions {
   readonly dispatches?: boolean;
   /** Whether a session holds that inode of a directory open for writing. */
   readonly isHeld?: (directoryId: string, inode: number) => Promise<boolean>;
+  /** Awaited before a file is removed, once it is out of its directory. */
+  readonly caughtUp?: () => Promise<void>;
   readonly checkHealth?: HealthCheck;
   /** Stands between authentication and the database. */
   readonly authenticationReads?: (reads: Kysely<Tables>) => Kysely<Tables>;
@@ -150,7 +152,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       transit: createTransit(pathsOf(config).transit),
       isHeld: options.isHeld ?? (async () => false),
       isHeldNow: () => false,
-      caughtUp: async () => undefined,
+      caughtUp: options.caughtUp ?? (async () => undefined),
       // Stands for the recorder.
       touch: ({ id }) => void database.db.deleteFrom('placements').where('directory_id', '=', id).execute(),
       missing: () => undefined,

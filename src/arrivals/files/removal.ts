@@ -25,12 +25,13 @@ import type { Jail } from '../uploads/jails.ts';
 import { Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
-import { liveDirectory, type Target } from '../../rules/directories/target.ts';
+import { isLive, liveDirectory, notFound, type Target } from '../../rules/directories/target.ts';
 import type { Transit } from './transit.ts';
 import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';
 
 /** Options for moving files out of directories. */
 export interface TakingOptions {
+  readonly database: Pick<Database, 'reads'>;
   readonly syncer: FileSyncer;
   readonly filesRoot: FilesRoot;
   readonly transit: Transit;
@@ -107,7 +108,8 @@ async function remove(options: RemovalOptions, target: Target, id: string, find:
  * Moves the file of a row out of its directory, then runs `work` to remove the row. If `work` throws, the file gets its name
  * back.
  * @returns where the file is now.
- * @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, and the errors of `work`.
+ * @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, and the errors of `work`; `directory_not_found` when
+ * the directory was deleted meanwhile.
  */
 export async function takingOut(
   options: TakingOptions,
@@ -116,10 +118,9 @@ export async function takingOut(
   work: () => Promise<void>,
 ): Promise<string> {
   const { transit, filesRoot } = options;
-  const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
   const taken = transit.taken(upload.id);
   try {
-    takeOut(owner.root, upload, taken, (inode) => options.isHeldNow(directory.id, inode));
+    takeOut(filesRoot(directory.sftp_username), upload, taken, (inode) => options.isHeldNow(directory.id, inode));
   } catch (error) {
     if (!isAbsent(error)) throw error;
     // Or it is somewhere else: a rename may not be recorded yet.
@@ -130,10 +131,27 @@ export async function takingOut(
     await verifyTaken(options, directory, upload, taken);
     await work();
   } catch (error) {
-    transit.putBack(owner, pathOf(upload.path), taken);
+    await putBack(options, directory, upload, taken);
     throw error;
   }
   return taken;
+}
+
+async function putBack(
+  { database, transit, filesRoot }: TakingOptions,
+  directory: DirectoryRow,
+  upload: RecordedUpload,
+  taken: string,
+): Promise<void> {
+  const { id, account_id, uid } = directory;
+  try {
+    transit.putBack({ root: filesRoot(directory.sftp_username), uid }, pathOf(upload.path), taken);
+  } catch (error) {
+    // A folder that is missing although its directory is live may return. The next start tries again.
+    if (!isAbsent(error) || (await isLive(database.reads, { id, accountId: account_id }))) throw error;
+    await unlink(taken);
+    notFound(error);
+  }
 }
 
 /** @throws the system's error when nothing is there. */

@@ -28,6 +28,6 @@ export interface FilesOptions extends Pick<DirectoryFilesOptions, 'database' | '
 }
 
 export function openFiles({ live, transit, ...options }: FilesOptions): { access: FileAccess; files: DirectoryFiles } {
-  const access = { ...live, transit };
+  const access = { ...live, transit, database: options.database };
   return { access, files: directoryFiles({ ...options, ...access }) };
 }

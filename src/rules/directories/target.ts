@@ -19,6 +19,10 @@ export async function liveDirectory(db: Kysely<Tables>, target: OfAccount): Prom
   return (await live(db, target).executeTakeFirst()) ?? notFound();
 }
 
+export async function isLive(db: Kysely<Tables>, target: OfAccount): Promise<boolean> {
+  return (await live(db, target).executeTakeFirst()) !== undefined;
+}
+
 /** Reads the row and locks it, for a decision that depends on it: other changes wait until the transaction ends. */
 export async function lockedDirectory(tx: Transaction<Tables>, target: OfAccount): Promise<DirectoryRow> {
   return (await live(tx, target).forNoKeyUpdate().executeTakeFirst()) ?? notFound();

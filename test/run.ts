@@ -19,13 +19,12 @@ import {
 } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
-import { SourceMap, type SourceMapPayload } from 'node:module';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
-import { bundleSources } from './support/bundled-sources.ts';
+import { bundleKysely } from './support/bundled-kysely.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
-import { useBundle } from './support/node-environment.ts';
+import { BUNDLED_KYSELY } from './support/node-environment.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -37,8 +36,6 @@ const SLOW_FOLDERS = ['sshd', 'faults', 'bench', 'clients', 'checks', 'dashboard
 const SLOW_SECONDS = 30;
 /** Files at once: two cores are idle a sixth of the time with four, and hardly with five. */
 const AT_ONCE = Math.ceil(2.5 * availableParallelism());
-/** Files from which on a bundle takes less time than it saves. */
-const MANY_FILES = 6;
 const MOST_AGAIN = Number(process.env['TEST_AGAIN'] ?? 0);
 const SLOWEST_SHOWN = 5;
 const COSTLIEST_SHOWN = 20;
@@ -49,7 +46,6 @@ const LONGEST_OUTPUT = 20_000;
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { 'at-once': { type: 'string' } } });
 const scratch = mkdtempSync(join(tmpdir(), 'berth-tests-'));
 const timesFile = join(scratch, 'times');
-const bundle = join(scratch, 'bundle');
 process.env['TEST_FILE_TIMES'] = timesFile; // file-apart writes to it
 
 interface Failure {
@@ -64,10 +60,9 @@ const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
-  const files = testFiles();
+  await bundleKysely();
   await makeEmptyDatabase(scratch);
-  if (files.length >= MANY_FILES) await bundleSources(bundle);
-  await runFiles(files, Number(values['at-once'] ?? AT_ONCE));
+  await runFiles(testFiles(), Number(values['at-once'] ?? AT_ONCE));
   await runAgain();
   const times = timesOfFiles();
   keepTimes(times);
@@ -93,7 +88,7 @@ async function runAgain(): Promise<void> {
 }
 
 async function runFiles(files: string[], concurrency: number): Promise<void> {
-  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: useBundle() });
+  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_KYSELY] });
   /** What the files have printed: shown for those that fail. */
   const printed = new Map<string, string>();
   for await (const { type, data } of events) {
@@ -162,21 +157,7 @@ function showPrinted(printed: ReadonlyMap<string, string>, file: string): void {
 function textOf(error: unknown): string {
   const text =
     typeof error === 'string' ? error : inspect(error, { depth: 3, maxStringLength: 500, maxArrayLength: 20 });
-  return inSources(text.replaceAll(/^ +at .*node:internal.*\n/gm, '')).replaceAll(/^/gm, '  ');
-}
-
-/** Names the lines of the sources instead of those of the bundle. */
-function inSources(text: string): string {
-  const script = join(bundle, 'bundle.js');
-  if (!text.includes(script)) return text;
-  const map = new SourceMap(JSON.parse(readFileSync(`${script}.map`, 'utf8')) as SourceMapPayload);
-  return text.replaceAll(
-    new RegExp(`${RegExp.escape(script)}:(\\d+):(\\d+)`, 'g'),
-    (position, line: string, column: string) => {
-      const origin = map.findOrigin(Number(line), Number(column));
-      return 'fileName' in origin ? `${resolve(bundle, origin.fileName)}:${origin.lineNumber}` : position;
-    },
-  );
+  return text.replaceAll(/^ +at .*node:internal.*\n/gm, '').replaceAll(/^/gm, '  ');
 }
 
 function cut(text: string, longest: number): string {

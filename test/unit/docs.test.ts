@@ -104,3 +104,19 @@ function proseOf(file: string): string {
   const comment = /\.(tsx?|[mc]?js)$/.test(file) ? /\/\*[^]*?\*\/|(?<!:)\/\/.*/g : /^\s*#.*/gm;
   return (text.match(comment) ?? []).join('\n');
 }
+
+test('what a machine test runs of a page begins exactly one of its blocks', () => {
+  let checked = 0;
+  for (const file of globSync('test/machine/{[0-9]*,common.sh}', { cwd: PROJECT })) {
+    const text = read(file);
+    // As `chapter` in common.sh.
+    const page = read(`docs/${/^page=(\S+)/m.exec(text)?.[1] ?? 'vm'}.md`);
+    const firstLines = [...page.matchAll(/^```sh\n(.*)$/gm)].map(([, line]) => line);
+    for (const [, single, double] of text.matchAll(/\bchapter (?:'([^']+)'|"([^"]+)")/g)) {
+      const begins = firstLines.filter((line) => line === (single ?? double));
+      assert.equal(begins.length, 1, `${file}: ${single ?? double}`);
+      checked += 1;
+    }
+  }
+  assert.ok(checked > 15);
+});

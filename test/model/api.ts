@@ -7,7 +7,7 @@ import { insertTransfers } from '../../src/rules/history/transfers.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
 import { fileStat, isSame } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { Files } from '../../src/arrivals/uploads/record/files.ts';
-import { historyRow } from '../../src/arrivals/uploads/record/history.ts';
+import { historyRow } from '../../src/arrivals/uploads/record/transfer-history.ts';
 import type { ModelDisk } from './disk.ts';
 import type { ModelTime } from './time.ts';
 import type { Truth } from './truth.ts';

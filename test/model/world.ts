@@ -5,8 +5,8 @@ import type { Transfer } from '../../src/rules/history/transfers.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
-import type { Sighting } from '../../src/arrivals/uploads/log/journal-record.ts';
-import { pathsToLookAt, sightingOf } from '../../src/arrivals/uploads/log/line-owners.ts';
+import type { Observation } from '../../src/arrivals/uploads/log/journal-record.ts';
+import { observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { fileStat, isSame, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
@@ -60,7 +60,7 @@ interface JournalLine {
   readonly pid: number;
   readonly text: string;
   readonly at: number;
-  readonly seen: readonly (Sighting | null)[] | undefined;
+  readonly seen: readonly (Observation | null)[] | undefined;
 }
 
 const isTemporary = temporaryNames(['*.part']);
@@ -79,8 +79,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   let read = 0;
   let journal: JournalLine[] = [];
   let base: readonly KeptSession[] = [];
-  const owners = new Map<number, { asked: readonly FilePath[] | undefined }>();
-  let heard: { readonly upTo: number; readonly resolve: () => void }[] = [];
+  const owners = new Map<number, { lastPaths: readonly FilePath[] | undefined }>();
+  let awaiting: { readonly upTo: number; readonly resolve: () => void }[] = [];
   let lastDue = 0;
   let lastAt = 0;
 
@@ -112,10 +112,10 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       disk.sync(path);
       return found?.isFile() ? fileStat(found) : undefined;
     },
-    heard: () =>
+    journalled: () =>
       new Promise((resolve) => {
         if (read >= written.length) resolve();
-        else heard.push({ upTo: written.length, resolve });
+        else awaiting.push({ upTo: written.length, resolve });
       }),
     isDiskThere: () => true,
     monotonic: () => time.now / 1000,
@@ -174,7 +174,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     trace('serve is killed');
     life += 1;
     isAway = true;
-    heard = [];
+    awaiting = [];
     // What was looked up for a look is not used any more.
     isWoken = false;
     due = undefined;
@@ -217,12 +217,12 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const held = world.heldBy(jail, pid);
       const compared = held && known?.compareHandles(pid, held);
       return () => {
-        if (!compared && known?.isLive(session)) known.end(pid, time.now, 'died');
+        if (!compared && known?.isLive(session)) known.end(pid, time.now, 'killed');
         compared?.(world.heldBy(jail, pid) ?? [], time.now, true);
       };
     });
     const checkSessions = async (): Promise<void> => {
-      await world.heard(jail);
+      await world.journalled(jail);
       await recorder.read(jail.id);
       if (own !== life) return;
       for (const complete of checks) complete();
@@ -270,18 +270,18 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const { pid, text } = line;
       lastAt = Math.max(lastAt + 1, time.now);
       const event = readEvent(text);
-      const owner = owners.get(pid) ?? { asked: [] };
+      const owner = owners.get(pid) ?? { lastPaths: [] };
       owners.set(pid, owner);
       const paths = pathsToLookAt(event, owner);
       if (paths) {
-        const seen = paths.map((path) => sightingOf(disk.lstat(path)));
+        const seen = paths.map((path) => observationOf(disk.lstat(path)));
         const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen };
         journal.push(record);
         follow(record);
       }
-      for (const waiter of heard.splice(0)) {
+      for (const waiter of awaiting.splice(0)) {
         if (waiter.upTo <= read) waiter.resolve();
-        else heard.push(waiter);
+        else awaiting.push(waiter);
       }
     }
   }
@@ -366,7 +366,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         if (!noticed) return;
         time.in(5_000_000, () => {
           noticed();
-          if (!isAway) void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, time.now, 'died'));
+          if (!isAway) void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, time.now, 'killed'));
         });
       },
     });

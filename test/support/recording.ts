@@ -7,7 +7,7 @@ import { createLog } from '../../src/foundation/base/log.ts';
 import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
 import { bytesOf, type FilePath, type FilesRoot, type IsTemporary } from '../../src/arrivals/uploads/file-path.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
-import { pathsToLookAt, sightingOf } from '../../src/arrivals/uploads/log/line-owners.ts';
+import { observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { Loop } from '../../src/arrivals/uploads/story/loop.ts';
@@ -37,15 +37,15 @@ export function recording(options: RecordingOptions) {
   const log = createLog('silent');
   const compared: string[] = [];
   /** What the listener keeps of each session. */
-  const owners = new Map<number, { asked: readonly FilePath[] | undefined }>();
+  const owners = new Map<number, { lastPaths: readonly FilePath[] | undefined }>();
   /** What the listener sees with a refusal. With other lines the story itself looks at the files, while a line is fresh. */
   function seenWith({ sftp_username }: Jail, pid: number, text: string) {
     const event = readEvent(text);
-    const owner = owners.get(pid) ?? { asked: undefined };
+    const owner = owners.get(pid) ?? { lastPaths: undefined };
     owners.set(pid, owner);
     const paths = pathsToLookAt(event, owner);
     if (event.kind !== 'status' || paths === undefined) return {};
-    return { seen: paths.map((path) => sightingOf(lstatBeneath(filesRoot(sftp_username), bytesOf(path)))) };
+    return { seen: paths.map((path) => observationOf(lstatBeneath(filesRoot(sftp_username), bytesOf(path)))) };
   }
   const loop = new Loop(log);
   const recorder = new Recorder({
@@ -56,7 +56,7 @@ export function recording(options: RecordingOptions) {
       timesHeldBy: () => (isHeld() ? 1 : 0),
       isHeldByAny: async () => isHeld(),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
-      heard: () => wait(lag),
+      journalled: () => wait(lag),
       isDiskThere: () => true,
       monotonic: () => performance.now(),
       wait,
@@ -95,7 +95,7 @@ export function recording(options: RecordingOptions) {
     },
     /** The process has gone without a line. */
     gone(jail: Jail, pid: number): void {
-      void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, clock.now(), 'died'));
+      void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, clock.now(), 'killed'));
     },
     /** Resolves when what was said has been acted upon. */
     async drained(): Promise<void> {

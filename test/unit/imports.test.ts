@@ -52,7 +52,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/directories',
     'rules/history/audit.ts',
     'arrivals/uploads/file-path.ts',
-    'arrivals/uploads/record/history.ts',
+    'arrivals/uploads/record/transfer-history.ts',
   ],
   'operating/metrics': ['operating/nodes/list.ts'],
   'operating/nodes': [

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ValidationError } from '../../src/foundation/base/errors.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
-import { logHistory } from '../../src/arrivals/uploads/record/history.ts';
+import { logHistory } from '../../src/arrivals/uploads/record/transfer-history.ts';
 import { Dispatcher } from '../../src/deliveries/webhooks/dispatcher.ts';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
 import type { AttemptSeen } from '../../src/deliveries/webhooks/outcome.ts';

@@ -23,7 +23,7 @@ import { changed, currentTag, inUse } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
-import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
+import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import { takingOut } from '../files/removal.ts';
 import type { FileAccess } from '../files/start.ts';
 import type { Transact } from '../../foundation/db/transact.ts';

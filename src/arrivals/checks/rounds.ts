@@ -18,7 +18,7 @@ import type { Log } from '../../foundation/base/log.ts';
 import { CHECKING } from '../files/file-rows.ts';
 import { contentOf } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
-import { TIMER_GRAIN, UNSEEN } from '../uploads/record/file-stat.ts';
+import { TIMER_GRAIN, STALE_MTIME } from '../uploads/record/file-stat.ts';
 import type { FileAccess } from '../files/start.ts';
 import type { Decisions } from './decisions.ts';
 import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';
@@ -221,7 +221,7 @@ export class Rounds {
     for (let place = { at: -1, id: '' }; ;) {
       const rows = await filesAfter.all(this.#options.reads, { directory, ...place, limit: PAGE });
       const now = performance.now();
-      const found = rows.find((row) => row.mtime !== UNSEEN && (this.#retries.get(row.id)?.due ?? 0) <= now);
+      const found = rows.find((row) => row.mtime !== STALE_MTIME && (this.#retries.get(row.id)?.due ?? 0) <= now);
       const last = rows.at(-1);
       if (found || rows.length < PAGE || !last) return found;
       place = { at: last.uploaded_at, id: last.id };

@@ -23,7 +23,7 @@ import { displayName, type FilePath, type FilesRoot, pathOf } from '../uploads/f
 import type { Jail } from '../uploads/jails.ts';
 import { Files } from '../uploads/record/files.ts';
 import { type FileStat, fileStat, isSame } from '../uploads/record/file-stat.ts';
-import { type HistoryRow, recordHistory } from '../uploads/record/history.ts';
+import { type HistoryRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import type { UploadRow } from '../uploads/upload-list.ts';
 
 export interface PartialFile {

@@ -24,7 +24,7 @@ import { displayName, type FilePath, type FilesRoot, parentOf, pathOf } from '..
 import type { Jail } from '../uploads/jails.ts';
 import { Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
-import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
+import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import { isLive, liveDirectory, notFound, type Target } from '../../rules/directories/target.ts';
 import type { Transit } from './transit.ts';
 import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';

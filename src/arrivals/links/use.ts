@@ -11,7 +11,7 @@ import type { DirectoryRow, LinksTable, Tables } from '../../foundation/db/schem
 import { hasExpired } from '../../rules/directories/access.ts';
 import { isWithin } from '../../rules/directories/networks.ts';
 import { pathOf } from '../uploads/file-path.ts';
-import { historyRow, recordHistory } from '../uploads/record/history.ts';
+import { historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import { isOfKeyInForce } from './links.ts';
 import { cutOff, isWhole, joined, type Part, type Progress, progressOf, type SentFile, stored } from './progress.ts';
 import { hashToken } from './token.ts';

@@ -8,7 +8,7 @@ import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { UploadEvent } from '../../deliveries/webhooks/outbox.ts';
 import { displayName } from './file-path.ts';
 import type { FileRow, Files } from './record/files.ts';
-import { type HistoryRow, historyRow } from './record/history.ts';
+import { type HistoryRow, historyRow } from './record/transfer-history.ts';
 import type { Announcement } from './story/operations.ts';
 
 /** A directory inside the transaction that announces its uploads. */

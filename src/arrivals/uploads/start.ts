@@ -22,10 +22,10 @@ import type { TransferLog } from './log/transfer-log.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
 import { fewPathsHeldBy, filesHeldBy, HeldInodes, isAlive } from './processes.ts';
 import { Doubts } from './record/doubts.ts';
-import { type HistoryRow, logHistory } from './record/history.ts';
+import { type HistoryRow, logHistory } from './record/transfer-history.ts';
 import { applyRetention } from './retention.ts';
 import { createDraining, type Draining } from './draining.ts';
-import { createFollower } from './story/follower.ts';
+import { createLogConsumer } from './story/log-consumer.ts';
 import { REST_MS } from './story/look.ts';
 import { Loop } from './story/loop.ts';
 import { Recorder } from './story/recorder.ts';
@@ -164,7 +164,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       timesHeldBy: (pid, inode, since) => (isAlive(pid) ? held.timesHeldBy(pid, inode, since) : 0),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
-      heard: handedOver,
+      journalled: handedOver,
       isDiskThere: isJailDiskThere,
       monotonic: () => performance.now(),
       wait,
@@ -207,12 +207,12 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     },
     tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; files below are not seen'),
   });
-  const follower = createFollower({
+  const logConsumer = createLogConsumer({
     ...options,
     filesRoot,
     jails: untilAnswered(jails, closing.signal),
     recorder,
-    heard: caughtUp,
+    interpreted: caughtUp,
     isRestoring,
     isGapless: () => transferLog.isInherited,
     live: (jail) => watcher.use(jail),
@@ -220,7 +220,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     doubts,
     compare,
   });
-  const journal = { folder: options.paths.journal, transferLog, consumer: follower, signal: closing.signal };
+  const journal = { folder: options.paths.journal, transferLog, consumer: logConsumer, signal: closing.signal };
   const reader: JournalReader = new JournalReader(journal, (text) => barrier.cameBack(text));
 
   // Without directories there are no incomplete files.
@@ -232,7 +232,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     isRestoring,
     abandoned: (jail, path) => recorder.look(jail, path, 0),
   });
-  const draining = createDraining({ caughtUp, pidsOf, sweep: () => follower.sweep(), waiting, recorder });
+  const draining = createDraining({ caughtUp, pidsOf, sweep: () => logConsumer.sweep(), waiting, recorder });
   const retention = {
     ...options,
     filesRoot,
@@ -245,7 +245,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   };
   loop.start(recorder);
   const loops = {
-    sessions: background.start('sessions', { every: SESSION_SWEEP_MS }, () => follower.sweep()),
+    sessions: background.start('sessions', { every: SESSION_SWEEP_MS }, () => logConsumer.sweep()),
     waiting: background.start('waiting-uploads', { every: WAITING_SWEEP_MS }, () => waiting.sweep()),
     retention: background.start('retention', { every: RETENTION_MS }, (signal) => applyRetention(retention, signal)),
   };
@@ -266,7 +266,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   };
   return {
     live,
-    adoptSessions: () => follower.adoptAll(),
+    adoptSessions: () => logConsumer.adoptAll(),
     async coverAll() {
       journalStart.linked(clock.now());
       await reader.allRestored(); // the journal explains files that a scan finds

@@ -148,7 +148,7 @@ export interface FilesTable {
   uploaded_at: Micros;
   /**
    * From lstat when the row was written, so that a changed file can be recognized. Negative in a restored backup
-   * (`unknownInode`) and for a file that was never seen (`UNSEEN_INODE`).
+   * (`unknownInode`) and for a file that was never seen (`UNKNOWN_INODE`).
    */
   inode: number;
   mtime: Micros;

@@ -6,7 +6,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import type { HeldPath } from '../processes.ts';
 
 /** The file at a path when a line was read. */
-export interface Sighting {
+export interface Observation {
   readonly ino: number;
   readonly size: number;
   readonly mtimeMs: number;
@@ -33,9 +33,9 @@ export interface JournalRecord {
   /**
    * What was at the line's paths: one path for an open, a close, a removal, a new size and a folder's making, two for a rename, and those of the
    * previous request for a failure. Null where there was no file; missing when nobody looked. Older versions wrote one
-   * sighting without a list.
+   * observation without a list.
    */
-  readonly seen?: readonly (Sighting | null)[] | Sighting | null | undefined;
+  readonly seen?: readonly (Observation | null)[] | Observation | null | undefined;
   /**
    * Of an open or a close whose name the log has cut off: the files that it may mean and that the process had open for
    * writing. Undefined when the process could not be asked.

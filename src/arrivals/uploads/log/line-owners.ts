@@ -11,7 +11,7 @@ import { isThere } from '../../../foundation/base/there.ts';
 import { beginsLike, bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
 import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes.ts';
 import type { Owned } from './journal-files.ts';
-import type { JournalRecord, Sighting } from './journal-record.ts';
+import type { JournalRecord, Observation } from './journal-record.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
 
 /** How many sessions are remembered. The owner of a live process can also be found in /proc. */
@@ -31,7 +31,7 @@ interface Owner {
   readonly user: string;
   readonly address: string;
   /** The paths of the last line, if the next one may be its answer: it was an open, a rename, a removal, or about a folder. */
-  asked: readonly FilePath[] | undefined;
+  lastPaths: readonly FilePath[] | undefined;
 }
 
 export interface LineOwnersOptions {
@@ -66,10 +66,10 @@ export class LineOwners {
     return { user, record: paths.length === 0 ? record : { ...record, seen: this.#look(user, paths) } };
   }
 
-  #look(user: string, paths: readonly FilePath[]): (Sighting | null)[] | undefined {
+  #look(user: string, paths: readonly FilePath[]): (Observation | null)[] | undefined {
     if (paths.some(isTooDeep)) return undefined;
     const root = jailFiles(this.#options.jailDir)(user);
-    return paths.map((path) => sightingOf(lstatBeneath(root, bytesOf(path))));
+    return paths.map((path) => observationOf(lstatBeneath(root, bytesOf(path))));
   }
 
   #ownerOf(pid: number): Owner | undefined {
@@ -85,40 +85,40 @@ export class LineOwners {
   #remember(pid: number, user: string, address: string): Owner | undefined {
     // The user's name becomes a file name, so it has to be valid.
     if (!isUsername(user) || !isThere(join(this.#options.jailDir, user))) return undefined;
-    const owner: Owner = { user, address, asked: [] };
+    const owner: Owner = { user, address, lastPaths: [] };
     this.#byPid.set(pid, owner);
     return owner;
   }
 }
 
 /**
- * The paths that a line's record should have sightings of, or undefined when the journal does not need the line.
+ * The paths that a line's record should have observations of, or undefined when the journal does not need the line.
  * Clients ask for the status of files all the time: such a line matters only if it shows that the request before it was
  * not refused. Keeps in `owner` what the process's next line may answer.
  */
-export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): readonly FilePath[] | undefined {
-  const { asked } = owner;
-  owner.asked = undefined;
+export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'lastPaths'>): readonly FilePath[] | undefined {
+  const { lastPaths } = owner;
+  owner.lastPaths = undefined;
   switch (event.kind) {
     case 'open':
-      owner.asked = pathsOf(event.name);
-      return event.flags.has('WRITE') || event.flags.has('APPEND') ? owner.asked : [];
+      owner.lastPaths = pathsOf(event.name);
+      return event.flags.has('WRITE') || event.flags.has('APPEND') ? owner.lastPaths : [];
     case 'rename':
-      return (owner.asked = pathsOf(event.from, event.to));
+      return (owner.lastPaths = pathsOf(event.from, event.to));
     case 'remove':
     case 'make-folder':
     case 'remove-folder':
-      return (owner.asked = pathsOf(event.name));
+      return (owner.lastPaths = pathsOf(event.name));
     case 'close':
       return event.written > 0 ? pathsOf(event.name) : [];
     case 'status':
       // A failure may be that of a write.
-      return event.text === 'Failure' ? (asked ?? []) : asked && [];
+      return event.text === 'Failure' ? (lastPaths ?? []) : lastPaths && [];
     case 'other':
-      return asked && [];
+      return lastPaths && [];
     case 'set':
-      owner.asked = pathsOf(event.name);
-      return event.isSize ? owner.asked : [];
+      owner.lastPaths = pathsOf(event.name);
+      return event.isSize ? owner.lastPaths : [];
     case 'session-opened':
     case 'session-closed':
     case 'complaint':
@@ -129,9 +129,9 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): rea
 }
 
 /** What the journal keeps of a file's status. */
-export function sightingOf(
+export function observationOf(
   stats: Pick<Stats, 'ino' | 'size' | 'mtimeMs' | 'ctimeMs' | 'birthtimeMs' | 'isDirectory'> | undefined,
-): Sighting | null {
+): Observation | null {
   if (!stats) return null;
   const { ino, size, mtimeMs, ctimeMs, birthtimeMs } = stats;
   return { ino, size, mtimeMs, sinceMs: stats.isDirectory() ? birthtimeMs : ctimeMs };

@@ -4,7 +4,7 @@
  * share one.
  */
 import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import type { SessionNote } from '../record/history.ts';
+import type { SessionNote } from '../record/transfer-history.ts';
 
 const WINDOW: Micros = 60 * SECOND;
 /** How many paths have rows of their own within a window. Reads of other paths share one row without a path. */

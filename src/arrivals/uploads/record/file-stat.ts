@@ -22,10 +22,10 @@ export const LOG_LAG: Micros = 200_000;
 export const BUSY_LAG: Micros = 2_000_000;
 
 /** The mtime of a row that must not match any file: the file has not been seen, or has been overwritten since. */
-export const UNSEEN: Micros = -1;
+export const STALE_MTIME: Micros = -1;
 
 /** The inode of a row whose file was never seen: it was written from the log alone. */
-export const UNSEEN_INODE = -(2 ** 52);
+export const UNKNOWN_INODE = -(2 ** 52);
 
 /**
  * The largest size that counts for a file: 16 TiB, the largest file of ext4. A sparse file may claim to be larger than
@@ -81,6 +81,6 @@ export function isCopy(row: FileIdentity, stat: FileIdentity): boolean {
 }
 
 function looksAlike(row: FileIdentity, stat: FileIdentity, grain: Micros): boolean {
-  if (row.size_bytes !== stat.size_bytes || row.mtime === UNSEEN) return false;
+  if (row.size_bytes !== stat.size_bytes || row.mtime === STALE_MTIME) return false;
   return row.mtime === stat.mtime || (grain > 0 && row.mtime > 0 && row.mtime - (row.mtime % grain) === stat.mtime);
 }

@@ -9,7 +9,7 @@ import { compiled } from '../../../foundation/db/compiled.ts';
 import { byPathIndex, pathAfter, pathBelow, pathIs } from '../../../foundation/db/file-paths.ts';
 import type { FilesTable, PlacementsTable, Tables } from '../../../foundation/db/schema.ts';
 import { bytesOf, type FilePath } from '../file-path.ts';
-import { type FileIdentity, UNSEEN_INODE, unknownInode } from './file-stat.ts';
+import { type FileIdentity, UNKNOWN_INODE, unknownInode } from './file-stat.ts';
 
 export type FileRow = FilesTable;
 
@@ -35,7 +35,7 @@ const withInode = compiled<{ directory: string; inode: number; unknown: number }
     .selectFrom('files')
     .selectAll()
     .where('directory_id', '=', p('directory'))
-    .where('inode', 'in', [p('inode'), p('unknown'), UNSEEN_INODE])
+    .where('inode', 'in', [p('inode'), p('unknown'), UNKNOWN_INODE])
     .limit(10),
 );
 const placementOf = compiled<{ directory: string; inode: number }>()((db, p) =>

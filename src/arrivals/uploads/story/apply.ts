@@ -13,8 +13,8 @@ import {
   LOG_LAG,
   type RecordedStat,
   TIMER_GRAIN,
-  UNSEEN,
-  UNSEEN_INODE,
+  STALE_MTIME,
+  UNKNOWN_INODE,
 } from '../record/file-stat.ts';
 import { isSynced, type Task } from './agenda.ts';
 import type { DirectoryInTransaction } from './directory.ts';
@@ -200,7 +200,7 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
 
 /** The values for a row that must not match any file. */
 function unseen({ inode }: Ending, size_bytes: number) {
-  return { inode: inode ?? UNSEEN_INODE, mtime: UNSEEN, ctime: null, size_bytes };
+  return { inode: inode ?? UNKNOWN_INODE, mtime: STALE_MTIME, ctime: null, size_bytes };
 }
 
 /**
@@ -220,7 +220,7 @@ async function putUpload(
   directory: DirectoryInTransaction,
 ): Promise<void> {
   // A write may have been cut short. Only its file shows whether one was, so the upload is announced when that is found.
-  const isMissing = end.isDoubted && stat.mtime === UNSEEN;
+  const isMissing = end.isDoubted && stat.mtime === STALE_MTIME;
   if (isMissing) directory.world.lost.addAwaited(directory.row.id, end);
   const isWaiting = isMissing || end.isReserved || directory.world.isTemporary(path);
   replace(row, stat, directory);
@@ -246,7 +246,7 @@ async function putUpload(
 
 /** Remembers a row that another file replaces: the row's own file may turn up elsewhere. */
 function replace(row: FileRow | undefined, stat: FileIdentity, { world }: DirectoryInTransaction): void {
-  if (row && (row.inode !== stat.inode || row.mtime === UNSEEN)) world.lost.addRow(row);
+  if (row && (row.inode !== stat.inode || row.mtime === STALE_MTIME)) world.lost.addRow(row);
 }
 
 /** Records a partial file: the connection died, the server refused a write, or written data may be lost. */
@@ -264,7 +264,7 @@ async function drop(
   // A later handle adds to what this one has left. Of a process that died, nobody knows how much that is.
   const isKnown = isOverwritten(operation) && (end.bytes !== undefined || end.written > 0);
   const size_bytes = isKnown ? sizeByTheLog(end, row) : stat.size_bytes;
-  const seen = isRewritten ? { ...stat, mtime: UNSEEN, size_bytes } : stat;
+  const seen = isRewritten ? { ...stat, mtime: STALE_MTIME, size_bytes } : stat;
   replace(row, stat, directory);
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.files.put({ ...values, state: 'partial' }, row);
@@ -309,7 +309,7 @@ async function moveFile(
   const { files, requests, world } = directory;
   const arrived = directory.fileAt(to);
   const left = directory.fileAt(from);
-  const isKnown = row.inode >= 0 && row.mtime !== UNSEEN;
+  const isKnown = row.inode >= 0 && row.mtime !== STALE_MTIME;
   const isOther = !isCertain && isKnown && inode !== undefined && inode !== row.inode;
   const isStillThere = left !== undefined && isSame(row, left) && !(arrived && isFileOf(row, arrived));
   // The move is certain, so the file has been moved back since, unless the row is of a later upload.
@@ -391,7 +391,7 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
     // Another session writes the file, and its close announces it.
     if (directory.world.trackedAt(path)?.hasOpenWriters) continue;
     // The row was written from the log alone. A look syncs the file and announces it.
-    if (row.mtime === UNSEEN && directory.fileAt(path)) {
+    if (row.mtime === STALE_MTIME && directory.fileAt(path)) {
       requests.look(path, SOON_MS);
       continue;
     }

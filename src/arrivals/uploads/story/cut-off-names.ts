@@ -46,7 +46,7 @@ export class CutOffNames {
    */
   open(session: Session, start: string, at: Micros, held: readonly HeldPath[] | undefined): void {
     const open = { start, at };
-    session.asked = { kind: 'open-cut-off', open };
+    session.lastRequest = { kind: 'open-cut-off', open };
     this.#settle(session, held);
     const canBeAsked = (held ?? this.#options.heldBy(session.by.pid)) !== undefined;
     for (const parked of Array.from(session.parked)) if (isOfOne(parked.start, start)) this.#giveUp(session, parked);

@@ -10,7 +10,7 @@ import { type ArrivalState, arrivalState, arrive, type Place } from '../arrival.
 import type { FilePath } from '../file-path.ts';
 import { type FileRow, Files } from '../record/files.ts';
 import { type FileStat, fileStat } from '../record/file-stat.ts';
-import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/history.ts';
+import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/transfer-history.ts';
 import type { Lost } from './lost.ts';
 import type { Announcement, Ending, TrackedFile } from './operations.ts';
 

@@ -8,12 +8,12 @@
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath, filePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
-import type { Sighting } from '../log/journal-record.ts';
+import type { Observation } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
 import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
-import type { SessionNote } from '../record/history.ts';
+import type { SessionNote } from '../record/transfer-history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
-import type { Asked, File, Handle, Session } from './sessions.ts';
+import type { File, Handle, LastRequest, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
 /** How many bytes of a name sshd shows when it complains about a write (`"%.100s"` in sftp-server.c). */
@@ -22,7 +22,7 @@ const NAME_SHOWN = 100;
 export interface HandlesOptions {
   readonly directoryId: string;
   /** The file at the path that the current line names. */
-  sight(path: FilePath): Sighting | undefined;
+  observe(path: FilePath): Observation | undefined;
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
@@ -106,7 +106,7 @@ export class Handles {
    * sets its mtime, so another file has the path by now.
    */
   #inodeAt(path: FilePath, emptiedAt: Micros): number | undefined {
-    const seen = this.#options.sight(path);
+    const seen = this.#options.observe(path);
     return seen && seen.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? seen.ino : undefined;
   }
 
@@ -237,24 +237,24 @@ export class Handles {
 
   /**
    * sshd refused a request.
-   * @param asked the session's request before that.
+   * @param lastRequest the session's request before that.
    * @param after what was at its paths when the refusal was read.
    */
   refused(
     session: Session,
-    asked: Asked | undefined,
+    lastRequest: LastRequest | undefined,
     status: string,
-    after: readonly (Sighting | null)[] | undefined,
+    after: readonly (Observation | null)[] | undefined,
   ): void {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
-    if (status === 'Failure' && !isRefusalOf(asked, after)) session.doubtedUpTo = this.#opened;
-    if (asked?.kind === 'open-cut-off') session.cutOff.delete(asked.open);
-    if (asked?.kind === 'set' && session.isAnswer(status)) asked.undo();
-    if (asked?.kind !== 'open') return;
-    const opened = asked.handle;
+    if (status === 'Failure' && !isRefusalOf(lastRequest, after)) session.doubtedUpTo = this.#opened;
+    if (lastRequest?.kind === 'open-cut-off') session.cutOff.delete(lastRequest.open);
+    if (lastRequest?.kind === 'set' && session.isAnswer(status)) lastRequest.undo();
+    if (lastRequest?.kind !== 'open') return;
+    const opened = lastRequest.handle;
     const { file, isExclusive } = opened;
     const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened));
-    const there = file && !isAnswer ? this.#options.sight(opened.path) : undefined;
+    const there = file && !isAnswer ? this.#options.observe(opened.path) : undefined;
     if (isAnswer || !file) session.forget(opened);
     else session.doubt(opened);
     if (file && there) {
@@ -312,7 +312,7 @@ export class Handles {
    * A client set a file's times or size.
    * @param seen what was there when the line was read: null for no file.
    */
-  set(session: Session, { name, isSize }: Event<'set'>, at: Micros, seen: Sighting | null | undefined): Asked {
+  set(session: Session, { name, isSize }: Event<'set'>, at: Micros, seen: Observation | null | undefined): LastRequest {
     const undone: (() => void)[] = [];
     const path = filePath(name);
     // The name may be that of an open handle, whose file has been renamed since.
@@ -325,7 +325,7 @@ export class Handles {
       undone.push(() => Object.assign(file, { setAt, resized }));
       file.setAt = this.#options.monotonic();
       // A later file may have the path by now.
-      const inode = path === undefined || seen === null ? undefined : this.#options.sight(path)?.ino;
+      const inode = path === undefined || seen === null ? undefined : this.#options.observe(path)?.ino;
       if (isSize && !file.hasOpenWriters && inode !== undefined) file.resized = { by: session.by, at, inode };
       for (const each of isSize ? [...file.puts.slice(-1), ...file.writers] : []) {
         const { isResized } = each;
@@ -358,10 +358,10 @@ function together(before: Ending, last: Ending): Ending {
  * Whether the disk shows that the session's last request was refused, so the refusal answers no other: what was at one of its
  * paths before the request is there still. The request may be a little older than its line.
  */
-function isRefusalOf(asked: Asked | undefined, after: readonly (Sighting | null)[] = []): boolean {
-  if (asked?.kind === 'refused') return true;
-  if (asked?.kind !== 'change') return false;
-  return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < asked.at - BUSY_LAG);
+function isRefusalOf(lastRequest: LastRequest | undefined, after: readonly (Observation | null)[] = []): boolean {
+  if (lastRequest?.kind === 'refused') return true;
+  if (lastRequest?.kind !== 'change') return false;
+  return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < lastRequest.at - BUSY_LAG);
 }
 
 /** How a handle ends when its process dies. */

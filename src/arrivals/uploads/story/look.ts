@@ -4,7 +4,7 @@
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
-import { type FileStat, fileStat, isCopy, isFileOf, isSame, isUnchanged, UNSEEN } from '../record/file-stat.ts';
+import { type FileStat, fileStat, isCopy, isFileOf, isSame, isUnchanged, STALE_MTIME } from '../record/file-stat.ts';
 import { isSynced, type Look } from './agenda.ts';
 import { isUnseen } from './lost.ts';
 import { SHORT } from './apply.ts';
@@ -47,14 +47,14 @@ export async function lookAt(
   look.wasSet ||= file?.wasSet === true;
   const isOfRow = row?.inode === stat.inode && file?.resized?.inode === stat.inode;
   const resized = isOfRow && row.uploaded_at < file.resized.at ? file.resized : undefined;
-  const isAsSet = look.wasSet && row?.mtime === UNSEEN && row.size_bytes === stat.size_bytes;
+  const isAsSet = look.wasSet && row?.mtime === STALE_MTIME && row.size_bytes === stat.size_bytes;
   if (row && !resized && (isAsSet || isUnseen(row, stat, true))) {
     // Nobody has synced the file, since nobody knew where it was.
     if (!isSynced(look, stat)) return { wait: 'sync' };
     await directory.files.update(row, stat);
     return known(row, stat, directory);
   }
-  const wasSet = look.wasSet && row !== undefined && row.mtime !== UNSEEN && row.inode === stat.inode;
+  const wasSet = look.wasSet && row !== undefined && row.mtime !== STALE_MTIME && row.inode === stat.inode;
   if (wasSet && file?.isHeld(stat.inode)) return { again: REST_MS };
   if (row && (resized || isSame(row, stat) || isCopy(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))) {
     // The log names every session that wrote to the file. If none did, only its times, mode or name have changed.
@@ -87,7 +87,7 @@ async function missing(
   if (!look.isUnexplained) return { wait: 'explanation' };
   const { now } = directory.world;
   // The row's file was never seen, and may be at a path that the log does not name.
-  if (row.mtime === UNSEEN) directory.requests.compare();
+  if (row.mtime === STALE_MTIME) directory.requests.compare();
   await directory.record({ event: 'removed', path: look.path, at: now, bytes: row.size_bytes });
   await directory.forget(row);
   return 'settled';
@@ -178,16 +178,16 @@ async function elsewhere(
 ): Promise<LookOutcome | undefined> {
   const { files, world, row: of } = directory;
   const { path } = look;
-  const twin = await twinOf(stat, row, directory);
-  if (twin) {
-    const isFinal = twin.state === 'waiting' && !world.isTemporary(path);
+  const other = await rowElsewhere(stat, row, directory);
+  if (other) {
+    const isFinal = other.state === 'waiting' && !world.isTemporary(path);
     if (isFinal && !isSynced(look, stat)) return { wait: 'sync' };
     if (row) await directory.forget(row);
-    const about = { path, from: pathOf(twin.path), at: world.now, bytes: stat.size_bytes };
+    const about = { path, from: pathOf(other.path), at: world.now, bytes: stat.size_bytes };
     const values = isFinal ? { state: directory.arrivalState, uploaded_at: world.now, session_pid: null } : {};
-    const written = await files.update(twin, { ...stat, ...values, path: bytesOf(path) });
+    const written = await files.update(other, { ...stat, ...values, path: bytesOf(path) });
     if (isFinal) await directory.arrived(about, written);
-    else if (isKnownByName(twin)) await directory.record({ ...about, event: 'renamed' });
+    else if (isKnownByName(other)) await directory.record({ ...about, event: 'renamed' });
     return known(written, stat, directory);
   }
   const removed = world.lost.rowOf(of.id, stat);
@@ -200,7 +200,7 @@ async function elsewhere(
 }
 
 /** The row that has the file under an old name. */
-async function twinOf(
+async function rowElsewhere(
   stat: FileStat,
   own: FileRow | undefined,
   directory: DirectoryInTransaction,

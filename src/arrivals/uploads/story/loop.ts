@@ -34,7 +34,7 @@ export class Loop {
     this.#wake?.();
   }
 
-  /** Records what has been heard and stops. */
+  /** Records what has been interpreted and stops. */
   async close(): Promise<void> {
     this.#recorder?.flushNotes();
     const over = performance.now() + CLOSE_TIMEOUT_MS;

@@ -14,8 +14,8 @@ import {
   isSame,
   LOG_LAG,
   TIMER_GRAIN,
-  UNSEEN,
-  UNSEEN_INODE,
+  STALE_MTIME,
+  UNKNOWN_INODE,
 } from '../record/file-stat.ts';
 import type { Ending } from './operations.ts';
 
@@ -83,7 +83,7 @@ export class Lost {
       // A file that was created after the open is another file, which may have reused the inode.
       .filter(({ end }) => stat.bornAt <= (end.openedAt ?? stat.bornAt) + LOG_LAG);
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
-      isAwaited === true && row?.mtime === UNSEEN && end.at === row.uploaded_at;
+      isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const found =
       // A client may have set its times since, to an older one.
       endings.find((each) => isOfRow(each) && stat.mtime <= each.end.at + TIMER_GRAIN) ??
@@ -117,7 +117,7 @@ export class Lost {
   rowOf(directoryId: string, stat: FileStat): FileRow | undefined {
     const row = this.#rows.get(keyOf(directoryId, stat));
     if (row && (isSame(row, stat) || isUnseen(row, stat))) return row;
-    const unseen = this.#rows.get(keyOf(directoryId, { ...stat, inode: UNSEEN_INODE }));
+    const unseen = this.#rows.get(keyOf(directoryId, { ...stat, inode: UNKNOWN_INODE }));
     return unseen && isUnseen(unseen, stat) ? unseen : undefined;
   }
 
@@ -128,7 +128,7 @@ export class Lost {
 }
 
 function keyOf(directoryId: string, { inode, size_bytes }: FileIdentity): string {
-  return `${directoryId} ${inode} ${inode === UNSEEN_INODE ? size_bytes : ''}`;
+  return `${directoryId} ${inode} ${inode === UNKNOWN_INODE ? size_bytes : ''}`;
 }
 
 /**
@@ -137,8 +137,8 @@ function keyOf(directoryId: string, { inode, size_bytes }: FileIdentity): string
  */
 export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolean {
   const { mtime, size_bytes, inode, uploaded_at } = row;
-  if (mtime !== UNSEEN || size_bytes !== stat.size_bytes || stat.mtime > uploaded_at + TIMER_GRAIN) return false;
-  return inode === stat.inode || ((isAtPath || inode === UNSEEN_INODE) && stat.mtime > uploaded_at - LATEST);
+  if (mtime !== STALE_MTIME || size_bytes !== stat.size_bytes || stat.mtime > uploaded_at + TIMER_GRAIN) return false;
+  return inode === stat.inode || ((isAtPath || inode === UNKNOWN_INODE) && stat.mtime > uploaded_at - LATEST);
 }
 
 /**

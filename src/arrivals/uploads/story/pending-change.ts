@@ -8,7 +8,7 @@
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { FilePath } from '../file-path.ts';
-import type { Sighting } from '../log/journal-record.ts';
+import type { Observation } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
 import type { Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
@@ -23,18 +23,18 @@ export interface ChangeOptions {
   readonly session: Session;
   readonly at: Micros;
   /** The files at `from` and `to` when the line was read. */
-  readonly seen: readonly (Sighting | null)[] | undefined;
+  readonly seen: readonly (Observation | null)[] | undefined;
 }
 
 /** The session's next line. */
 export interface Answer {
   readonly event: LogEvent;
   /** The files at the paths of the change when that line was read. */
-  readonly seen?: readonly (Sighting | null)[] | undefined;
+  readonly seen?: readonly (Observation | null)[] | undefined;
 }
 
 export type Verdict =
-  | 'open'
+  | 'pending'
   | 'refused'
   /** Most likely refused: the refusal may have answered a request that is not logged. */
   | 'doubtful'
@@ -61,17 +61,17 @@ export class PendingChange {
     return this.#since + (LOOKS_MS[this.#looks] ?? 0);
   }
 
-  verdict(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined, now: number): Verdict {
+  verdict(files: TrackedFiles, lstat: (path: FilePath) => Observation | undefined, now: number): Verdict {
     const { answer } = this;
     if (answer) {
       if (answer.event.kind !== 'status') return 'certain';
       if (this.change.session.isAnswer(answer.event.text)) return 'refused';
       return this.#isShown(files, lstat, answer.seen) ? 'likely' : 'doubtful';
     }
-    if (now < this.nextLook) return 'open';
+    if (now < this.nextLook) return 'pending';
     this.#looks += 1;
     if (this.#isShown(files, lstat)) return 'likely';
-    return this.#looks < LOOKS_MS.length ? 'open' : 'likely';
+    return this.#looks < LOOKS_MS.length ? 'pending' : 'likely';
   }
 
   /**
@@ -80,8 +80,8 @@ export class PendingChange {
    */
   #isShown(
     files: TrackedFiles,
-    lstat: (path: FilePath) => Sighting | undefined,
-    answered: readonly (Sighting | null)[] = [],
+    lstat: (path: FilePath) => Observation | undefined,
+    answered: readonly (Observation | null)[] = [],
   ): boolean {
     const { from, to, seen } = this.change;
     const [left = lstat(from), arrived = to === undefined ? undefined : lstat(to)] = answered;

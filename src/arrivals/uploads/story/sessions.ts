@@ -87,7 +87,7 @@ export class Session {
   readonly openedAt: Micros | undefined;
   readonly born: string | undefined;
   /** What a refusal would answer: the session's last line. Undefined after a line that changes nothing. */
-  asked: Asked | undefined;
+  lastRequest: LastRequest | undefined;
   /** When the session's last line was read. */
   lastAt: Micros | undefined;
   /** A rename or a removal was done or refused, and the log does not show which: names may be wrong. */
@@ -247,7 +247,7 @@ export interface ParkedClose {
 }
 
 /** A request that sshd may refuse. */
-export type Asked =
+export type LastRequest =
   | { readonly kind: 'open'; readonly handle: Handle }
   | { readonly kind: 'open-cut-off'; readonly open: CutOffOpen }
   /** A size or times. `undo` takes back what was noted. */

@@ -7,10 +7,10 @@
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
-import type { Sighting } from '../log/journal-record.ts';
+import type { Observation } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
 import { type LogEvent, readEvent } from '../log/log-line.ts';
-import type { SessionNote } from '../record/history.ts';
+import type { SessionNote } from '../record/transfer-history.ts';
 import { CutOffNames } from './cut-off-names.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
 import { type ChangeOptions, PendingChange } from './pending-change.ts';
@@ -20,7 +20,7 @@ import type { Ending, Operation, Put } from './operations.ts';
 
 export interface StoryOptions {
   readonly directoryId: string;
-  lstat(path: FilePath): (Sighting & { readonly ctimeMs: number }) | undefined;
+  lstat(path: FilePath): (Observation & { readonly ctimeMs: number }) | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
   readonly isHeldBy: Kernel['isHeldBy'];
@@ -51,7 +51,7 @@ export interface Line {
   readonly pid: number;
   readonly text: string;
   /** The files at the paths that the line names, as they were when it was read. Null where there was no file. */
-  readonly seen?: readonly (Sighting | null)[] | undefined;
+  readonly seen?: readonly (Observation | null)[] | undefined;
   /** Of the files that a cut-off name may mean, those that the process had open for writing when the line was read. */
   readonly held?: readonly HeldPath[] | undefined;
   /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
@@ -90,7 +90,7 @@ export class Story {
     this.#files = new TrackedFiles(options);
     const asked = {
       ...options,
-      sight: (path: FilePath) => this.#sight(path),
+      observe: (path: FilePath) => this.#observe(path),
       sessionOf: (pid: number) => this.#sessions.get(pid),
     };
     this.#handles = new Handles(asked, this.#files);
@@ -104,7 +104,7 @@ export class Story {
    */
   begin(start: SessionStart, at: Micros, writing: readonly HeldPath[] = []): void {
     const { by, openedAt } = start;
-    this.end(by.pid, at, openedAt === undefined ? 'unheard' : 'died');
+    this.end(by.pid, at, openedAt === undefined ? 'gap' : 'killed');
     const session = new Session(start);
     this.#sessions.set(by.pid, session);
     for (const file of writing) this.#handles.openUnheard(session, file);
@@ -237,20 +237,20 @@ export class Story {
    * Ends a session. `how`: sshd logged the end (`said`), the process died without logging it (`died`), or its last
    * requests were not logged (`unheard`).
    */
-  end(pid: number, at: Micros, how: 'said' | 'died' | 'unheard'): void {
+  end(pid: number, at: Micros, how: 'logged' | 'killed' | 'gap'): void {
     const session = this.#sessions.get(pid);
     if (!session) return;
     this.#sessions.delete(pid);
     const { by } = session;
     const { directoryId, note, happened, look } = this.#options;
-    this.#cutOff.end(session, how === 'said');
+    this.#cutOff.end(session, how === 'logged');
     for (const handle of session.all()) {
       if (!handle.file) {
         note({ event: 'download-dropped', directoryId, at, by, path: handle.path, openedAt: handle.openedAt });
         continue;
       }
       // sshd logs the close of every handle before the end of the session. If a handle is left, the line of its close was lost.
-      const isDropped = how === 'died' && !session.ahead.has(handle);
+      const isDropped = how === 'killed' && !session.ahead.has(handle);
       const { path } = handle.file;
       if (isDropped) this.#handles.ended(handle, droppedAt(session, handle, at));
       else this.#handles.gone(handle, at);
@@ -259,14 +259,14 @@ export class Story {
     for (const handle of session.doubted()) {
       // If a process that was killed had it open after all, its file is cut off.
       const inode = handle.inode ?? handle.doubtedInode;
-      if (how === 'died' && inode !== undefined) this.#options.homeless(droppedAt(session, { ...handle, inode }, at));
+      if (how === 'killed' && inode !== undefined) this.#options.homeless(droppedAt(session, { ...handle, inode }, at));
       this.#handles.disbelieve([handle]);
     }
     session.reads.end().forEach(note);
     // A later process may notice the same death. It must get the same time, so that the session's files are announced
     // only once.
-    const endedAt = how === 'said' ? at : (session.lastAt ?? at);
-    if (how === 'died') this.#cutOff.drop(session, at);
+    const endedAt = how === 'logged' ? at : (session.lastAt ?? at);
+    if (how === 'killed') this.#cutOff.drop(session, at);
     if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt, hasLostName: session.hasLostName });
     if (session.isDoubtful) this.#options.compare();
     note({ event: 'session-closed', directoryId, at, by, openedAt: session.openedAt });
@@ -343,23 +343,23 @@ export class Story {
   }
 
   #interpret({ at, pid, event }: ReadLine): void {
-    if (event.kind === 'session-closed') return this.end(pid, at, 'said');
+    if (event.kind === 'session-closed') return this.end(pid, at, 'logged');
     // A session that was taken for dead goes on.
     if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined }, at);
     const session = this.#sessions.get(pid);
     if (!session) return;
     session.lastAt = at;
-    const { asked } = session;
-    session.asked = undefined;
+    const { lastRequest } = session;
+    session.lastRequest = undefined;
     switch (event.kind) {
       case 'open': {
         const handle = this.#handles.open(session, event, at);
-        session.asked = handle && { kind: 'open', handle };
+        session.lastRequest = handle && { kind: 'open', handle };
         break;
       }
       case 'make-folder':
       case 'remove-folder':
-        session.asked = { kind: 'change', at };
+        session.lastRequest = { kind: 'change', at };
         break;
       case 'close':
         this.#handles.close(session, event, at);
@@ -369,7 +369,7 @@ export class Story {
         if (from === undefined || to === undefined) break;
         if (to === from || isBelow(to, from)) {
           // A rename of a path to itself does nothing, or is refused because there is a file.
-          if (to !== from || !event.replaces) session.asked = { kind: 'refused' };
+          if (to !== from || !event.replaces) session.lastRequest = { kind: 'refused' };
         } else this.#await(session, from, to, at);
         break;
       }
@@ -379,20 +379,20 @@ export class Story {
         break;
       }
       case 'set':
-        session.asked = this.#handles.set(session, event, at, this.#line?.seen?.[0]);
+        session.lastRequest = this.#handles.set(session, event, at, this.#line?.seen?.[0]);
         break;
       case 'unclear':
         this.#unclear(session, event, at);
         break;
       case 'status':
-        this.#handles.refused(session, asked, event.text, this.#line?.seen);
+        this.#handles.refused(session, lastRequest, event.text, this.#line?.seen);
         break;
       case 'write-refused':
         refuseWrites(session, event.name);
-        session.asked = { kind: 'refused' };
+        session.lastRequest = { kind: 'refused' };
         break;
       case 'complaint':
-        session.asked = { kind: 'refused' };
+        session.lastRequest = { kind: 'refused' };
         break;
       case 'session-opened':
       case 'other':
@@ -404,7 +404,7 @@ export class Story {
    * The file at the path that the current line names. While the line is fresh, this is the file that is there now,
    * since that shows more; otherwise the file that was there when the line was read.
    */
-  #sight(path: FilePath): Sighting | undefined {
+  #observe(path: FilePath): Observation | undefined {
     const { isFresh = true, seen } = this.#line ?? {};
     const [then] = seen ?? [];
     const now = isFresh || !seen ? this.#options.lstat(path) : undefined;
@@ -444,12 +444,12 @@ export class Story {
   #resolve(pending: PendingChange): boolean {
     const { lstat, look, monotonic } = this.#options;
     const verdict = pending.verdict(this.#files, lstat, monotonic());
-    if (verdict === 'open') return false;
+    if (verdict === 'pending') return false;
     this.#pending = undefined;
     const { session, from, to, at } = pending.change;
     session.isDoubtful ||= verdict === 'doubtful';
     const wasRefused = verdict === 'refused' || verdict === 'doubtful';
-    session.asked = { kind: 'change', at };
+    session.lastRequest = { kind: 'change', at };
     if (wasRefused) {
       look(from, 0);
       if (to !== undefined) look(to, 0);

@@ -7,7 +7,7 @@ import type { Jail } from '../jails.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Doubts } from '../record/doubts.ts';
 import type { FileStat } from '../record/file-stat.ts';
-import type { HistoryRow } from '../record/history.ts';
+import type { HistoryRow } from '../record/transfer-history.ts';
 import type { Found } from './directory.ts';
 
 export interface World {
@@ -31,7 +31,7 @@ export interface World {
    */
   sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
   /** Resolves once every line that sshd logged about the directory before the call has been handed over. */
-  heard(jail: Jail): Promise<void>;
+  journalled(jail: Jail): Promise<void>;
   /** False while the jails' disk is not mounted. A missing file does not count as removed then. */
   isDiskThere(): boolean;
   /** A monotonic clock, in ms. */

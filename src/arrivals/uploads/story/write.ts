@@ -10,7 +10,7 @@ import type { UploadEvent } from '../../../deliveries/webhooks/outbox.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { FileRow } from '../record/files.ts';
-import { furtherIn, type HistoryRow, noteRows, type Repeating, type SessionNote } from '../record/history.ts';
+import { furtherIn, type HistoryRow, noteRows, type Repeating, type SessionNote } from '../record/transfer-history.ts';
 import type { Look, Task } from './agenda.ts';
 import { apply, type Outcome } from './apply.ts';
 import { DirectoryInTransaction, type Requests, type WorldOfDirectory } from './directory.ts';

@@ -6,7 +6,7 @@ import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 
 /** For each line of a session its paths, or undefined when the journal leaves it out. */
 function kept(...lines: string[]): (readonly string[] | undefined)[] {
-  const owner = { asked: undefined };
+  const owner = { lastPaths: undefined };
   return lines.map((line) => pathsToLookAt(readEvent(line), owner));
 }
 

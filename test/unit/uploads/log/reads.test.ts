@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SECOND } from '../../../../src/foundation/base/clock.ts';
 import { Reads } from '../../../../src/arrivals/uploads/log/reads.ts';
-import type { SessionNote } from '../../../../src/arrivals/uploads/record/history.ts';
+import type { SessionNote } from '../../../../src/arrivals/uploads/record/transfer-history.ts';
 
 const START = 1_800_000_000 * SECOND;
 

@@ -56,7 +56,7 @@ function storyOf() {
     },
     dies(): void {
       held = undefined;
-      story.end(1, BEGINNING + ms * 1000, 'died');
+      story.end(1, BEGINNING + ms * 1000, 'killed');
     },
   };
 }

@@ -15,7 +15,7 @@ import type { KeptSession, SessionOf } from './sessions.ts';
 /** How much work of one directory may be pending before its records are read slowly. */
 const BACKLOG = 500;
 
-export interface FollowerOptions {
+export interface LogConsumerOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly filesRoot: FilesRoot;
@@ -25,7 +25,7 @@ export interface FollowerOptions {
   /** The lowest UID that a directory may have. */
   readonly firstUid: number;
   /** Resolves once every line that sshd logged about the directory before the call has been handed over. */
-  heard(jail: Jail): Promise<void>;
+  interpreted(jail: Jail): Promise<void>;
   /** The client's address of a session that was live before. Undefined when the session is not this berth's. */
   addressOf(username: string, pid: number): string | undefined;
   /** Whether an earlier process's records of the user's sessions have yet to be followed. */
@@ -41,15 +41,15 @@ export interface FollowerOptions {
   compare(directoryId: string): void;
 }
 
-export interface Follower extends RecordConsumer {
+export interface LogConsumer extends RecordConsumer {
   /** Adopts live sessions that no journal mentions. */
   adoptAll(): Promise<void>;
   /** Ends sessions whose process died without a line. */
   sweep(): Promise<void>;
 }
 
-export function createFollower(options: FollowerOptions): Follower {
-  const { clock, compare, doubts, filesRoot, heard, jails, live, log, recorder } = options;
+export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
+  const { clock, compare, doubts, filesRoot, interpreted, jails, live, log, recorder } = options;
 
   const has = ({ id }: Jail, pid: number): boolean => recorder.known(id)?.has(pid) ?? false;
   const sessionsOf = (jail: Jail): SessionOf[] =>
@@ -85,8 +85,8 @@ export function createFollower(options: FollowerOptions): Follower {
   }
 
   function lineOf({ at, pid, text, seen, held }: JournalRecord) {
-    const sightings = seen === undefined ? undefined : Array.isArray(seen) ? seen : [seen];
-    return { at, pid, text, seen: sightings, held, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
+    const observations = seen === undefined ? undefined : Array.isArray(seen) ? seen : [seen];
+    return { at, pid, text, seen: observations, held, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
   }
 
   async function adopt(pid: number, uid: number | undefined): Promise<void> {
@@ -108,7 +108,7 @@ export function createFollower(options: FollowerOptions): Follower {
   function endDead(session: SessionOf): void {
     const { jail, by } = session;
     const story = recorder.known(jail.id);
-    if (story?.isLive(session)) story.end(by.pid, clock.now(), 'died');
+    if (story?.isLive(session)) story.end(by.pid, clock.now(), 'killed');
     options.ended(jail);
   }
 
@@ -126,7 +126,7 @@ export function createFollower(options: FollowerOptions): Follower {
       const compared = recorder.storyOf(jail).compareHandles(pid, pathsHeldBy(pid, jail.sftp_username));
       return () => compared(pathsHeldBy(pid, jail.sftp_username), clock.now(), options.isGapless());
     });
-    await heard(jail);
+    await interpreted(jail);
     for (const complete of checks) complete();
     if (!options.isGapless()) compare(jail.id);
   }
@@ -174,7 +174,7 @@ export function createFollower(options: FollowerOptions): Follower {
       const isOver = (session: SessionOf): boolean =>
         !options.isRestoring(session.jail.sftp_username) && !isAliveStill(session);
       const dead = recorder.sessions().filter(isOver);
-      await Promise.all([...new Set(dead.map(({ jail }) => jail))].map((jail) => heard(jail)));
+      await Promise.all([...new Set(dead.map(({ jail }) => jail))].map((jail) => interpreted(jail)));
       for (const session of dead) endDead(session);
     },
   };

@@ -8,7 +8,7 @@ import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { jailFiles } from '../../../../src/arrivals/uploads/file-path.ts';
 import { startTimeOf } from '../../../../src/arrivals/uploads/processes.ts';
 import { Doubts } from '../../../../src/arrivals/uploads/record/doubts.ts';
-import { createFollower } from '../../../../src/arrivals/uploads/story/follower.ts';
+import { createLogConsumer } from '../../../../src/arrivals/uploads/story/log-consumer.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const CLOSE = 'close "a" bytes read 0 written 5';
@@ -27,14 +27,14 @@ async function checked(meanwhile: string, late: readonly string[]) {
   await once(process.stdout, 'data');
   const { pid = 0 } = process;
   const clock = systemClock();
-  const follower = createFollower({
+  const logConsumer = createLogConsumer({
     log: createLog('silent'),
     clock,
     filesRoot: jailFiles(at.config.jailDir),
     jails: { byUsername: async () => at.jail, byUid: async () => at.jail },
     recorder: at.parting.recorder,
     firstUid: 0,
-    async heard() {
+    async interpreted() {
       await at.parting.drained();
       process.stdin.write('\n');
       await Promise.race([once(process.stdout, 'data'), once(process, 'exit')]);
@@ -49,11 +49,11 @@ async function checked(meanwhile: string, late: readonly string[]) {
   });
   const say = async (...texts: readonly string[]): Promise<void> => {
     for (const text of texts) {
-      await follower.follow(at.jail, { at: clock.now(), pid, text, address: '', born: startTimeOf(pid) }, false);
+      await logConsumer.follow(at.jail, { at: clock.now(), pid, text, address: '', born: startTimeOf(pid) }, false);
     }
   };
   await say('session opened for local user acme from [192.0.2.7]', `open "a" ${WRITE}`);
-  await follower.restored(at.jail);
+  await logConsumer.restored(at.jail);
   await at.parting.drained();
   const isOpen = at.parting.recorder.known(at.jail.id)?.fileAt('a')?.hasOpenWriters;
   await say(...late);

@@ -118,7 +118,7 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'lastPaths'>):
       return lastPaths && [];
     case 'set':
       owner.lastPaths = pathsOf(event.name);
-      return event.isSize ? owner.lastPaths : [];
+      return event.size === undefined ? [] : owner.lastPaths;
     case 'session-opened':
     case 'session-closed':
     case 'complaint':

@@ -30,7 +30,8 @@ export type LogEvent =
   | { readonly kind: 'rename'; readonly from: string; readonly to: string; readonly replaces: boolean }
   | { readonly kind: 'remove'; readonly name: string }
   | { readonly kind: 'make-folder' | 'remove-folder'; readonly name: string }
-  | { readonly kind: 'set'; readonly name: string; readonly isSize: boolean }
+  /** `size` is in bytes; undefined when times were set. */
+  | { readonly kind: 'set'; readonly name: string; readonly size: number | undefined }
   /** A request was refused. */
   | { readonly kind: 'status'; readonly text: string }
   /**
@@ -78,8 +79,8 @@ export function readEvent(text: string): LogEvent {
     return { kind: 'make-folder', name: unvis(match[1] ?? '') };
   }
   if ((match = /^rmdir name "(.*)"$/.exec(text))) return { kind: 'remove-folder', name: unvis(match[1] ?? '') };
-  if ((match = /^set "(.*)" (size \d+|modtime \d{8}-\d\d:\d\d:\d\d)$/.exec(text))) {
-    return { kind: 'set', name: unvis(match[1] ?? ''), isSize: match[2]?.startsWith('size') === true };
+  if ((match = /^set "(.*)" (?:size (\d+)|modtime \d{8}-\d\d:\d\d:\d\d)$/.exec(text))) {
+    return { kind: 'set', name: unvis(match[1] ?? ''), size: match[2] === undefined ? undefined : Number(match[2]) };
   }
   if ((match = /^session opened for local user (\S+) from \[(.*)\]$/.exec(text))) {
     return { kind: 'session-opened', username: match[1] ?? '', address: match[2] ?? '' };

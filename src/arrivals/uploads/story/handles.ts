@@ -312,7 +312,7 @@ export class Handles {
    * A client set a file's times or size.
    * @param seen what was there when the line was read: null for no file.
    */
-  set(session: Session, { name, isSize }: Event<'set'>, at: Micros, seen: Observation | null | undefined): LastRequest {
+  set(session: Session, { name, size }: Event<'set'>, at: Micros, seen: Observation | null | undefined): LastRequest {
     const undone: (() => void)[] = [];
     const path = filePath(name);
     // The name may be that of an open handle, whose file has been renamed since.
@@ -324,10 +324,10 @@ export class Handles {
       const { setAt, resized } = file;
       undone.push(() => Object.assign(file, { setAt, resized }));
       file.setAt = this.#options.monotonic();
-      // A later file may have the path by now.
-      const inode = path === undefined || seen === null ? undefined : this.#options.observe(path)?.ino;
-      if (isSize && !file.hasOpenWriters && inode !== undefined) file.resized = { by: session.by, at, inode };
-      for (const each of isSize ? [...file.puts.slice(-1), ...file.writers] : []) {
+      const now = path === undefined || seen === null ? undefined : this.#options.observe(path);
+      // Another file may have the path by now. It has another size.
+      if (now && now.size === size && !file.hasOpenWriters) file.resized = { by: session.by, at, inode: now.ino };
+      for (const each of size !== undefined ? [...file.puts.slice(-1), ...file.writers] : []) {
         const { isResized } = each;
         undone.push(() => void (each.isResized = isResized));
         each.isResized = true;

@@ -26,8 +26,8 @@ test('the lines that sshd writes are read', async (t) => {
     ],
     ['posix-rename old "a" new "b"', { kind: 'rename', from: name('a'), to: name('b'), replaces: true }],
     ['remove name "/files/a"', { kind: 'remove', name: name('/files/a') }],
-    ['set "/files/a" size 5', { kind: 'set', name: name('/files/a'), isSize: true }],
-    ['set "/files/a" modtime 20261120-20:50:00', { kind: 'set', name: name('/files/a'), isSize: false }],
+    ['set "/files/a" size 5', { kind: 'set', name: name('/files/a'), size: 5 }],
+    ['set "/files/a" modtime 20261120-20:50:00', { kind: 'set', name: name('/files/a'), size: undefined }],
     ['set "/files/a" mode 0600', { kind: 'other' }],
     [
       'session opened for local user acme-1a2b3c4d from [::1]',

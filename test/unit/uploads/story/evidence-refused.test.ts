@@ -19,6 +19,16 @@ test('a size that was refused, for a name that a file gets right after: it is an
   await at.comesTo(['a 5'], ['b 5 uploaded']);
 });
 
+test('a size was set, and another upload has that name when the line is read: it is announced once', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.logged(1, 'set "b" size 7', 'rename old "a" new "b"', 'stat name "b"');
+  await at.comesTo(['a 5'], ['b 5 uploaded']);
+});
+
 test('a cut upload that is resumed, and sent again before it is looked at: its size is what the log has counted', async () => {
   await using at = await recordingPlace();
   at.write('a', 'x'.repeat(33));

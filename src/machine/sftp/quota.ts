@@ -43,7 +43,7 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
 
   function obstacle(): string | undefined {
     const mount = mountOf(jails);
-    const found = mount ? obstacleAt(mount) : STALE_MTIME;
+    const found = mount ? obstacleAt(mount) : UNSEEN;
     if (found !== undefined) limits = 'none';
     else if (limits === 'none') limits = undefined;
     return found;
@@ -101,7 +101,7 @@ interface Mount {
 }
 
 /** The kernel does not list mounts outside of a chroot. */
-const STALE_MTIME = 'berth cannot see the disk of the jails: it runs in a chroot that is not a mount';
+const UNSEEN = 'berth cannot see the disk of the jails: it runs in a chroot that is not a mount';
 
 /** The file system that a folder is on (proc_pid_mountinfo(5)). Of several mounts on one point, the last counts. */
 function mountOf(folder: string): Mount | undefined {

@@ -234,8 +234,8 @@ export class Story {
   }
 
   /**
-   * Ends a session. `how`: sshd logged the end (`said`), the process died without logging it (`died`), or its last
-   * requests were not logged (`unheard`).
+   * Ends a session. `how`: sshd logged the end (`logged`), the process died without logging it (`killed`), or its last
+   * requests were not logged (`gap`).
    */
   end(pid: number, at: Micros, how: 'logged' | 'killed' | 'gap'): void {
     const session = this.#sessions.get(pid);

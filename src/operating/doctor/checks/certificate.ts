@@ -13,7 +13,7 @@ import { serveProcess } from '../processes.ts';
 /** Renewals usually happen 30 days before. */
 const SOON_DAYS = 21;
 
-const STALE_MTIME = 'move it to /etc/berth, or systemctl edit berth: [Service] BindReadOnlyPaths=FOLDER';
+const UNSEEN = 'move it to /etc/berth, or systemctl edit berth: [Service] BindReadOnlyPaths=FOLDER';
 
 export const checkCertificate: Check = (config, clock) => {
   const { mode, cert, key, lastGood, selfSigned } = config.tls;
@@ -47,7 +47,7 @@ export const checkCertificate: Check = (config, clock) => {
   return orOk(
     [
       hidden !== undefined &&
-        fail(`berth serve does not see ${hidden}: its unit can read only /etc, /usr and its own folders`, STALE_MTIME),
+        fail(`berth serve does not see ${hidden}: its unit can read only /etc, /usr and its own folders`, UNSEEN),
       (statSync(key).mode & 0o007) !== 0 && fail(`everybody can read ${key}`, `chmod o= ${key}`),
       days < 0 && fail(`${cert} expired ${counted(-days, 'day')} ago`, renew),
       days >= 0 && days < SOON_DAYS && warn(`${cert} expires in ${counted(days, 'day')}`, renew),

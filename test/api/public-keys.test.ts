@@ -241,3 +241,24 @@ test('507 on a full disk: a removal shuts the directory out first and is repeate
   here.api.host.fail(undefined);
   assert.deepEqual(prints(await here.list()), [second.fingerprint]);
 });
+
+test('a key that was added but did not reach the disk: the same request, repeated, adds it and gets 201', async () => {
+  for (const headers of [{}, { 'idempotency-key': 'again' }]) {
+    await using here = await place();
+    const [first, second] = madeKeys(2);
+    await here.add(first.line);
+    const add = () => here.api.send('POST', here.path, { json: { public_key: second.line }, headers });
+    here.api.host.fail(systemError('ENOSPC'));
+    for (let time = 1; time <= 2; time += 1) assert.equal((await add()).status, 507);
+    const [added] = await here.list();
+    here.api.host.fail(undefined);
+    const answer = await add();
+    assert.equal(answer.status, 201, answer.text);
+    assert.deepEqual(dataOf(answer), added);
+    assert.equal(here.served(), [second, first].map(({ line }) => line).join('\n'));
+    const again = await add();
+    assert.equal(again.status, 'idempotency-key' in headers ? 201 : 422, 'it is there, and works');
+    if (again.status === 201) assert.equal(again.text, answer.text);
+    assert.equal((await here.list()).length, 2);
+  }
+});

@@ -36,6 +36,12 @@ export async function markPendingApply(tx: Transaction<Tables>, { id, version }:
     .execute();
 }
 
+/** Whether the directory's home may still have to follow a change. */
+export async function isPendingApply(tx: Transaction<Tables>, id: string): Promise<boolean> {
+  const mark = tx.selectFrom('unapplied').select('directory_id').where('directory_id', '=', id);
+  return (await mark.executeTakeFirst()) !== undefined;
+}
+
 /**
  * Makes the host agree with the directory's row, and repeats that if the row changed meanwhile.
  * @returns the row that the host agrees with; undefined when it has gone.

@@ -15,6 +15,7 @@ import type { UsedKeys } from '../keys/last-used.ts';
 import { type ChangeOptions, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
 import { checked, orBlank } from '../../foundation/base/validation.ts';
 import { type Fields, publicKey } from './fields.ts';
+import { isPendingApply } from './pending-apply.ts';
 import type { PublicKey } from './public-key.ts';
 
 /** A limit, because sshd's helper prints all keys at each login with a key. */
@@ -48,6 +49,8 @@ export function publicKeysOf(reads: Kysely<Tables>, directoryId: string): Promis
 }
 
 /**
+ * When the host failed after a key was added, the same request can be repeated: until the host has followed, that key counts
+ * as added by the repetition.
  * @param actor the request behind it, for the audit.
  * @throws {ValidationError} when the key is invalid or weak, is there already, or is one too many;
  * {BerthError} `directory_not_found`, `storage_full`.
@@ -60,24 +63,28 @@ export async function addPublicKey(
   actor?: Actor<Added>,
 ): Promise<Added> {
   const { type, comment, fingerprint, line } = checked(NewPublicKey, fields).public_key;
-  const key = { fingerprint, type, comment, last_used_at: null };
-  let inserted_at = 0;
-  const plan: Plan = async (tx, now) => {
-    const there = await rowsOf(tx, id);
-    if (there.some((other) => other.fingerprint === fingerprint)) refuse('has already been taken');
+  let key: ShownKey = { fingerprint, type, comment, inserted_at: 0, last_used_at: null };
+  const plan: Plan = async (tx, now, before) => {
+    const there = await publicKeysOf(tx, id);
+    const same = there.find((other) => other.fingerprint === fingerprint);
+    if (same) {
+      if (options.host.isApplied(before) || !(await isPendingApply(tx, id))) refuse('has already been taken');
+      key = same;
+      return columnsOf(tx, id);
+    }
     if (there.length >= MOST_KEYS) refuse(`should have at most ${MOST_KEYS} item(s)`);
     // The clock may have been set back since the newest key was added.
-    inserted_at = Math.max(now, (there[0]?.inserted_at ?? 0) + 1);
+    key = { ...key, inserted_at: Math.max(now, (there[0]?.inserted_at ?? 0) + 1) };
     await tx
       .insertInto('public_keys')
-      .values({ ...key, directory_id: id, line, inserted_at })
+      .values({ ...key, directory_id: id, line })
       .execute();
     return columnsOf(tx, id);
   };
   const directory = await changeDirectory(options, { accountId, id, actor }, plan, (tx, changed) =>
-    actor?.response?.keep(tx, { directory: changed, key: { ...key, inserted_at } }),
+    actor?.response?.keep(tx, { directory: changed, key }),
   );
-  return { directory, key: { ...key, inserted_at } };
+  return { directory, key };
 }
 
 /**

@@ -88,3 +88,24 @@ test('a link to itself is named, for sshd and for berth', async () => {
     assert.doesNotMatch(said, /ELOOP|\n {4}at /);
   }
 });
+
+test('a file at or above the path of a folder is named with the setting, in one line', async () => {
+  for (const [setting, below] of [
+    ['BERTH_STATE_DIR', 'folder/below'],
+    ['BERTH_JAIL_DIR', 'folder'],
+    ['BERTH_JAIL_DIR', ''],
+    ['BERTH_RUNTIME_DIR', 'folder'],
+  ] as const) {
+    using place = scratch({ BERTH_SFTP_PORT: '2299' });
+    const file = join(place.dir, 'file');
+    writeFileSync(file, '');
+    const environment = { ...place.environment, [setting]: join(file, below) };
+    for (const args of [['prepare'], ['config', 'check'], ['doctor']]) {
+      const { status, stdout, stderr } = await runCommand(environment, ...args);
+      assert.notEqual(status, 0, args.join(' '));
+      const said = `${stdout}${stderr}`.trim();
+      assert.ok(said.includes(`${setting}: ${file} is not a folder: choose another place`), said);
+      assert.doesNotMatch(said, /ENOTDIR|\n/);
+    }
+  }
+});

@@ -5,6 +5,7 @@
 import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join } from 'node:path';
 import { errorCode, OperatorError } from './errors.ts';
+import { isThere } from './there.ts';
 
 /** The settings that name a folder, with their defaults. */
 export const FOLDERS = {
@@ -33,20 +34,29 @@ function folderIn(environment: Variables, name: string, usual: string): string {
 }
 
 /**
- * Checks that the kernel can follow the paths of the folders. A folder need not exist yet.
+ * Checks that the kernel can follow the paths of the folders, and that no file is in the way. A folder need not exist yet.
  * @throws {OperatorError} naming the setting.
  */
 export function requireUsablePaths(environment: Variables): void {
   for (const [name, usual] of Object.entries(FOLDERS)) {
     const path = folderIn(environment, name, usual);
-    try {
-      statSync(path, { throwIfNoEntry: false });
-    } catch (error) {
-      const code = errorCode(error);
-      if (code === 'ELOOP')
-        throw new OperatorError(`${name}: the links at ${path} lead back to themselves: replace them by a folder`);
-      if (code === 'ENAMETOOLONG') throw new OperatorError(`${name} is longer than a path may be: ${path}`);
-    }
+    const file = fileInTheWay(name, path);
+    if (file !== undefined) throw new OperatorError(`${name}: ${file} is not a folder: choose another place`);
+  }
+}
+
+/** The path, or the nearest above it that is there, unless that is a folder. */
+function fileInTheWay(name: string, path: string): string | undefined {
+  try {
+    let nearest = path;
+    while (!isThere(nearest) && dirname(nearest) !== nearest) nearest = dirname(nearest);
+    return statSync(nearest).isDirectory() ? undefined : nearest;
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'ELOOP')
+      throw new OperatorError(`${name}: the links at ${path} lead back to themselves: replace them by a folder`);
+    if (code === 'ENAMETOOLONG') throw new OperatorError(`${name} is longer than a path may be: ${path}`);
+    return undefined;
   }
 }
 

@@ -70,8 +70,6 @@ function checkComponents(variable: string, dir: string): void {
         `${component} (in ${variable}) is a link to a folder that does not exist: create that folder`,
       );
     }
-    if (!stat.isDirectory())
-      throw new OperatorError(`${component} (in ${variable}) is not a folder: choose another place`);
     const [problem, remedy] =
       stat.uid !== 0
         ? ['does not belong to root', `chown root ${component}`]

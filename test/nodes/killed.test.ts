@@ -1,6 +1,6 @@
 /** A home crashes or freezes while directories are created: none fails, none exists twice, none appears late. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { usersWithCredentials } from '../../src/machine/sftp/credentials.ts';
@@ -10,6 +10,7 @@ import { freePort } from '../support/free-port.ts';
 import { assertWithin } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
+import { refuseWrites } from '../support/refused-writes.ts';
 import { scratch } from '../support/scratch.ts';
 import { type ServeProcess, startServe } from '../support/serve-process.ts';
 import { type Created, created, nodesPlace, type NodesPlace, type TestNode } from './nodes-place.ts';
@@ -104,6 +105,41 @@ test('a frozen home: 503 in time, and it follows when it goes on', postgresOnly,
   assert.equal((await a.send('POST', `/directories/${other.id}/password`)).status, 200);
   assert.deepEqual([...(await b.users())], [other.sftp_username]);
 });
+
+test(
+  'a create that a frozen home does not follow, and that the database does not undo: nothing of it stays',
+  postgresOnly,
+  async () => {
+    await using place = await nodesPlace('a');
+    await using b = await aside(place);
+    const a = place.node('a');
+    await place.db.updateTable('nodes').set({ drained_at: 1 }).where('name', '=', 'a').execute();
+    const allow = await refuseWrites(place.db, 'update of deleted_at on directories');
+    const allowRemoval = await refuseWrites(place.db, 'delete on directories');
+    const create = () =>
+      a.send('POST', '/directories', {
+        json: { directory: { name: 'Acme' } },
+        headers: { 'idempotency-key': 'again' },
+      });
+    b.serve().process.kill('SIGSTOP');
+    assert.equal((await create()).status, 503);
+    assert.equal((await create()).status, 409, 'it is not undone yet');
+    b.serve().process.kill('SIGCONT');
+    await until('the home has followed the creation', async () => (await b.users()).size === 1);
+    await allow();
+    await allowRemoval();
+    await until('nothing of it is left', async () => {
+      const rows = await place.db.selectFrom('directories').select('id').execute();
+      return rows.length === 0 && (await b.users()).size === 0;
+    });
+    assert.deepEqual(
+      readdirSync(b.config.jailDir).filter((name) => !name.startsWith('.')),
+      [],
+    );
+    const { sftp_username } = created(await create());
+    assert.deepEqual([...(await b.users())], [sftp_username]);
+  },
+);
 
 test('creates that are at home elsewhere are answered soon', postgresOnly, async (t) => {
   await using place = await nodesPlace('a', 'b');

@@ -117,7 +117,7 @@ async function moveNew(
   tried: readonly string[],
   actor?: Actor<Created>,
 ): Promise<DirectoryRow> {
-  const { id, node, sftp_username, uid } = directory;
+  const { id } = directory;
   return options.database.db.transaction().execute(async (tx) => {
     const home = await options.placement.choose(tx, tried);
     const moved = await tx
@@ -129,15 +129,20 @@ async function moveNew(
       .executeTakeFirst();
     if (!moved) return notFound();
     await markPendingApply(tx, { id, ...moved });
-    await tx
-      .insertInto('leftovers')
-      .values({ node, directory_id: id, sftp_username, uid })
-      .onConflict((conflict) => conflict.doNothing())
-      .execute();
+    await leaveBehind(tx, directory);
     const row = { ...directory, ...home, ...moved };
     await actor?.response?.keep(tx, { directory: row, password });
     return row;
   });
+}
+
+/** Makes a node remove what it may have made of a directory that is not at home there. */
+async function leaveBehind(tx: Transaction<Tables>, { id, node, sftp_username, uid }: DirectoryRow): Promise<void> {
+  await tx
+    .insertInto('leftovers')
+    .values({ node, directory_id: id, sftp_username, uid })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
 }
 
 /** Locks the account, so that simultaneous requests cannot exceed the limit. */
@@ -172,20 +177,26 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
 }
 
 /**
- * Deletes the directory again. When the database is full, its rows are removed once there is room. The mark stays until
+ * Deletes the directory again. When the database is full or away, its rows are removed once that is over. The mark stays until
  * that has succeeded, so it is repeated. Throws nothing: the caller gets the error of the creation.
  */
 async function undo(options: CreateOptions, directory: DirectoryRow, actor?: Actor<never>): Promise<void> {
   const removeAnswer: Removal | undefined = actor?.response?.withdraw();
+  const isHere = directory.node === options.placement.here;
+  let isMarked = false;
   try {
     // Without the credential: the key may have been revoked meanwhile.
     const audited = actor && ({ actor: { ...actor, credential: undefined }, action: 'undo-create' } as const);
     const deleted = await markDeleted(options, directory.account_id, directory.id, audited, removeAnswer);
+    isMarked = true;
     if (deleted) await takeAway(options, deleted, true);
   } catch {
     // Another node removes it as soon as it can.
-    if (directory.node !== options.placement.here) return;
-    options.removal.add(directory.id, removeAnswer);
-    await options.host.remove(directory).catch(() => undefined);
+    if (isMarked && !isHere) return;
+    options.removal.add(directory.id, async (tx) => {
+      await removeAnswer?.(tx);
+      if (!isHere) await leaveBehind(tx, directory);
+    });
+    if (isHere) await options.host.remove(directory).catch(() => undefined);
   }
 }

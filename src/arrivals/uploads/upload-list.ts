@@ -36,10 +36,10 @@ export interface Page extends Filters {
   readonly after?: string | Pick<UploadRow, 'uploaded_at' | 'id'> | undefined;
 }
 
-type Place = Pick<UploadRow, 'uploaded_at' | 'id'>;
+type Position = Pick<UploadRow, 'uploaded_at' | 'id'>;
 
 /** Files in all states. Filtering by state here could make the query long when many files are in another one. */
-const newestFirst = compiled<Place & { directory: string; limit: number; since: Micros }>()((db, p) =>
+const newestFirst = compiled<Position & { directory: string; limit: number; since: Micros }>()((db, p) =>
   db
     .selectFrom('files')
     .select([...COLUMNS, 'state'])
@@ -73,7 +73,7 @@ export interface UploadList {
 export function uploadList(reads: Kysely<Tables>): UploadList {
   return {
     async list(directory, { limit, after = NEWEST, since = 0, ...names }) {
-      let place: Place = typeof after === 'string' ? await placeOf(reads, directory, after) : after;
+      let place: Position = typeof after === 'string' ? await placeOf(reads, directory, after) : after;
       const { filename } = names;
       // U+FFFD may stand for any bytes.
       if (filename !== undefined && !filename.includes('\u{FFFD}')) {
@@ -102,7 +102,7 @@ function isNamed(path: Buffer, { prefix = '', filename }: Pick<Filters, 'prefix'
 }
 
 /** Whether a row comes after a place, in a list that begins with the newest. */
-function isBehind(row: Place, place: Place): boolean {
+function isBehind(row: Position, place: Position): boolean {
   return row.uploaded_at < place.uploaded_at || (row.uploaded_at === place.uploaded_at && row.id < place.id);
 }
 
@@ -118,7 +118,7 @@ export async function uploadOf(reads: Kysely<Tables>, directory: string, id: str
   return row;
 }
 
-async function placeOf(reads: Kysely<Tables>, directory: string, upload: string): Promise<Place> {
+async function placeOf(reads: Kysely<Tables>, directory: string, upload: string): Promise<Position> {
   const { at, id } = await placeInList(reads, 'files', directory, upload);
   return { uploaded_at: at, id };
 }

@@ -20,8 +20,8 @@ const PAUSE_MS = 5000;
 /** 516 characters in the log. */
 const LONG = '名'.repeat(43);
 
-/** How long an upload takes, in ms. The kernel has the name while it is open, and a busy machine may read the log late. */
-const HOLD_MS = 500;
+/** How long an upload takes, in ms: the kernel has the name while it is open, and on a busy machine berth reads the log late. */
+const HOLD_MS = 2000;
 
 /** As `put -p` does. */
 async function putDated(session: RawSftp, name: string, data: string): Promise<void> {

@@ -18,7 +18,7 @@ import type { Log } from '../../foundation/base/log.ts';
 import { CHECKING } from '../files/file-rows.ts';
 import { contentOf } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
-import { TIMER_GRAIN, STALE_MTIME } from '../uploads/record/file-stat.ts';
+import { STALE_MTIME, TIMER_GRAIN } from '../uploads/record/file-stat.ts';
 import type { FileAccess } from '../files/start.ts';
 import type { Decisions } from './decisions.ts';
 import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';

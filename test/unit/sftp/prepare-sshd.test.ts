@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { readConfig } from '../../../src/foundation/base/config.ts';
 import { OperatorError } from '../../../src/foundation/base/errors.ts';
 import { createLog } from '../../../src/foundation/base/log.ts';
+import { requireUsablePaths } from '../../../src/foundation/base/real-folders.ts';
 import { preflight } from '../../../src/machine/sftp/preflight.ts';
 import { prepareSshd } from '../../../src/machine/sftp/sshd.ts';
 import { smallDisk } from '../../faults/small-disk.ts';
@@ -79,6 +80,11 @@ test('a jail folder whose parent others may write to is refused, and the parent 
   chownSync(open, 1000, 0);
   assert.throws(() => preflight(config), lineWith(open, 'does not belong to root', 'chown root'));
   chownSync(open, 0, 0);
+  writeFileSync(config.jailDir, '');
+  assert.throws(
+    () => requireUsablePaths({ BERTH_JAIL_DIR: config.jailDir }),
+    lineWith(config.jailDir, 'BERTH_JAIL_DIR'),
+  );
   assert.throws(
     () => preflight({ ...place.config, stateDir: '/tmp/state' }),
     lineWith('below /tmp (in BERTH_STATE_DIR)'),

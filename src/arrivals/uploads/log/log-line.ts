@@ -48,6 +48,8 @@ export type LogEvent =
   /** Nothing that matters to uploads: opendir, statvfs, … */
   | { readonly kind: 'other' };
 
+export type LogEventOf<K extends LogEvent['kind']> = LogEvent & { kind: K };
+
 /** `<38>Nov 20 20:50:00 internal-sftp[123]: text`, as glibc's syslog(3) writes it. */
 const FRAME = /^<\d+>\w{3} [ \d]\d \d\d:\d\d:\d\d internal-sftp\[(\d+)\]: /;
 

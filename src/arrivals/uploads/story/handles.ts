@@ -9,7 +9,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath, filePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Observation } from '../log/journal-record.ts';
-import type { LogEvent } from '../log/log-line.ts';
+import type { LogEventOf } from '../log/log-line.ts';
 import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
@@ -43,8 +43,6 @@ export interface HandlesOptions {
   readonly provenFrom: Micros;
 }
 
-type Event<K extends LogEvent['kind']> = LogEvent & { kind: K };
-
 export class Handles {
   readonly #options: HandlesOptions;
   readonly #files: TrackedFiles;
@@ -57,7 +55,7 @@ export class Handles {
   }
 
   /** Tracks a handle. Returns undefined when the name is not a valid path. */
-  open(session: Session, { name, flags }: Event<'open'>, at: Micros): Handle | undefined {
+  open(session: Session, { name, flags }: LogEventOf<'open'>, at: Micros): Handle | undefined {
     const path = filePath(name);
     if (path === undefined) return undefined;
     const creates = flags.has('CREATE');
@@ -111,7 +109,7 @@ export class Handles {
   }
 
   /** A handle was closed. */
-  close(session: Session, event: Event<'close'>, at: Micros): void {
+  close(session: Session, event: LogEventOf<'close'>, at: Micros): void {
     const path = filePath(event.name);
     if (path === undefined) return;
     const { by } = session;
@@ -172,7 +170,7 @@ export class Handles {
     return this.track(session, opening, this.#files.ensure(path));
   }
 
-  #endOf(handle: Handle, { forced, written }: Event<'close'>, at: Micros): Ending {
+  #endOf(handle: Handle, { forced, written }: LogEventOf<'close'>, at: Micros): Ending {
     const { session, openedAt, truncates, inode, order } = handle;
     return {
       isComplete: !forced && !handle.isRefused,
@@ -312,7 +310,12 @@ export class Handles {
    * A client set a file's times or size.
    * @param seen what was there when the line was read: null for no file.
    */
-  set(session: Session, { name, size }: Event<'set'>, at: Micros, seen: Observation | null | undefined): LastRequest {
+  set(
+    session: Session,
+    { name, size }: LogEventOf<'set'>,
+    at: Micros,
+    seen: Observation | null | undefined,
+  ): LastRequest {
     const undone: (() => void)[] = [];
     const path = filePath(name);
     // The name may be that of an open handle, whose file has been renamed since.
@@ -320,11 +323,11 @@ export class Handles {
     const there = path === undefined ? undefined : this.#files.at(path);
     if (there) files.add(there);
     if (path !== undefined && ![...files].some((file) => file.path === path)) files.add(this.#files.ensure(path));
+    const now = size === undefined || path === undefined || seen === null ? undefined : this.#options.observe(path);
     for (const file of files) {
       const { setAt, resized } = file;
       undone.push(() => Object.assign(file, { setAt, resized }));
       file.setAt = this.#options.monotonic();
-      const now = path === undefined || seen === null ? undefined : this.#options.observe(path);
       // Another file may have the path by now. It has another size.
       if (now && now.size === size && !file.hasOpenWriters) file.resized = { by: session.by, at, inode: now.ino };
       for (const each of size !== undefined ? [...file.puts.slice(-1), ...file.writers] : []) {

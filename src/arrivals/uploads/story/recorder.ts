@@ -376,7 +376,7 @@ export class Recorder {
     else if (outcome.wait === 'refusal') this.#askAboutRefusal(work, task);
     else {
       this.#prepare(work, task, async () => {
-        await this.#journalled(jail);
+        await this.#interpreted(jail);
         task.seen = outcome.seen ?? null;
       });
     }
@@ -399,7 +399,7 @@ export class Recorder {
     } else {
       const inode = look.still?.stat?.inode;
       this.#prepare(work, look, async () => {
-        await this.#journalled(jail);
+        await this.#interpreted(jail);
         const isHeld =
           inode !== undefined &&
           ((await this.#options.world.isHeldByAny(story.pids(), inode)) || story.mayHold(look.path, inode));
@@ -412,7 +412,7 @@ export class Recorder {
   }
 
   /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
-  async #journalled(jail: Jail): Promise<void> {
+  async #interpreted(jail: Jail): Promise<void> {
     await this.#options.world.journalled(jail);
     await this.read(jail.id);
   }
@@ -426,7 +426,7 @@ export class Recorder {
       task.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
       if (bytes !== undefined) return;
       const { synced } = task;
-      await this.#journalled(work.jail);
+      await this.#interpreted(work.jail);
       task.seen = synced;
     });
   }
@@ -443,7 +443,7 @@ export class Recorder {
       for (const ms of DESCRIPTOR_WAITS_MS) {
         if (ms > 0) await world.wait(ms);
         const unheld = work.story.unheldOf(put);
-        await this.#journalled(work.jail);
+        await this.#interpreted(work.jail);
         work.story.disbelieve(unheld);
         if (!put.isDoubted()) return;
       }

@@ -9,7 +9,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Observation } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
-import { type LogEvent, readEvent } from '../log/log-line.ts';
+import { type LogEvent, type LogEventOf, readEvent } from '../log/log-line.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import { CutOffNames } from './cut-off-names.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
@@ -68,8 +68,6 @@ interface ReadLine extends Omit<Line, 'text'> {
  * @param isGapless whether every open has been read or is still to be read.
  */
 export type HandleComparison = (now: readonly HeldPath[], at: Micros, isGapless: boolean) => void;
-
-type Event<K extends LogEvent['kind']> = LogEvent & { kind: K };
 
 export class Story {
   readonly #options: StoryOptions;
@@ -414,7 +412,7 @@ export class Story {
   }
 
   /** Interprets a line whose name the log has cut off. */
-  #unclear(session: Session, { about, start }: Event<'unclear'>, at: Micros): void {
+  #unclear(session: Session, { about, start }: LogEventOf<'unclear'>, at: Micros): void {
     const held = this.#line?.held;
     switch (about) {
       case 'open':

@@ -15,6 +15,8 @@ export interface Observation {
    * file in a record of an older version.
    */
   readonly sinceMs?: number | undefined;
+  /** When it was created; 0 where the file system does not keep that. Missing in a record of an older version. */
+  readonly birthtimeMs?: number | undefined;
 }
 
 export interface JournalRecord {

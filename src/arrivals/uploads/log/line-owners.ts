@@ -134,7 +134,7 @@ export function observationOf(
 ): Observation | null {
   if (!stats) return null;
   const { ino, size, mtimeMs, ctimeMs, birthtimeMs } = stats;
-  return { ino, size, mtimeMs, sinceMs: stats.isDirectory() ? birthtimeMs : ctimeMs };
+  return { ino, size, mtimeMs, birthtimeMs, sinceMs: stats.isDirectory() ? birthtimeMs : ctimeMs };
 }
 
 /** The files that a process writes, of those that a line with an uncertain name may mean. */

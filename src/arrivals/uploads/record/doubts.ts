@@ -2,8 +2,12 @@
  * Knows which files may be incomplete: those that changed before a crash of the machine, or while lines of the log were
  * lost.
  */
+import type { Stats } from 'node:fs';
 import { bootedBy, type UncleanBoot } from '../../../foundation/base/boot.ts';
-import type { Micros } from '../../../foundation/base/clock.ts';
+import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
+
+/** How long after a crash the first comparison with the disk may take. Until then a client may rename what the crash has left. */
+const COMPARED: Micros = 60 * SECOND;
 
 export interface DoubtsOptions {
   readonly boot?: UncleanBoot | undefined;
@@ -31,14 +35,17 @@ export class Doubts {
   }
 
   /**
-   * Whether an unexplained file may be incomplete.
-   * @param changedAt the file's ctime, which clients cannot set.
+   * Whether an unexplained file may be incomplete: it has not been touched since, or a client has only renamed it, or set its
+   * times, right after the crash.
+   * @param file a client can set the mtime. `birthtimeMs` is 0 where the file system does not keep it.
    */
-  has(directoryId: string, changedAt: Micros, now: Micros): boolean {
+  has(directoryId: string, file: Pick<Stats, 'ctimeMs' | 'mtimeMs' | 'birthtimeMs'>, now: Micros): boolean {
     const { boot, journal } = this.#options;
     const booted = boot ? bootedBy(boot, now) : -Infinity;
     const until = Math.max(booted, journal.at, this.#gaps.get(directoryId) ?? -Infinity);
+    const changedAt = file.ctimeMs * 1000;
+    const isOlder = file.birthtimeMs > 0 && Math.max(file.birthtimeMs, file.mtimeMs) * 1000 <= booted;
     // A ctime in the future means that the clock was set back, so the file may be as old as the doubts.
-    return changedAt <= until || (until > -Infinity && changedAt > now);
+    return changedAt <= until || (isOlder && changedAt <= booted + COMPARED) || (until > -Infinity && changedAt > now);
   }
 }

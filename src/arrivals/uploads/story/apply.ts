@@ -74,14 +74,21 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
     // The file may have been renamed or removed by a request whose line has not been read yet.
     if (here !== undefined && task.seen === undefined) return { wait: 'log', seen: stat };
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
-    return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, row, directory);
+    return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, task, row, directory);
   }
   if (row && isSame(row, stat) && end.at <= row.uploaded_at) return outdated(operation, row, directory);
-  if (row && row.state !== 'partial' && hasAddedNothing(end, row, stat)) return 'done';
+  if (row && row.state !== 'partial' && hasAddedNothing(end, row, stat)) {
+    // Its session may be over, and have left it to this handle.
+    if (row.state === 'waiting') directory.requests.look(path, SOON_MS);
+    return 'done';
+  }
   const isRewritten = isWrittenSince(operation, stat);
   // The size says how much was appended, unless the file was changed again since.
   const expected = end.bytes ?? (isRewritten && !end.isOfUnknownSize ? sizeByTheLog(end, row) : stat.size_bytes);
-  if ((end.isDoubted || (end.bytes ?? -1) !== stat.size_bytes) && !isRewritten) {
+  // The log says who adds to what was cut off.
+  const isAddedTo = !end.isComplete && !isOverwritten(operation);
+  const isOfOtherSize = end.isDoubted || (end.bytes ?? -1) !== stat.size_bytes;
+  if (isRewritten ? isAddedTo : isOfOtherSize) {
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
@@ -181,18 +188,34 @@ function sizeByTheLog({ bytes, written }: Ending, row: FileRow | undefined): num
  * Records an upload whose file is not at its path: it was renamed, replaced or removed since, and later operations say
  * so.
  */
-async function byTheLog(operation: Put, row: FileRow | undefined, directory: DirectoryInTransaction): Promise<Outcome> {
+async function byTheLog(
+  operation: Put,
+  task: Task,
+  row: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<Outcome> {
   const { end, path } = operation;
   if (end.isUnwritten && row) return 'done';
   if (!end.isComplete || end.isUnproven || end.isOfUnknownSize) {
+    // The row goes where the file goes. After a crash, the path may have a later upload already.
+    const isLater = row !== undefined && row.uploaded_at > end.at;
+    if (!end.isComplete && !isLater && (end.bytes !== undefined || end.written > 0)) {
+      const stat = { ...unseen(end, sizeByTheLog(end, row)), ctime: STALE_MTIME };
+      await drop(operation, stat, row, directory, end.isRefused ? REFUSED : undefined);
+      if (isOverwritten(operation)) return 'done';
+    }
     directory.world.lost.addEnding(directory.row.id, end);
-    // The file at the path may still be the right one, if the log was read very late.
+    // The file at the path may still be the right one, if the log was read very late. Or else it is elsewhere.
     directory.requests.look(path, SOON_MS);
+    directory.requests.compare();
     return 'done';
   }
   const size = sizeByTheLog(end, row);
   // The rows already show a later change of the file: the API may have removed it.
   if (await directory.wasAnnounced(announcement(path, end, size))) return 'done';
+  // The file may be back: a rename whose line has not been read yet.
+  const there = directory.fileAt(path);
+  if (there?.size_bytes === size && !isSynced(task, there)) return { wait: 'sync', path };
   await putUpload(operation, unseen(end, size), row, directory);
   directory.requests.look(path, SOON_MS);
   return 'done';
@@ -295,6 +318,8 @@ async function applyMove(operation: Move, task: Task, directory: DirectoryInTran
   else {
     requests.look(from, SOON_MS);
     requests.look(to, SOON_MS);
+    // Another session may have renamed the folder before that, although its line was logged after this one.
+    if (!arrived) requests.compare();
   }
   return 'done';
 }
@@ -321,7 +346,9 @@ async function moveFile(
   }
   // A row that waits for its file, not for its session, stays so.
   const isFinal = row.state === 'waiting' && row.session_pid !== null && !world.isTemporary(to);
-  if (isFinal && task.synced === undefined) return { wait: 'sync', path: to };
+  // The file may have come back by a rename whose line has not been read yet.
+  const isUnsynced = arrived?.size_bytes === row.size_bytes && !isSynced(task, arrived);
+  if (isFinal && (task.synced === undefined || isUnsynced)) return { wait: 'sync', path: to };
   const replaced = await files.at(to);
   const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
   if (isFinal && (await directory.wasAnnounced(about))) {
@@ -353,7 +380,8 @@ async function moveBelow({ from, to }: Move, row: FileRow, directory: DirectoryI
   if (!arrived || !isFileOf(row, arrived)) {
     requests.look(path, SOON_MS);
     requests.look(old, SOON_MS);
-    const left = directory.fileAt(old);
+    // A file that nobody has seen may have got the inode of a later one, which has the old name by now.
+    const left = row.mtime === STALE_MTIME ? undefined : directory.fileAt(old);
     if (left && isFileOf(row, left)) return;
   }
   const replaced = await files.at(path);

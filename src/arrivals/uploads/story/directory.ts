@@ -54,11 +54,8 @@ export interface WorldOfDirectory {
   /** The processes of the directory's live sessions. */
   pids(): readonly number[];
   readonly lost: Lost;
-  /**
-   * Whether an unexplained file may be incomplete.
-   * @param changedAt the file's ctime, in µs.
-   */
-  isDoubted(changedAt: Micros): boolean;
+  /** Whether an unexplained file may be incomplete. */
+  isDoubted(file: Found): boolean;
   readonly now: Micros;
   /** A monotonic clock, in ms. */
   readonly ms: number;

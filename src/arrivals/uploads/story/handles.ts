@@ -10,6 +10,7 @@ import { beginsLike, type FilePath, filePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Observation } from '../log/journal-record.ts';
 import type { LogEventOf } from '../log/log-line.ts';
+import type { Found } from './directory.ts';
 import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
@@ -28,9 +29,11 @@ export interface HandlesOptions {
   monotonic(): number;
   sessionOf(pid: number): Session | undefined;
   happened(operation: Operation): void;
-  lstat(path: FilePath): { readonly ino: number; readonly size: number; readonly ctimeMs: number } | undefined;
+  lstat(path: FilePath): Pick<Found, 'ino' | 'size' | 'ctimeMs' | 'blocks'> | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
+  /** An open of the file was most likely refused, and the kernel can tell whether it was. */
+  doubted(file: File): void;
   /** The log has cut off the name in a close; `start` is the beginning of the name. */
   cutOff(start: string, end: Ending, session: Session): void;
   /** Requests a comparison with the disk. */
@@ -63,10 +66,10 @@ export class Handles {
     const truncates = flags.has('TRUNCATE') || isExclusive;
     const opening = { name, path, openedAt: at, creates, truncates, isExclusive };
     if (!flags.has('WRITE') && !flags.has('APPEND')) return this.track(session, { ...opening, inode: undefined });
-    const inode = this.#inodeAt(path, truncates ? at : 0);
+    const identity = this.#identityAt(path, truncates ? at : 0);
     const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
-    const handle = this.track(session, { ...opening, inode }, this.#files.ensure(path));
+    const handle = this.track(session, { ...opening, ...identity }, this.#files.ensure(path));
     if (adopted && !session.openBefore().includes(adopted)) this.withdraw(adopted);
     return handle;
   }
@@ -81,7 +84,7 @@ export class Handles {
     session: Session,
     opening: Pick<
       Handle,
-      'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates' | 'isExclusive' | 'isShownLater'
+      'name' | 'path' | 'openedAt' | 'inode' | 'bornMs' | 'creates' | 'truncates' | 'isExclusive' | 'isShownLater'
     >,
     file?: File,
   ): Handle {
@@ -100,12 +103,13 @@ export class Handles {
   }
 
   /**
-   * The inode of the file that was opened. Undefined if the file at the path is older than `emptiedAt`: emptying a file
-   * sets its mtime, so another file has the path by now.
+   * Which file was opened. Not known if the file at the path is older than `emptiedAt`: emptying a file sets its mtime, so
+   * another file has the path by now.
    */
-  #inodeAt(path: FilePath, emptiedAt: Micros): number | undefined {
+  #identityAt(path: FilePath, emptiedAt: Micros): Pick<Handle, 'inode' | 'bornMs'> {
     const seen = this.#options.observe(path);
-    return seen && seen.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? seen.ino : undefined;
+    if (!seen || seen.mtimeMs * 1000 < emptiedAt - TIMER_GRAIN) return { inode: undefined };
+    return { inode: seen.ino, bornMs: seen.birthtimeMs };
   }
 
   /** A handle was closed. */
@@ -131,7 +135,7 @@ export class Handles {
       rows.forEach(this.#options.note);
     }
     if (!handle && event.written === 0) return;
-    const writer = handle ?? this.openUnheard(session, { path, inode: this.#inodeAt(path, 0) });
+    const writer = handle ?? this.openUnheard(session, { path, ...this.#identityAt(path, 0) });
     if (!writer.file) return;
     session.forget(writer);
     // sshd does not count the bytes of a write that the disk cuts short.
@@ -142,27 +146,40 @@ export class Handles {
   }
 
   /**
-   * Which of a session's handles was closed: the one that the process does not hold any more, or else one whose file does
-   * not show that it was not. A file that was empty when it was opened has as many bytes as were written, if it has no hole.
+   * Which of a session's handles was closed: one that the process does not hold any more. Of several, one whose file has as
+   * many bytes as were written, since it was empty when it was opened; or else the latest whose file does not show that it
+   * was not, since a client asks again after a refusal.
    */
   #closedOf(handles: readonly Handle[], session: Session, written: number): Handle | undefined {
     const held = this.#options.heldBy(session.by.pid);
-    const closed = handles.filter(
-      ({ inode }) => inode !== undefined && held?.some((each) => each.inode === inode) === false,
-    );
-    if (closed.length === 1) return closed[0];
-    const sizeOf = ({ file }: Handle): number | undefined =>
-      file?.path === undefined ? undefined : this.#options.lstat(file.path)?.size;
-    return handles.find((handle) => !handle.truncates || [undefined, written].includes(sizeOf(handle)));
+    const doubted = session.doubted();
+    const closed = handles.filter(({ file, inode, doubtedInode = inode }) => {
+      const isKnown = doubtedInode !== undefined || file?.path !== undefined;
+      return isKnown && held?.every((each) => each.inode !== doubtedInode && each.path !== file?.path) === true;
+    });
+    const [only] = closed;
+    if (only && closed.length === 1 && !doubted.includes(only)) return only;
+    const foundOf = ({ file }: Handle) => (file?.path === undefined ? undefined : this.#options.lstat(file.path));
+    const isExact = (handle: Handle): boolean =>
+      handle.truncates && !doubted.includes(handle) && foundOf(handle)?.size === written;
+    const mayBe = (handle: Handle): boolean => {
+      const found = foundOf(handle);
+      // A write through a doubted handle may not have been counted. But nobody opens again a file that he has just made.
+      if (doubted.includes(handle)) return !handle.isExclusive || handles.every(({ order }) => order <= handle.order);
+      return !handle.truncates || !found || found.blocks * 512 < found.size;
+    };
+    const likely = [closed, handles.filter(mayBe)].find((some) => some.length > 0) ?? handles;
+    return handles.find(isExact) ?? likely.toSorted((a, b) => b.order - a.order)[0];
   }
 
   /** Tracks a handle whose open was not logged. */
-  openUnheard(session: Session, { path, inode }: { path: FilePath; inode: number | undefined }): Handle {
+  openUnheard(session: Session, { path, inode, bornMs }: Pick<Handle, 'path' | 'inode' | 'bornMs'>): Handle {
     const opening = {
       name: undefined,
       path,
       openedAt: undefined,
       inode,
+      bornMs,
       creates: false,
       truncates: false,
       isExclusive: false,
@@ -171,7 +188,7 @@ export class Handles {
   }
 
   #endOf(handle: Handle, { forced, written }: LogEventOf<'close'>, at: Micros): Ending {
-    const { session, openedAt, truncates, inode, order } = handle;
+    const { session, openedAt, truncates, inode, bornMs, order } = handle;
     return {
       isComplete: !forced && !handle.isRefused,
       isRefused: !forced && handle.isRefused,
@@ -185,6 +202,7 @@ export class Handles {
       isDoubted: order <= session.doubtedUpTo && !handle.isResized,
       isUnproven: at < this.#options.provenFrom,
       inode,
+      bornMs,
       order,
     };
   }
@@ -214,8 +232,12 @@ export class Handles {
     file.newestEnd = undefined;
     // Nothing was added to the previous upload, which has yet to be recorded.
     const hasAddedNothing = end?.isUnwritten === true && file.puts.at(-1)?.end.isComplete === true;
-    if (!end || hasAddedNothing) return this.#files.forget(file);
     const { path } = file;
+    if (!end || hasAddedNothing) {
+      // An upload whose session is over may have waited for this handle.
+      if (path !== undefined) this.#options.look(path, 2);
+      return this.#files.forget(file);
+    }
     if (path === undefined) {
       this.#files.forget(file);
       return this.#options.homeless(end);
@@ -252,13 +274,18 @@ export class Handles {
     const opened = lastRequest.handle;
     const { file, isExclusive } = opened;
     const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened));
-    const there = file && !isAnswer ? this.#options.observe(opened.path) : undefined;
     if (isAnswer || !file) session.forget(opened);
-    else session.doubt(opened);
-    if (file && there) {
-      opened.doubtedInode = opened.inode ?? there.ino;
+    else {
+      session.doubt(opened);
+      // The file may have been renamed since.
+      const { path } = file;
+      const there =
+        path === opened.path ? this.#options.observe(path) : path !== undefined && this.#options.lstat(path);
+      const inode = opened.inode ?? (there || undefined)?.ino;
+      if (inode !== undefined) opened.doubtedInode = inode;
       file.doubted.add(opened);
       file.doubtedAt = this.#options.monotonic();
+      this.#options.doubted(file);
     }
     this.withdraw(opened);
   }
@@ -370,11 +397,11 @@ function isRefusalOf(lastRequest: LastRequest | undefined, after: readonly (Obse
 /** How a handle ends when its process dies. */
 export function droppedAt(
   { by }: Session,
-  { openedAt, inode, order }: Pick<Handle, 'openedAt' | 'inode' | 'order'>,
+  { openedAt, inode, bornMs, order }: Pick<Handle, 'openedAt' | 'inode' | 'bornMs' | 'order'>,
   at: Micros,
 ): Ending {
   const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
-  return { isComplete: false, isRefused: false, isReserved: false, at, by, openedAt, inode, order, ...unknown };
+  return { isComplete: false, isRefused: false, isReserved: false, at, by, openedAt, inode, bornMs, order, ...unknown };
 }
 
 /**

@@ -47,7 +47,9 @@ export async function lookAt(
   look.wasSet ||= file?.wasSet === true;
   const isOfRow = row?.inode === stat.inode && file?.resized?.inode === stat.inode;
   const resized = isOfRow && row.uploaded_at < file.resized.at ? file.resized : undefined;
-  const isAsSet = look.wasSet && row?.mtime === STALE_MTIME && row.size_bytes === stat.size_bytes;
+  // A client may have set the times of what it had left: a partial file stays one.
+  const wasUnseen = row?.mtime === STALE_MTIME && row.size_bytes === stat.size_bytes;
+  const isAsSet = wasUnseen && (look.wasSet || row.state === 'partial');
   if (row && !resized && (isAsSet || isUnseen(row, stat, true))) {
     // Nobody has synced the file, since nobody knew where it was.
     if (!isSynced(look, stat)) return { wait: 'sync' };
@@ -60,6 +62,7 @@ export async function lookAt(
     // The log names every session that wrote to the file. If none did, only its times, mode or name have changed.
     if (!look.isUnexplained) return { wait: 'explanation' };
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
+    if (resized && directory.world.isDoubted(found)) return unproven(path, stat, row, directory);
     if (resized) return resize(look, stat, { resized, row }, directory);
     if (!endingOf(path, found, stat, row, directory)) return touched(row, stat, directory);
   }
@@ -232,7 +235,7 @@ async function unexplained(
   const age = world.now / 1000 - found.ctimeMs;
   const isOld = age >= REST_MS && age < 1e12;
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
-  if (look.isLost || world.isDoubted(found.ctimeMs * 1000)) return unproven(path, stat, row, directory);
+  if (look.isLost || world.isDoubted(found)) return unproven(path, stat, row, directory);
   if (!isSynced(look, stat)) return { wait: 'sync' };
   const end = endingOf(path, found, stat, row, directory);
   if (end) directory.matched.push(end);

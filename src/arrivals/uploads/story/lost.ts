@@ -80,14 +80,16 @@ export class Lost {
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
       // What a handle has written has a new mtime. Of a cut upload a client may have set it.
       .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
-      // A file that was created after the open is another file, which may have reused the inode.
-      .filter(({ end }) => stat.bornAt <= (end.openedAt ?? stat.bornAt) + LOG_LAG);
+      .filter(({ end }) => !isOther(end, stat));
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
       isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const found =
       // A client may have set its times since, to an older one.
       endings.find((each) => isOfRow(each) && stat.mtime <= each.end.at + TIMER_GRAIN) ??
-      endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
+      endings.find(
+        ({ end }) =>
+          end.inode === stat.inode && (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat)) && mayBe(end, stat),
+      ) ??
       endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
       cutOffAt(endings, path, stat.changedAt);
     return found?.end;
@@ -154,6 +156,23 @@ function cutOffAt(endings: readonly LostEnding[], path: FilePath, changedAt: Mic
   const isOver = (at: Micros): boolean =>
     changedAt > at + LOG_LAG && possible.some(({ end }) => end.isComplete && (end.openedAt ?? at) > at);
   return possible.find(({ end }) => !end.isComplete && !isOver(end.at)) ?? possible[0];
+}
+
+/**
+ * Whether the file is another one, which has reused the inode, or was created after the open.
+ * @param bornAt 0 where the file system does not keep it.
+ */
+function isOther({ inode, bornMs = 0, openedAt }: Ending, stat: FileIdentity & { readonly bornAt: Micros }): boolean {
+  if (inode === stat.inode && bornMs > 0) return bornMs * 1000 !== stat.bornAt;
+  return stat.bornAt > (openedAt ?? stat.bornAt) + LOG_LAG;
+}
+
+/** Whether a handle that was cut off had the file open for certain. A client may have set its times since, to older ones. */
+function isCutOff(
+  { isComplete, bornMs = 0, at }: Ending,
+  { bornAt, mtime }: FileStat & { readonly bornAt: Micros },
+): boolean {
+  return !isComplete && bornMs > 0 && bornMs * 1000 === bornAt && mtime <= at + TIMER_GRAIN;
 }
 
 /** Whether the file's mtime is from when the handle was open. `lag` is how late the open may have been read. */

@@ -47,6 +47,8 @@ export interface Ending {
   readonly isUnproven: boolean;
   /** The file's inode, when it was seen. */
   readonly inode: number | undefined;
+  /** When the file with that inode was created, in ms: the next file may get the same inode. Undefined where it is not known. */
+  readonly bornMs?: number | undefined;
   /** Later opens have higher numbers. Of a file's handles, the newest decides how the upload ended. */
   readonly order: number;
 }

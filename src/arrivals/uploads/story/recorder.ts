@@ -18,8 +18,8 @@ import type { Outcome } from './apply.ts';
 import type { WorldOfDirectory } from './directory.ts';
 import { type LookOutcome, REST_MS } from './look.ts';
 import { Lost } from './lost.ts';
-import type { Ending, Operation } from './operations.ts';
-import type { SessionOf } from './sessions.ts';
+import type { Ending, Operation, TrackedFile } from './operations.ts';
+import type { File, SessionOf } from './sessions.ts';
 import { type Line, Story } from './story.ts';
 import type { RecorderOptions } from './world.ts';
 import { type Applied, isPassing, separated, type Taken, write } from './write.ts';
@@ -74,6 +74,8 @@ export class Recorder {
    * their lines.
    */
   #inDoubtUntil: Micros = -Infinity;
+  /** Files about whose doubted handles the kernel is being asked. */
+  readonly #asking = new Set<File>();
   /** How many transactions are running, and tasks and looks are waiting for the log, the disk or the kernel. */
   #underWay = 0;
 
@@ -250,6 +252,7 @@ export class Recorder {
         this.#lost.addEnding(jail.id, end);
         this.#options.compare(jail.id);
       },
+      doubted: (file) => void this.#askAboutOpens(work, file),
       cutOff: (start, end, session) => this.#lost.addEnding(jail.id, end, { start, session }),
       look: (path, inMs) => this.look(jail, path, inMs),
       moved: (from, to) => agenda.moved(from, to),
@@ -346,7 +349,7 @@ export class Recorder {
       trackedAt: (path) => story.fileAt(path),
       pids: () => story.pids(),
       lost: this.#lost,
-      isDoubted: (changedAt) => doubts.has(jail.id, changedAt, now),
+      isDoubted: (found) => doubts.has(jail.id, found, now),
       now,
       ms: world.monotonic(),
     };
@@ -438,18 +441,35 @@ export class Recorder {
   #askAboutRefusal(work: Work, task: Task): void {
     const { operation: put } = task;
     if (put.kind !== 'put') return;
-    const { world } = this.#options;
     this.#prepare(work, task, async () => {
-      for (const ms of DESCRIPTOR_WAITS_MS) {
-        if (ms > 0) await world.wait(ms);
-        const unheld = work.story.unheldOf(put);
-        await this.#interpreted(work.jail);
-        work.story.disbelieve(unheld);
-        if (!put.isDoubted()) return;
-      }
+      await this.#ask(work, put.file, true, () => put.isDoubted());
+      if (!put.isDoubted()) return;
       work.story.believe(put);
       work.agenda.done(task);
     });
+  }
+
+  /** Asks the kernel whether opens of a file were refused, before the session goes on with it. A put asks again. */
+  async #askAboutOpens(work: Work, file: File): Promise<void> {
+    if (this.#asking.has(file)) return;
+    this.#asking.add(file);
+    this.#underWay += 1;
+    await this.#ask(work, file, false, () => file.isDoubted).catch((error: unknown) => {
+      this.#options.log.error({ err: error, directory: work.jail.id }, 'cannot ask whether a file was opened');
+    });
+    this.#underWay -= 1;
+    this.#asking.delete(file);
+  }
+
+  /** Asks until the answer is known, for a second. `isLast` is that of `Story.askAbout`. */
+  async #ask({ jail, story }: Work, file: TrackedFile, isLast: boolean, isDoubted: () => boolean): Promise<void> {
+    for (const ms of DESCRIPTOR_WAITS_MS) {
+      if (ms > 0) await this.#options.world.wait(ms);
+      const complete = story.askAbout(file, isLast);
+      await this.#interpreted(jail);
+      complete();
+      if (!isDoubted()) return;
+    }
   }
 
   #sync(work: Work, task: Task, path: FilePath): void {

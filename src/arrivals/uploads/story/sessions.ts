@@ -34,6 +34,8 @@ export interface Handle {
   /** Later handles have higher numbers. */
   readonly order: number;
   readonly inode: number | undefined;
+  /** When the file with that inode was created, in ms. Undefined where it is not known. */
+  readonly bornMs?: number | undefined;
   /** Of a doubted handle: the file that was at its path when the refusal was read. It may be a later one. */
   doubtedInode?: number;
   /** Of a doubted handle: the latest put of its file, which was none if the handle exists. */
@@ -185,7 +187,7 @@ export class Session {
     return (
       same.find(isNamed) ??
       doubted.findLast((handle) => isNamed(handle) && !handle.isExclusive) ??
-      (isForced || same.length < 2 ? undefined : ofSeveral(same)) ??
+      (isForced || same.length + doubted.length < 2 ? undefined : ofSeveral([...same, ...doubted])) ??
       same[0] ??
       this.openBefore().find((handle) => handle.file?.path === path) ??
       // Of several, the latest: a client asks again after a refusal.
@@ -315,14 +317,23 @@ export class File implements TrackedFile {
     return this.doubted.size > 0;
   }
 
-  /** The doubted handles that their processes do not hold: those have no more descriptors than other handles. */
-  unheld(): Handle[] {
-    return [...this.doubted].filter(({ session, inode, doubtedInode = inode }) => {
-      const others = [...this.writers].filter((other) => other.session === session).length;
-      const { pid } = session.by;
-      const times = doubtedInode === undefined ? 0 : this.#kernel.timesHeldBy(pid, doubtedInode, this.doubtedAt);
-      return times !== undefined && times <= others;
+  /**
+   * Asks the kernel how many descriptors of the file the processes of its doubted handles have. Returns a function for when
+   * every line that was logged before has been read: it returns the doubted handles for which there is no descriptor.
+   * @param newest the order of the handle that was opened last.
+   */
+  askForDoubted(newest: number): () => Handle[] {
+    const asked = [...this.doubted].map((handle) => {
+      const { session, inode, doubtedInode = inode } = handle;
+      const isKnown = doubtedInode !== undefined;
+      return { handle, times: isKnown ? this.#kernel.timesHeldBy(session.by.pid, doubtedInode, this.doubtedAt) : 0 };
     });
+    const othersOf = ({ session }: Handle): number =>
+      [...this.writers].filter((other) => other.session === session && other.order <= newest).length;
+    return () =>
+      asked
+        .filter(({ handle, times }) => this.doubted.has(handle) && times !== undefined && times <= othersOf(handle))
+        .map(({ handle }) => handle);
   }
 
   isHeld(inode: number): boolean {

@@ -9,6 +9,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Observation } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
+import type { Found } from './directory.ts';
 import { type LogEvent, type LogEventOf, readEvent } from '../log/log-line.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import { CutOffNames } from './cut-off-names.ts';
@@ -16,11 +17,11 @@ import { droppedAt, Handles, refuseWrites } from './handles.ts';
 import { type ChangeOptions, PendingChange } from './pending-change.ts';
 import { File, type Handle, type Kernel, type KeptSession, Session, type SessionStart } from './sessions.ts';
 import { isBelow, TrackedFiles } from './tracked-files.ts';
-import type { Ending, Operation, Put } from './operations.ts';
+import type { Ending, Operation, Put, TrackedFile } from './operations.ts';
 
 export interface StoryOptions {
   readonly directoryId: string;
-  lstat(path: FilePath): (Observation & { readonly ctimeMs: number }) | undefined;
+  lstat(path: FilePath): (Observation & Found) | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
   readonly isHeldBy: Kernel['isHeldBy'];
@@ -32,6 +33,8 @@ export interface StoryOptions {
   happened(operation: Operation): void;
   /** An upload ended after its file had lost its name. */
   homeless(end: Ending): void;
+  /** An open of the file was most likely refused, and the kernel can tell whether it was. */
+  doubted(file: File): void;
   /** The log has cut off the name in a close; `start` is the beginning of the name. */
   cutOff(start: string, end: Ending, session: Session): void;
   /** Requests a look at a path whose state is uncertain, in `inMs` ms. */
@@ -305,14 +308,19 @@ export class Story {
       .some((session) => session.mayHaveOpened(path) && this.#options.isHeldBy(session.by.pid, inode));
   }
 
-  /** The doubted handles of a put's file that no process holds. */
-  unheldOf({ file }: Put): readonly Handle[] {
-    return file instanceof File ? file.unheld() : [];
-  }
-
-  /** The opens of those handles were refused: they were not held, and every line until then has been read. */
-  disbelieve(handles: readonly Handle[]): void {
-    this.#handles.disbelieve(handles);
+  /**
+   * Asks the kernel about a file's doubted handles. Call the function that it returns once every line that was logged before
+   * has been read: the opens of handles that were not held then were refused.
+   * @param isLast whether a handle that the kernel cannot be asked about, since its process has died or its file has not been
+   *   seen, counts as not held.
+   */
+  askAbout(file: TrackedFile, isLast: boolean): () => void {
+    if (!(file instanceof File)) return () => undefined;
+    const unheld = file.askForDoubted(this.#handles.newest);
+    const isUnknown = ({ session, doubtedInode }: Handle): boolean =>
+      doubtedInode === undefined || this.#options.heldBy(session.by.pid) === undefined;
+    const unknown = isLast ? [] : [...file.doubted].filter(isUnknown);
+    return () => this.#handles.disbelieve(unheld().filter((handle) => !unknown.includes(handle)));
   }
 
   /** The doubted handles of a put's file exist: the file is still being written, so it is no put yet. */

@@ -1,4 +1,5 @@
 /** A disk in memory: names, inodes and open handles, with the rules of POSIX that matter to uploads. */
+import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import type { Found } from '../../src/arrivals/uploads/story/directory.ts';
 import type { Random } from './random.ts';
 
@@ -18,6 +19,8 @@ export interface Inode {
   closedAt: number;
   /** How many names it has. */
   links: number;
+  /** The name that it lost last. */
+  lostName?: string;
   /** How often it was written, and that when it was synced last. */
   writes: number;
   syncedWrites: number;
@@ -46,6 +49,15 @@ export class ModelDisk {
 
   files(): [string, Inode][] {
     return [...this.#names].filter(([, { isFolder }]) => !isFolder);
+  }
+
+  pathOf(inode: Inode): string | undefined {
+    return this.files().find(([, each]) => each === inode)?.[0];
+  }
+
+  /** As a descriptor's link in proc(5). */
+  linkTo(inode: Inode): HeldPath {
+    return { path: this.pathOf(inode) ?? `${inode.lostName} (deleted)`, inode: inode.ino };
   }
 
   /** As lstat(2). */
@@ -179,6 +191,7 @@ export class ModelDisk {
   #unlink(path: string, inode: Inode): void {
     this.#names.delete(path);
     inode.links -= 1;
+    inode.lostName = path;
     this.#drop(inode);
   }
 

@@ -130,7 +130,7 @@ export class ModelSession {
   }
 
   /** Logs a request, tries it a little later, and logs a refusal. */
-  #request(text: string | undefined, act: () => boolean, then: () => void, refusal = 'No such file'): void {
+  #request(text: string | undefined, act: () => boolean, then: () => void, refusal = () => 'No such file'): void {
     const { between, log } = this.options;
     if (text !== undefined) {
       this.#hasChanged = /^(posix-)?(rename|remove) /.test(text);
@@ -138,9 +138,10 @@ export class ModelSession {
     }
     this.#in(between(10, 160), () => {
       if (!act()) {
-        if (refusal === 'Failure') this.#doubt();
+        const status = refusal();
+        if (status === 'Failure') this.#doubt();
         this.#hasChanged = false;
-        log(`sent status ${refusal}`);
+        log(`sent status ${status}`);
       }
       then();
     });
@@ -163,6 +164,7 @@ export class ModelSession {
   #do(step: Step, then: () => void): void {
     const { disk, time, truth, isTemporary, nextSize } = this.options;
     const { path } = step;
+    const refusal = (): string => (disk.at(path) ? 'Failure' : 'No such file');
     switch (step.kind) {
       case 'put':
         return this.#put(step, then);
@@ -180,7 +182,7 @@ export class ModelSession {
           return true;
         };
         const text = `${isCareful ? '' : 'posix-'}rename old "${path}" new "${step.to}"`;
-        return this.#request(text, act, then, this.#refusalOfRename(step));
+        return this.#request(text, act, then, () => this.#refusalOfRename(step));
       }
       case 'remove': {
         const act = (): boolean => {
@@ -189,23 +191,22 @@ export class ModelSession {
           if (inode) truth.overwritten(inode);
           return true;
         };
-        return this.#request(`remove name "${path}"`, act, then, disk.at(path) ? 'Failure' : 'No such file');
+        return this.#request(`remove name "${path}"`, act, then, refusal);
       }
       case 'makeFolder': {
-        const refusal = disk.at(path) ? 'Failure' : 'No such file';
         return this.#request(`mkdir name "${path}" mode 0777`, () => disk.makeFolder(path, time.now), then, refusal);
       }
       case 'removeFolder':
-        return this.#request(
-          `rmdir name "${path}"`,
-          () => disk.removeFolder(path),
-          then,
-          disk.at(path) ? 'Failure' : 'No such file',
-        );
+        return this.#request(`rmdir name "${path}"`, () => disk.removeFolder(path), then, refusal);
       case 'stat':
         return this.#request(`stat name "${path}"`, () => disk.at(path) !== undefined, then);
       case 'badHandle':
-        return this.#request(undefined, () => false, then, 'Failure');
+        return this.#request(
+          undefined,
+          () => false,
+          then,
+          () => 'Failure',
+        );
       case 'resize': {
         const size = nextSize();
         const act = (): boolean => {
@@ -278,7 +279,8 @@ export class ModelSession {
       return true;
     };
     const flags = isExclusive ? FLAGS.exclusive : opening === 'denied' ? FLAGS.truncate : FLAGS[opening as 'append'];
-    const refusal = opening === 'denied' ? 'Permission denied' : disk.at(path) ? 'Failure' : 'No such file';
+    const refusal = (): string =>
+      opening === 'denied' ? 'Permission denied' : disk.at(path) ? 'Failure' : 'No such file';
     this.#request(`open "${path}" flags ${flags} mode 0666`, act, () => then(file), refusal);
   }
 
@@ -342,7 +344,7 @@ export class ModelSession {
     const { disk, truth, isTemporary, options } = { ...this.options, options: this.options };
     this.#open.delete(file);
     const { inode } = file;
-    const path = disk.files().find(([, each]) => each === inode)?.[0];
+    const path = disk.pathOf(inode);
     disk.close(inode);
     inode.closedAt = options.time.now;
     if (file.isDoubted && file.hasGap) truth.unproven(inode);
@@ -361,7 +363,7 @@ export class ModelSession {
       this.#close(file, false);
     }
     if (how !== 'killed') log('session closed for local user someone from [192.0.2.1]');
-    const isOver = (): void => truth.sessionEnded(pid, (inode) => disk.files().find(([, each]) => each === inode)?.[0]);
+    const isOver = (): void => truth.sessionEnded(pid, (inode) => disk.pathOf(inode));
     if (how !== 'killed') isOver();
     ended(how === 'killed' ? isOver : undefined);
   }

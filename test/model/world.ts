@@ -2,12 +2,14 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../src/foundation/db/open.ts';
 import type { Transfer } from '../../src/rules/history/transfers.ts';
+import type { UncleanBoot } from '../../src/foundation/base/boot.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
 import type { Observation } from '../../src/arrivals/uploads/log/journal-record.ts';
 import { observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
+import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { fileStat, isSame, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
 import type { KeptSession } from '../../src/arrivals/uploads/story/sessions.ts';
@@ -89,7 +91,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   let isAway = false;
   /** The power has gone, and `serve` has not been started since. */
   let isDark = false;
-  let boot: number | undefined;
+  let boot: UncleanBoot | undefined;
   const announced = new Set<number>();
   const faults: string[] = [];
   const jobs = new Set<Promise<void>>();
@@ -104,7 +106,11 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   const world: World = {
     lstat: (_jail, path) => disk.lstat(path),
     isHeldBy: (pid, ino) => !sessions.has(pid) || holds(pid, ino),
-    heldBy: (_jail, pid) => sessions.get(pid)?.writing().flatMap(heldPath),
+    heldBy: (_jail, pid) =>
+      sessions
+        .get(pid)
+        ?.writing()
+        .map(({ inode }) => disk.linkTo(inode)),
     timesHeldBy: (pid, ino) => (sessions.get(pid)?.writing() ?? []).filter(({ inode }) => inode.ino === ino).length,
     isHeldByAny: async (pids, inode) => pids.some((pid) => holds(pid, inode)),
     async sync(_jail, path) {
@@ -136,8 +142,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       isTemporary,
       transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
       recorded: (rows) => rows.forEach(({ row }) => recorded(row)),
-      provenFrom: boot,
-      doubts: { has: (_id, changedAt) => boot !== undefined && changedAt <= boot },
+      provenFrom: boot?.at,
+      doubts: new Doubts({ journal: { at: -Infinity }, boot }),
       compare() {
         if (isComparing) return;
         isComparing = true;
@@ -200,7 +206,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   function start(): void {
     trace('serve is started');
     // As berth notes the boot: when it is started, before sshd is.
-    if (isDark) boot = time.now;
+    if (isDark) boot = { at: time.now, uptime: -Infinity };
     isDark = false;
     recorder = begin();
     isAway = false;
@@ -232,11 +238,6 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     time.in(500_000, () => {
       if (own === life) comparing = compare();
     });
-  }
-
-  function heldPath({ inode }: { inode: Inode }): { path: string; inode: number }[] {
-    const path = disk.files().find(([, each]) => each === inode)?.[0];
-    return path === undefined ? [] : [{ path, inode: inode.ino }];
   }
 
   /** When all is decided, the journal begins with the sessions that are live. */

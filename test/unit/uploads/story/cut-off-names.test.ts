@@ -13,6 +13,16 @@ const HALF: HeldPath = { path: `${NAME}-half`, inode: 2 };
 const OPEN = `open "${NAME}`.slice(0, 500);
 const CLOSE = `close "${NAME}`.slice(0, 500);
 
+const FILE = {
+  size: 4,
+  blocks: 8,
+  mtimeMs: 0,
+  ctimeMs: 0,
+  birthtimeMs: 0,
+  isFile: () => true,
+  isDirectory: () => false,
+};
+
 /** A story of one session, whose process holds what the test says; undefined when it has gone. */
 function storyOf() {
   const puts: string[] = [];
@@ -25,7 +35,7 @@ function storyOf() {
   };
   const story = new Story({
     directoryId: 'd',
-    lstat: (path) => ({ ino: path === WHOLE.path ? 1 : 2, size: 4, mtimeMs: 0, ctimeMs: 0 }),
+    lstat: (path) => ({ ...FILE, ino: path === WHOLE.path ? 1 : 2 }),
     heldBy: () => held,
     isHeldBy: () => true,
     timesHeldBy: () => 0,
@@ -33,6 +43,7 @@ function storyOf() {
     monotonic: () => ms,
     happened: shown,
     homeless: () => undefined,
+    doubted: () => undefined,
     cutOff: () => void (cutOff += 1),
     look: () => undefined,
     moved: () => undefined,

@@ -1,5 +1,5 @@
 /** Requests that sshd has refused, or may have: nothing is announced, or taken back, because of what the log only claims. */
-import { mkdirSync, renameSync, rmSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
@@ -108,4 +108,55 @@ test('of two files that have lost the name by which they were opened, the one wi
   rmSync(join(at.files, 'a'));
   at.logged(1, 'remove name "a"', close('a', 9), close('a', 5, 'forced '));
   await at.comesTo([], ['b 5 partial']);
+});
+
+test('a write is cut short while the folder has another name than at the open: partial', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'd'));
+  at.write('d/a', 'x'.repeat(19));
+  at.logged(1, `open "d/a" ${WRITE}`);
+  await at.parting.drained();
+  renameSync(join(at.files, 'd'), join(at.files, 'f'));
+  at.logged(2, 'posix-rename old "d" new "f"', 'stat name "f"');
+  await at.parting.drained();
+  at.logged(1, FAILURE, close('d/a', 0));
+  at.gone(1);
+  await at.comesTo([], ['f/a 19 partial']);
+});
+
+test('a file waits for the end of its session, while an open of it by another session is refused: announced', async () => {
+  await using at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
+  at.write('x.part', 'xxxxx');
+  at.logged(2, `open "x.part" ${WRITE}`, close('x.part', 5));
+  at.logged(1, 'open "x.part" flags WRITE,CREATE,EXCL mode 0644');
+  await at.comesTo([], ['x.part 5 waiting']);
+  at.logged(2, 'session closed for local user someone from [192.0.2.1]');
+  await at.comesTo([], ['x.part 5 waiting']);
+  at.logged(1, FAILURE);
+  await at.settles(['x.part 5'], ['x.part 5 uploaded']);
+});
+
+test('a cut upload is resumed and removed before it is looked at: announced with the size that the log has counted', async () => {
+  await using at = await recordingPlace();
+  const refused = ['error: process_write: write "a": No space left on device', FAILURE];
+  at.logged(1, `open "a" ${WRITE}`, ...refused, close('a', 21), `open "a" ${APPEND}`, close('a', 7));
+  at.logged(1, 'remove name "a"', 'stat name "a"');
+  await at.comesTo(['a 28'], []);
+});
+
+test('a cut upload is moved with its folder, and its times are set, before it is looked at: partial', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'e'));
+  at.write('e/a', 'x'.repeat(7));
+  utimesSync(join(at.files, 'e/a'), 1_500_000_000, 1_500_000_000);
+  at.logged(1, `open "d/a" ${WRITE}`, close('d/a', 7, 'forced '), 'posix-rename old "d" new "e"', 'stat name "e"');
+  await at.settles([], ['e/a 7 partial']);
+});
+
+test('an exclusive open is refused, the next one succeeds, and both have the file under a new name: one is closed', async () => {
+  await using at = await recordingPlace();
+  at.write('b', 'x'.repeat(9));
+  at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', FAILURE, `open "a" ${WRITE}`);
+  at.logged(1, 'rename old "a" new "b"', 'stat name "b"', close('a', 5), 'set "b" size 9');
+  await at.settles(['b 5', 'b 9'], ['b 9 uploaded']);
 });

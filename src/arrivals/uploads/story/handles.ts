@@ -279,9 +279,9 @@ export class Handles {
       session.doubt(opened);
       // The file may have been renamed since.
       const { path } = file;
-      const there =
-        path === opened.path ? this.#options.observe(path) : path !== undefined && this.#options.lstat(path);
-      const inode = opened.inode ?? (there || undefined)?.ino;
+      const seen = path === opened.path ? this.#options.observe(path) : undefined;
+      const there = seen ?? (path === undefined ? undefined : this.#options.lstat(path));
+      const inode = opened.inode ?? there?.ino;
       if (inode !== undefined) opened.doubtedInode = inode;
       file.doubted.add(opened);
       file.doubtedAt = this.#options.monotonic();

@@ -78,7 +78,8 @@ test(
     );
     const [evil = '', worse = ''] = rows.map(({ id }) => id);
     const fileOf = (node: TestNode, id: string): string => join(pathsOf(node.berth.config).quarantine, atB.id, id);
-    assert.ok(existsSync(fileOf(b, evil)) && !existsSync(fileOf(a, evil)));
+    await until('both are in the quarantine', () => existsSync(fileOf(b, evil)) && existsSync(fileOf(b, worse)));
+    assert.ok(!existsSync(fileOf(a, evil)));
     assert.deepEqual([...(await listed(a, atB)), ...(await listed(a, atA))], ['two', 'one']);
 
     // Any node lists them; actions on a file are possible only at its home.
@@ -148,7 +149,8 @@ test(
     }
     assert.equal(webhookOf(await a.berth.receiver.next()).filename, 'good');
     const id = await rejectedOf(place, directory);
-    assert.ok(existsSync(join(pathsOf(own.config).quarantine, directory.id, id)));
+    const kept = join(pathsOf(own.config).quarantine, directory.id, id);
+    await until('it is in the quarantine', () => existsSync(kept));
     assert.deepEqual(await listed(a, directory), ['good']);
     assert.deepEqual([ofA.asked.length, a.berth.receiver.requests.length], [0, 1]);
   },

@@ -14,7 +14,7 @@ import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
-import { BerthError } from '../../foundation/base/errors.ts';
+import { BerthError, errorCode } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { insertTransfers } from '../../rules/history/transfers.ts';
 import { announceUpload } from '../uploads/arrival.ts';
@@ -123,10 +123,15 @@ export function decisions(options: DecisionOptions): Decisions {
         return { value: entry, destinations: await recordHistory(tx, [entry]) };
       });
     });
+    if (history) access.recorded([history]);
     const place = placeOf(of.id, file.id);
     mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
-    renameSync(taken, place);
-    if (history) access.recorded([history]);
+    try {
+      renameSync(taken, place);
+    } catch (error) {
+      // An operator has released or deleted it meanwhile.
+      if (errorCode(error) !== 'ENOENT') throw error;
+    }
   }
 
   async function failed(of: DirectoryRow, file: FileRow, said: string): Promise<void> {

@@ -2,12 +2,12 @@
  * Rejected files, out of their customers' reach: each is kept under its upload's id in a folder for its directory, on the
  * jails' disk. An operator releases or deletes them; after `BERTH_HISTORY_DAYS` they are removed.
  *
- * Promise: the row is the truth. A release is committed first: the file is in check again, and marked as released. Putting
+ * Promise: the row is the truth. A file that was just rejected may still be in transit, where it is found, too. A release is committed first: the file is in check again, and marked as released. Putting
  * the file back and announcing it can then be repeated, and are repeated after a crash. A deletion removes the file before
  * its row.
  */
 import { linkSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
-import { readdir, rm, unlink } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
@@ -79,8 +79,14 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     });
   }
 
+  /** Where a rejected file is. Until a moment after its rejection was committed, it is in transit. */
+  function whereIs(directoryId: string, id: string): string {
+    const [place, taken] = [placeOf(directoryId, id), access.transit.taken(id)];
+    return !isThere(place) && isThere(taken) ? taken : place;
+  }
+
   function putBack(directory: DirectoryRow, { id, path, inode }: QuarantineTable): void {
-    const place = placeOf(directory.id, id);
+    const place = whereIs(directory.id, id);
     const owner = { root: access.filesRoot(directory.sftp_username), uid: directory.uid };
     using parent = access.transit.openOrMake(owner, parentOf(pathOf(path)));
     const target = placeIn(parent, lastOf(pathOf(path)));
@@ -148,9 +154,8 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         target,
         file,
         async (tx) => {
-          await unlink(placeOf(target.id, file.id)).catch((error) => {
-            if (errorCode(error) !== 'ENOENT') throw error;
-          });
+          const place = whereIs(target.id, file.id);
+          if (isThere(place)) unlinkSync(place);
           await tx.deleteFrom('quarantine').where('id', '=', file.id).execute();
         },
         'remove-file',

@@ -262,3 +262,19 @@ test('a key that was added but did not reach the disk: the same request, repeate
     assert.equal((await here.list()).length, 2);
   }
 });
+
+test('a key reached the disk after its request had got 507: repeated with its Idempotency-Key, the request gets 201', async () => {
+  await using here = await place();
+  const [key] = madeKeys(1);
+  const headers = { 'idempotency-key': 'again' };
+  const add = () => here.api.send('POST', here.path, { json: { public_key: key.line }, headers });
+  here.api.host.fail(systemError('ENOSPC'));
+  assert.equal((await add()).status, 507);
+  here.api.host.fail(undefined);
+  const row = await here.api.database.db.selectFrom('directories').selectAll().executeTakeFirstOrThrow();
+  await here.api.host.apply(row);
+  await here.api.database.db.deleteFrom('unapplied').execute();
+  const answer = await add();
+  assert.equal(answer.status, 201, answer.text);
+  assert.deepEqual([dataOf(answer)], await here.list());
+});

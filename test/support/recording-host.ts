@@ -1,6 +1,6 @@
 /** A host that notes what it is asked to do, for tests of the API: those of `test/sshd` show that the real one does it. */
 import { isDeepStrictEqual } from 'node:util';
-import type { DirectoryHost, HostedDirectory } from '../../src/rules/directories/host.ts';
+import { type DirectoryHost, HOSTED, type HostedDirectory } from '../../src/rules/directories/host.ts';
 
 export interface RecordingHost extends DirectoryHost {
   /** `apply <username> <mode> <key or -> <max>` and `shut out <username>` and `remove <username>`, in order. */
@@ -33,7 +33,10 @@ export function recordingHost(): RecordingHost {
       if (failure) throw failure;
       served.set(sftp_username, directory);
     },
-    isApplied: (directory) => isDeepStrictEqual(served.get(directory.sftp_username), directory),
+    isApplied(directory) {
+      const known = served.get(directory.sftp_username);
+      return known !== undefined && HOSTED.every((column) => isDeepStrictEqual(known[column], directory[column]));
+    },
     endSessions: async ({ sftp_username }) => void calls.push(`end sessions ${sftp_username}`),
     shutOut: async ({ sftp_username }) => void calls.push(`shut out ${sftp_username}`),
     makeDurable: async () => undefined,

@@ -111,7 +111,7 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
   const { identify, rules, clockLead, log } = options;
   const { authorized, open } = createAccess(identify);
   const routes = routesOf(options);
-  const repeatable = createRepeatable({ ...rules, clockLead, log });
+  const repeatable = createRepeatable({ rules, clockLead });
   // The path as it was sent. Hono would decode it first, so that `/%61pi` would be the API too.
   const app = new Hono<ApiEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
 

@@ -3,27 +3,25 @@
  * again.
  *
  * Promise: whenever this process dies, either both a change and its response are stored, or neither. So a rule stores the
- * response in its own transaction, and nothing is written before. Refusals are not stored. Requests in flight are known only to
+ * response in its own transaction, and nothing is written before. A response is repeated only when the host has followed its
+ * change. Refusals are not stored. Requests in flight are known only to
  * this process and, on a database that several machines share, by a lock that ends with its connection. So after a crash, no
  * request is in flight.
  */
-import type { Clock } from '../../foundation/base/clock.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import type { KeptAnswersTable } from '../../foundation/db/schema.ts';
 import { hold, release } from '../../foundation/db/shared.ts';
-import { BerthError, isUnavailable, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import {
   ANSWER_LIFE,
   insertKept,
   keptAt,
   type ResponsePlace,
   placeOf,
-  removalOf,
   requireRoom,
   storedOnce,
 } from '../../rules/history/stored-responses.ts';
-import type { Log } from '../../foundation/base/log.ts';
+import { applyCommitted, type ChangeOptions } from '../../rules/directories/change.ts';
 import { apiKeyOf, type Endpoint, type Keep } from './access.ts';
 import { readBody } from './body.ts';
 
@@ -31,10 +29,8 @@ const LONGEST_KEY = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
 export interface IdempotencyOptions {
-  readonly database: Database;
-  readonly clock: Clock;
+  readonly rules: ChangeOptions;
   readonly clockLead: ClockLead;
-  readonly log: Log;
 }
 
 interface Answer {
@@ -44,7 +40,8 @@ interface Answer {
 }
 
 /** Makes endpoints of POST repeatable. If an endpoint does not store its response itself, that is done after it. */
-export function createRepeatable({ database, clock, clockLead, log }: IdempotencyOptions) {
+export function createRepeatable({ rules, clockLead }: IdempotencyOptions) {
+  const { database, clock } = rules;
   /** Requests in flight. Each resolves once the stored response was looked up, with whether there was one. */
   const inFlight = new Map<string, Promise<boolean>>();
   /** Responses to changes that were undone, until their rows are removed. */
@@ -105,18 +102,11 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
         return stored.withdraw();
       },
     });
-    try {
-      const response = await perform(keep);
-      if (isKept || !response.ok) return response;
-      const answer = await answerOf(response);
-      await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer), old));
-      return responseOf(answer);
-    } catch (error) {
-      // The change is committed but not applied. The error is the response, and a repeated request applies the change again.
-      // When the database gave no answer, the change may be committed as well: then it is applied soon, and its response stays.
-      if (isKept && !withdrawn.has(place.id) && !isUnavailable(error)) await forget(place);
-      throw error;
-    }
+    const response = await perform(keep);
+    if (isKept || !response.ok) return response;
+    const answer = await answerOf(response);
+    await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer), old));
+    return responseOf(answer);
   }
 
   /** Runs `work` unless another machine has the same request in flight. */
@@ -128,14 +118,6 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     } finally {
       // If the connection has ended, so has the lock.
       await release(database.db, name).catch(() => undefined);
-    }
-  }
-
-  async function forget(place: ResponsePlace): Promise<void> {
-    try {
-      await database.db.transaction().execute(removalOf(place));
-    } catch (error) {
-      log.warn({ err: error }, 'could not remove the stored response to a change that is not applied yet');
     }
   }
 
@@ -159,7 +141,12 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
         return await alone(place, async () => {
           const before = await earlier(place);
           looked(before instanceof Response);
-          if (before instanceof Response) return before;
+          if (before instanceof Response) {
+            // A full disk may have kept the host from following the change. It was answered with an error then.
+            const id = c.req.param('id');
+            if (id !== undefined) await applyCommitted(rules, principal.accountId, id);
+            return before;
+          }
           await requireRoom(database.reads, principal.accountId);
           return firstTime(place, before, principal.accountId, (keep) => endpoint(c, { ...principal, keep }));
         });

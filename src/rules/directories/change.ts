@@ -14,7 +14,7 @@ import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
 import { lockedDirectory, notFound, type Target } from './target.ts';
-import { type ApplyOptions, markPendingApply } from './pending-apply.ts';
+import { type ApplyOptions, isPendingApply, markPendingApply } from './pending-apply.ts';
 
 export interface ChangeOptions extends ApplyOptions {
   readonly clock: Clock;
@@ -57,6 +57,18 @@ export async function revokeAccess(
       if (directory) await options.host.apply(directory).catch(() => undefined);
     });
     return done ?? notFound();
+  });
+}
+
+/**
+ * Applies a change that was committed, unless the host has followed it. Repeatable.
+ * @throws {BerthError} `storage_full`, `home_unavailable`.
+ */
+export function applyCommitted({ database, host }: ApplyOptions, accountId: string, id: string): Promise<void> {
+  return refusingWhenFull(async () => {
+    if (!(await isPendingApply(database.reads, id))) return;
+    const directory = await hostedById(database.reads, accountId, id);
+    if (directory && !host.isApplied(directory)) await host.apply(directory);
   });
 }
 

@@ -7,7 +7,7 @@
  * Order: every change is applied right after its commit, and the host writes the credentials before it waits for anything.
  * So of two changes of one directory, the later commit is also applied later.
  */
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
@@ -37,7 +37,7 @@ export async function markPendingApply(tx: Transaction<Tables>, { id, version }:
 }
 
 /** Whether the directory's home may still have to follow a change. */
-export async function isPendingApply(tx: Transaction<Tables>, id: string): Promise<boolean> {
+export async function isPendingApply(tx: Kysely<Tables>, id: string): Promise<boolean> {
   const mark = tx.selectFrom('unapplied').select('directory_id').where('directory_id', '=', id);
   return (await mark.executeTakeFirst()) !== undefined;
 }

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { copyFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
 import { systemClock } from '../../src/foundation/base/clock.ts';
@@ -139,4 +140,20 @@ test('a self-signed certificate is made again when BERTH_SFTP_HOST is not in it,
   assert.equal(made.checkHost('sftp.example.com'), 'sftp.example.com');
   assert.equal(lines.filter((line) => line.includes('clients have to trust this one')).length, 1);
   assert.deepEqual((await firstPair(renamed, log)).pair?.cert, pair?.cert);
+});
+
+test('a certificate below a file: the start and the doctor name the setting and the file', async () => {
+  using place = scratch();
+  const { config } = place;
+  for (const [name, file] of [
+    ['BERTH_TLS_CERT', 'cert'],
+    ['BERTH_TLS_KEY', 'key'],
+  ] as const) {
+    await loadTlsPair(config.tls);
+    const tls = { ...config.tls, selfSigned: false, [file]: join(config.tls[file], 'x.pem') };
+    const problem = `${name}: ${config.tls[file]} is not a folder: choose another place`;
+    await assert.rejects(loadTlsPair(tls), (error: Error) => error.message.endsWith(problem));
+    const [finding] = await checkCertificate({ ...config, tls }, systemClock());
+    assert.deepEqual([finding?.verdict, finding?.text], ['fail', problem]);
+  }
 });

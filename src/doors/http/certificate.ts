@@ -16,6 +16,7 @@ import type { Background } from '../../foundation/base/background.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import { errorCode, errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
+import { problemOf } from '../../foundation/base/real-folders.ts';
 import { sync } from '../../foundation/base/sync.ts';
 import { isThere } from '../../foundation/base/there.ts';
 
@@ -49,7 +50,9 @@ function readTlsPair({ cert, key }: Files): TlsPair {
     createSecureContext(pair);
     return pair;
   } catch (error) {
-    const message = `the certificate ${cert} with the key ${key} cannot be used: ${errorMessage(error)}`;
+    const problem =
+      problemOf('BERTH_TLS_CERT', dirname(cert)) ?? problemOf('BERTH_TLS_KEY', dirname(key)) ?? errorMessage(error);
+    const message = `the certificate ${cert} with the key ${key} cannot be used: ${problem}`;
     throw new OperatorError(message + hint(error), { cause: error });
   }
 }

@@ -39,10 +39,18 @@ function folderIn(environment: Variables, name: string, usual: string): string {
  */
 export function requireUsablePaths(environment: Variables): void {
   for (const [name, usual] of Object.entries(FOLDERS)) {
-    const path = folderIn(environment, name, usual);
-    const file = fileInTheWay(name, path);
-    if (file !== undefined) throw new OperatorError(`${name}: ${file} is not a folder: choose another place`);
+    const problem = problemOf(name, folderIn(environment, name, usual));
+    if (problem !== undefined) throw new OperatorError(problem);
   }
+}
+
+/**
+ * What a file at or above the folder of a setting means for its operator; undefined when none is there.
+ * @throws {OperatorError} when the kernel cannot follow the path.
+ */
+export function problemOf(name: string, folder: string): string | undefined {
+  const file = fileInTheWay(name, folder);
+  return file === undefined ? undefined : `${name}: ${file} is not a folder: choose another place`;
 }
 
 /** The path, or the nearest above it that is there, unless that is a folder. */

@@ -2,10 +2,12 @@
 import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { dirname } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { DAY } from '../../../foundation/base/clock.ts';
 import type { Config } from '../../../foundation/base/config.ts';
 import { errorMessage } from '../../../foundation/base/errors.ts';
+import { problemOf } from '../../../foundation/base/real-folders.ts';
 import { type Check, fail, ok, orOk, some, warn } from '../finding.ts';
 import { counted } from '../../../foundation/base/terminal.ts';
 import { serveProcess } from '../processes.ts';
@@ -18,6 +20,9 @@ const UNSEEN = 'move it to /etc/berth, or systemctl edit berth: [Service] BindRe
 export const checkCertificate: Check = (config, clock) => {
   const { mode, cert, key, lastGood, selfSigned } = config.tls;
   if (mode === 'proxy') return [ok('a proxy terminates TLS')];
+  const settings = { BERTH_TLS_CERT: cert, BERTH_TLS_KEY: key };
+  const [problem] = Object.entries(settings).flatMap(([name, file]) => problemOf(name, dirname(file)) ?? []);
+  if (problem !== undefined) return [fail(problem, 'certbot has it in /etc/letsencrypt/live/NAME')];
   const missing = [cert, key].find((file) => !existsSync(file));
   if (missing !== undefined) {
     return [

@@ -131,7 +131,7 @@ export function once(accountId: string, token: string, clock: Clock): StoredResp
   return storedOnce({ id }, () => ({ ...row, inserted_at: clock.now() }), { taken });
 }
 
-export function removalOf({ id }: Pick<ResponsePlace, 'id'>): Removal {
+function removalOf({ id }: Pick<ResponsePlace, 'id'>): Removal {
   return async (tx) => {
     const removed = tx.deleteFrom('kept_answers').where('id', '=', id).returning(['account_id', 'answer']);
     const row = await removed.executeTakeFirst();

@@ -11,30 +11,33 @@ import type { Operation } from './operations.ts';
 import { PathSet } from './path-set.ts';
 import { isBelow } from './tracked-files.ts';
 
-/** An operation on its way into the database. */
-export interface Task {
-  readonly operation: Operation;
-  readonly paths: readonly FilePath[];
-  /** Whether the task waits for the log or the disk, or is in the running transaction. */
+/** What a task and a look have in common. */
+export interface Job {
+  /** Whether it waits for the log or the disk, or is in the running transaction. */
   isBusy: boolean;
+  /** How many times it has waited. */
+  tries: number;
   /** The file as it was after a sync; null when there was none. */
   synced?: FileStat | null;
   /** The disk lost data that was written to the file, so it can never count as complete. */
   isLost?: boolean;
+}
+
+/** An operation on its way into the database. */
+export interface Task extends Job {
+  readonly operation: Operation;
+  readonly paths: readonly FilePath[];
   /** The file as it was before the task waited for the log; null when there was none. */
   seen?: FileStat | null;
   /** The path of the last row that a folder's move has handled; '' at the start. */
   after: FilePath;
-  /** How many times the task has waited for the log or the disk. */
-  tries: number;
 }
 
 /** A planned comparison of a path with its row. */
-export interface Look {
+export interface Look extends Job {
   readonly path: FilePath;
   /** When to look, by the monotonic clock in ms. */
   due: number;
-  isBusy: boolean;
   /** Whether the look was requested again while it was busy. */
   isRepeated: boolean;
   /** The file that looks have found, and since when, by the monotonic clock in ms. */
@@ -46,9 +49,6 @@ export interface Look {
    * it open for writing.
    */
   isUnexplained: boolean;
-  synced?: FileStat | null;
-  isLost?: boolean;
-  tries: number;
 }
 
 export class Agenda {
@@ -187,7 +187,7 @@ function pathsOf(operation: Operation): readonly FilePath[] {
 }
 
 /** Whether the file that was synced has the same inode and size as the one seen now. */
-export function isSynced({ synced }: Task | Look, stat: FileStat): boolean {
+export function isSynced({ synced }: Job, stat: FileStat): boolean {
   return (
     synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes
   );

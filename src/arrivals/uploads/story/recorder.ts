@@ -13,7 +13,7 @@ import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { logHistory, type SessionNote } from '../record/transfer-history.ts';
 import { DataLost } from '../disk/file-syncer.ts';
-import { Agenda, type Look, type Task } from './agenda.ts';
+import { Agenda, type Job, type Look, type Task } from './agenda.ts';
 import type { Outcome } from './apply.ts';
 import type { WorldOfDirectory } from './directory.ts';
 import { type LookOutcome, REST_MS } from './look.ts';
@@ -479,7 +479,7 @@ export class Recorder {
   }
 
   /** Runs what a task or a look waits for. After a failure, waits before the task or look is tried again. */
-  #prepare(work: Work, each: Task | Look, how: () => Promise<void>): void {
+  #prepare(work: Work, each: Job, how: () => Promise<void>): void {
     each.isBusy = true;
     each.tries += 1;
     this.#underWay += 1;

@@ -16,7 +16,6 @@ import { apply, type Outcome } from './apply.ts';
 import { DirectoryInTransaction, type Requests, type WorldOfDirectory } from './directory.ts';
 import { lookAt, type LookOutcome } from './look.ts';
 import type { Ending } from './operations.ts';
-import { PathSet } from './path-set.ts';
 
 /** The directory, unless it was deleted or moved to another node. */
 const live = compiled<{ id: string; node: string }>()((db, p) =>
@@ -110,26 +109,17 @@ function deferred({ look, compare, waits, committed }: Requests, afterwards: (()
   };
 }
 
-/**
- * Applies tasks and looks. A task that has to wait holds back the later ones on related paths in the same transaction.
- */
+/** Applies tasks and looks, up to the first task that has to wait. The next turn takes those that need not wait for it. */
 async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryInTransaction) {
-  const held = new PathSet();
   const outcomes: (Outcome | 'hold')[] = [];
+  let isHeld = false;
   for (const task of tasks) {
-    const { operation, paths } = task;
-    const isEnd = operation.kind === 'end';
-    const isHeld = isEnd ? !held.isEmpty : held.touches(paths);
-    const outcome = isHeld ? 'hold' : await apply(task, directory);
-    if (outcome !== 'done') {
-      if (isEnd) held.addAll();
-      else held.add(paths);
-    }
+    const outcome: Outcome | 'hold' = isHeld ? 'hold' : await apply(task, directory);
+    isHeld ||= outcome !== 'done';
     outcomes.push(outcome);
   }
   const lookOutcomes: (LookOutcome | 'hold')[] = [];
   for (const look of looks) {
-    const isHeld = held.touches([look.path]);
     lookOutcomes.push(isHeld ? 'hold' : await lookAt(look, directory.world.trackedAt(look.path), directory));
   }
   return { outcomes, lookOutcomes };

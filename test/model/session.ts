@@ -37,6 +37,8 @@ export type Step =
       readonly isLeft?: boolean;
     }
   | { readonly kind: 'rename' | 'replace'; readonly path: string; readonly to: string }
+  /** Between two writes: sets the size of the open file. */
+  | { readonly kind: 'resizeOpen' }
   | {
       readonly kind: 'remove' | 'makeFolder' | 'removeFolder' | 'stat' | 'badHandle' | 'resize' | 'touch';
       readonly path: string;
@@ -74,6 +76,8 @@ interface OpenFile {
   isDoubted: boolean;
   /** It has a hole that does not show. */
   hasGap: boolean;
+  /** The size that was set, or 0. */
+  resizedTo: number;
 }
 
 const FLAGS = {
@@ -89,6 +93,8 @@ export class ModelSession {
   readonly options: SessionOptions;
   readonly #open = new Set<OpenFile>();
   #isDead = false;
+  /** The file that a put is writing. */
+  #filling: OpenFile | undefined;
   /** The last line is that of a rename or a removal. */
   #hasChanged = false;
 
@@ -162,7 +168,8 @@ export class ModelSession {
   }
 
   #do(step: Step, then: () => void): void {
-    const { disk, time, truth, isTemporary, nextSize } = this.options;
+    const { disk, time, truth, isTemporary, nextSize, pid } = this.options;
+    if (step.kind === 'resizeOpen') return this.#resizeOpen(then);
     const { path } = step;
     const refusal = (): string => (disk.at(path) ? 'Failure' : 'No such file');
     switch (step.kind) {
@@ -179,6 +186,11 @@ export class ModelSession {
           if (replaced) truth.overwritten(replaced);
           for (const [to, each] of inode?.isFolder ? disk.files() : []) truth.renamed(each, to, isTemporary);
           if (inode && !inode.isFolder) truth.renamed(inode, step.to, isTemporary);
+          const isFolders = inode?.isFolder === true;
+          const moved = isFolders
+            ? disk.files().filter(([to]) => to.startsWith(`${step.to}/`))
+            : [[step.to, inode] as const];
+          for (const [, each] of moved) if (each) truth.moved(each, { pid, at: time.now, isFolders });
           return true;
         };
         const text = `${isCareful ? '' : 'posix-'}rename old "${path}" new "${step.to}"`;
@@ -233,6 +245,21 @@ export class ModelSession {
     }
   }
 
+  /** As ftruncate(2): sshd logs the name that the handle was opened with. */
+  #resizeOpen(then: () => void): void {
+    const { disk, time, nextSize } = this.options;
+    const file = this.#filling;
+    if (!file) return then();
+    const size = nextSize();
+    const act = (): boolean => {
+      disk.resize(file.inode, size, time.now);
+      file.resizedTo = size;
+      disk.changed(file.path);
+      return true;
+    };
+    this.#request(`set "${file.path}" size ${size}`, act, then);
+  }
+
   #put(step: Put, then: () => void): void {
     const { opening = 'truncate', isTwice = false, isLeft = false, hold, between = [], path } = step;
     this.#openFile(path, opening, (file) => {
@@ -250,6 +277,7 @@ export class ModelSession {
       const goOn = (): void => {
         if (between.length === 0) return finish();
         this.#write(file, 'whole');
+        this.#filling = file;
         this.#next([...between], finish);
       };
       if (!isTwice) return goOn();
@@ -274,7 +302,7 @@ export class ModelSession {
       // The log may have the open before the close: sessions overtake each other.
       if (inode.writers > 1 || time.now - inode.closedAt < 300) truth.blur(inode);
       truth.overwritten(inode);
-      file = { inode, path, isAppend, written: 0, isShort: false, isDoubted: false, hasGap: false };
+      file = { inode, path, isAppend, written: 0, isShort: false, isDoubted: false, hasGap: false, resizedTo: 0 };
       this.#open.add(file);
       return true;
     };
@@ -290,11 +318,12 @@ export class ModelSession {
    * away, this is so after the making of a folder, too.
    */
   #write(file: OpenFile, asked: Writing): void {
+    if (file.resizedTo > 0 && asked === 'whole' && this.options.between(0, 2) === 0) return this.#fill(file);
     const isUnknown = this.#hasChanged || this.options.isReadLate();
     const writing = asked === 'short' && isUnknown ? 'refused' : asked;
     const { disk, time, truth, nextSize, log, trace, pid } = this.options;
     const { inode } = file;
-    const hasHole = writing === 'sparse' || writing === 'gap';
+    const hasHole = writing === 'sparse' || writing === 'gap' || (writing === 'whole' && file.resizedTo > 0);
     const before = inode.size;
     // What the log counts of a file with a hole is a number of its own, too.
     const part = hasHole ? nextSize() - file.written : 0;
@@ -306,21 +335,25 @@ export class ModelSession {
         file.written += counted;
         disk.write(inode, size, time.now);
         if (file.isAppend) truth.appended(before, size);
+        if (hasHole) {
+          truth.counted(size, Math.max(file.written, file.resizedTo));
+          file.hasGap = true;
+        }
         break;
       case 'sparse':
         file.written += counted;
         disk.write(inode, size, time.now, inode.allocated + 1);
-        truth.counted(size, file.written);
+        truth.counted(size, Math.max(file.written, file.resizedTo));
         break;
       case 'gap':
         file.written += counted;
         disk.write(inode, size, time.now);
-        truth.counted(size, file.written);
+        truth.counted(size, Math.max(file.written, file.resizedTo));
         file.hasGap = true;
         break;
       case 'short':
         disk.write(inode, size, time.now);
-        truth.counted(size, file.written);
+        truth.counted(size, Math.max(file.written, file.resizedTo));
         if (disk.hasHole(inode) || file.isAppend) truth.unproven(inode);
         file.isShort = true;
         this.#doubt();
@@ -333,6 +366,16 @@ export class ModelSession {
         break;
     }
     trace(`  ${pid} writes ${file.path} ${inode.size} ${writing}`);
+    disk.changed(file.path);
+  }
+
+  /** Writes into what a set of size has made, and so leaves the size. */
+  #fill(file: OpenFile): void {
+    const { disk, time, trace, pid } = this.options;
+    const { inode } = file;
+    file.written = inode.size;
+    disk.write(inode, inode.size, time.now, inode.size);
+    trace(`  ${pid} fills ${file.path} ${inode.size}`);
     disk.changed(file.path);
   }
 

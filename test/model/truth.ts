@@ -1,6 +1,9 @@
 /** The true fate of each upload, and so what has to be announced. Every upload has a size of its own. */
 import type { Inode } from './disk.ts';
 
+/** How far two requests of two sessions may be apart if the log has them in the other order, in µs. */
+const RACE = 300;
+
 type Fate =
   /** Written, under a temporary name, by that session: announced when it gets a final name, or when the session ends. */
   { readonly kind: 'waiting'; readonly pid: number; readonly size: number } | { readonly kind: 'none' };
@@ -27,6 +30,18 @@ export class Truth {
   /** The size that it had then. */
   readonly #doubted = new WeakMap<Inode, number>();
   readonly #fates = new Map<Inode, Fate>();
+  /** The last time that a session has moved the folder of a file, or renamed or closed the file itself. */
+  readonly #changes = new WeakMap<Inode, { readonly pid: number; readonly at: number; readonly isFolders: boolean }>();
+  /** Sizes of files whose folder was moved at the same time: they may be announced under any name. */
+  readonly raced = new Set<number>();
+
+  /** A session has moved the folder of a file, or renamed or closed the file. The log may have it in another order. */
+  moved(inode: Inode, change: { readonly pid: number; readonly at: number; readonly isFolders: boolean }): void {
+    const before = this.#changes.get(inode);
+    this.#changes.set(inode, change);
+    const isOne = !before || before.pid === change.pid || !(before.isFolders || change.isFolders);
+    if (!isOne && change.at - before.at < RACE) this.raced.add(inode.size);
+  }
 
   isUnclear(inode: Inode): boolean {
     return this.#unclear.has(inode);
@@ -47,6 +62,7 @@ export class Truth {
     isTemporary: (path: string) => boolean,
   ): void {
     if (this.isUnclear(inode) || path === undefined) return;
+    this.moved(inode, { pid, at, isFolders: false });
     this.names.set(inode.size, new Set([path, openedAs]));
     this.since.set(inode.size, at);
     if (this.#unproven.delete(inode)) return void this.allowed.add(inode.size);
@@ -96,6 +112,7 @@ export class Truth {
 
   /** Whether a promised upload may be announced under that name. */
   isNameOf(size: number, name: string, isTemporary: (path: string) => boolean): boolean {
+    if (this.raced.has(size)) return true;
     const promised = this.promised.get(size) ?? '';
     const mayBeTemporary = isTemporary(promised) || this.#late.has(size);
     return name === promised || (this.names.get(size)?.has(name) === true && (mayBeTemporary || !isTemporary(name)));

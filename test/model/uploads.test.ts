@@ -61,13 +61,17 @@ function putStep(place: Place, path: string, hold: number, random: Random): Step
 /** What a session asks for while a file is open. */
 function betweenWrites(place: Place, random: Random): Step {
   const { base, prefix } = place;
-  const kinds = ['makeFolder', 'makeFolder', 'removeFolder', 'remove', 'rename', 'stat', 'put'] as const;
+  const kinds = [
+    'makeFolder', 'makeFolder', 'removeFolder', 'remove', 'rename', 'stat', 'put', 'resizeOpen',
+  ] as const; // prettier-ignore
   const kind = kinds[random(kinds.length)] ?? 'stat';
   const folder = base + (['d', 'e', 'd/g'][random(3)] ?? 'd');
   switch (kind) {
     case 'makeFolder':
     case 'removeFolder':
       return { kind, path: folder };
+    case 'resizeOpen':
+      return { kind };
     case 'rename':
       return { kind, path: pathIn(place, random), to: pathIn(place, random) };
     case 'put': {

@@ -459,7 +459,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     // What was appended under a lagging log may get the size of another session's file.
     const isOfIt = ({ bytes, path }: (typeof transfers)[number]): boolean => {
       const names = truth.names.get(bytes ?? 0);
-      return names === undefined || names.has(path ?? '');
+      return names === undefined || names.has(path ?? '') || truth.raced.has(bytes ?? 0);
     };
     const times = Map.groupBy(transfers.filter(isOfIt), ({ bytes }) => bytes ?? 0);
     for (const [bytes, path] of truth.promised) {

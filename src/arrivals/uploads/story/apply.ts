@@ -172,7 +172,8 @@ async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: Dir
 
 /** Whether somebody wrote the file after that upload had ended. */
 function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
-  if (file.hasOpenWriters || file.isHeld(stat.inode) || file.puts.at(-1)?.end !== end || put.isResized) return true;
+  if (file.hasOpenWriters || file.isHeld(stat.inode) || file.puts.at(-1)?.end !== end || put.resizedTo !== undefined)
+    return true;
   return stat.mtime > end.at + TIMER_GRAIN && !file.wasSet;
 }
 
@@ -339,7 +340,9 @@ async function moveFile(
   const isStillThere = left !== undefined && isSame(row, left) && !(arrived && isFileOf(row, arrived));
   // The move is certain, so the file has been moved back since, unless the row is of a later upload.
   const isBack = isCertain && row.uploaded_at <= operation.at;
-  if (isOther || (isStillThere && !isBack)) {
+  // The move was applied before a crash, and the name has had another upload since.
+  const isLater = row.source === 'log' && row.uploaded_at > operation.at;
+  if (isOther || isLater || (isStillThere && !isBack)) {
     requests.look(from, SOON_MS);
     requests.look(to, SOON_MS);
     return 'done';

@@ -95,7 +95,6 @@ export class Handles {
       order: this.#opened,
       session,
       isRefused: false,
-      isResized: false,
     };
     session.add(handle);
     file?.writers.add(handle);
@@ -140,7 +139,8 @@ export class Handles {
     session.forget(writer);
     // sshd does not count the bytes of a write that the disk cuts short.
     const isDoubted = writer.order <= session.doubtedUpTo;
-    const isChanged = event.written > 0 || writer.creates || writer.truncates || writer.isResized || isDoubted;
+    const isChanged =
+      event.written > 0 || writer.creates || writer.truncates || writer.resizedTo !== undefined || isDoubted;
     if (isChanged) this.ended(writer, this.#endOf(writer, event, at));
     else this.gone(writer, at);
   }
@@ -188,18 +188,18 @@ export class Handles {
   }
 
   #endOf(handle: Handle, { forced, written }: LogEventOf<'close'>, at: Micros): Ending {
-    const { session, openedAt, truncates, inode, bornMs, order } = handle;
+    const { session, openedAt, truncates, inode, bornMs, order, resizedTo } = handle;
     return {
       isComplete: !forced && !handle.isRefused,
       isRefused: !forced && handle.isRefused,
       at,
       by: session.by,
       openedAt,
-      bytes: truncates ? written : undefined,
+      bytes: truncates ? Math.max(written, resizedTo ?? 0) : undefined,
       written,
-      isUnwritten: written === 0 && !truncates && !handle.isResized,
-      isReserved: written === 0 && truncates && handle.isResized,
-      isDoubted: order <= session.doubtedUpTo && !handle.isResized,
+      isUnwritten: written === 0 && !truncates && resizedTo === undefined,
+      isReserved: written === 0 && truncates && resizedTo !== undefined,
+      isDoubted: order <= session.doubtedUpTo,
       isUnproven: at < this.#options.provenFrom,
       inode,
       bornMs,
@@ -244,7 +244,7 @@ export class Handles {
     }
     const doubted = [...file.doubted];
     const isDoubted = (): boolean => doubted.some((each) => file.doubted.has(each));
-    const put: Put = { kind: 'put', path, file, end, isDoubted, isResized: false, isVoid: false };
+    const put: Put = { kind: 'put', path, file, end, isDoubted, isVoid: false };
     for (const each of doubted) each.doubts = put;
     file.addPut(put);
     if (end.isReserved || this.#options.isTemporary(path)) {
@@ -358,9 +358,9 @@ export class Handles {
       // Another file may have the path by now. It has another size.
       if (now && now.size === size && !file.hasOpenWriters) file.resized = { by: session.by, at, inode: now.ino };
       for (const each of size !== undefined ? [...file.puts.slice(-1), ...file.writers] : []) {
-        const { isResized } = each;
-        undone.push(() => void (each.isResized = isResized));
-        each.isResized = true;
+        const { resizedTo } = each;
+        undone.push(() => void (each.resizedTo = resizedTo));
+        each.resizedTo = size;
       }
       if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
     }

@@ -24,8 +24,8 @@ export interface Ending {
   /** When the handle was opened, if that was logged. */
   readonly openedAt: Micros | undefined;
   /**
-   * Bytes written through a handle that began with an empty file; undefined for other handles. This is the file's size,
-   * unless bytes were written twice.
+   * Bytes written through a handle that began with an empty file, or the size that was set while it was open, if that is
+   * larger; undefined for other handles. This is the file's size, unless bytes were written twice or the file was cut.
    */
   readonly bytes: number | undefined;
   /** Bytes written through the handle; 0 if that is not known. */
@@ -95,8 +95,8 @@ export interface Put {
   isDoubted(): boolean;
   /** It had that handle, so this was no put. The end is part of a later one. */
   isVoid: boolean;
-  /** A client has set the size since: the disk no longer shows what was uploaded. */
-  isResized: boolean;
+  /** The size in bytes that a client has set since: the disk no longer shows what was uploaded. */
+  resizedTo?: number | undefined;
 }
 
 /** A file or folder was renamed. */

@@ -45,8 +45,8 @@ export interface Handle {
    * client sent.
    */
   isRefused: boolean;
-  /** A client has set the file's size since the open, so the bytes written do not explain it. */
-  isResized: boolean;
+  /** The size in bytes that a client has set since the open, so the bytes written need not explain it. */
+  resizedTo?: number | undefined;
   /** The kernel showed the handle after the line of the open had been read, so lines in between may be of a time before. */
   readonly isShownLater?: boolean;
 }
@@ -65,10 +65,8 @@ export interface SessionOf extends SessionStart {
 }
 
 /** A handle that a session had open when the journal was compacted. */
-type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isExclusive' | 'isResized' | 'doubts'> & {
-  /** Missing in state that an older version saved, as are the next two. */
-  readonly isResized?: boolean;
-  /** Whether the open, or a write through the handle, was refused. */
+type KeptHandle = Omit<Handle, 'file' | 'session' | 'order' | 'isExclusive' | 'doubts'> & {
+  /** Whether the open, or a write through the handle, was refused. Missing in state that an older version saved, as is the next. */
   readonly isDoubted?: boolean;
   readonly isExclusive?: boolean;
   /** Whether the handle writes, and the current path of its file: null when the file has lost its name. */

@@ -128,7 +128,7 @@ export class Story {
       session.hasTemporary = true;
       session.hasSetCutOff = true;
       this.#sessions.set(start.by.pid, session);
-      for (const { writes, now, isRefused, isResized, isDoubted: isHandleDoubted, ...opening } of handles) {
+      for (const { writes, now, isRefused, isDoubted: isHandleDoubted, ...opening } of handles) {
         const path = now ?? opening.path;
         const file = writes
           ? now === null
@@ -137,7 +137,6 @@ export class Story {
           : undefined;
         const handle = this.#handles.track(session, { isExclusive: false, ...opening, path }, file);
         handle.isRefused = isRefused;
-        handle.isResized = isResized === true;
         if (isHandleDoubted === true) this.#handles.trackDoubted(handle);
       }
       if (isDoubted) session.doubtedUpTo = this.#handles.newest;

@@ -76,6 +76,13 @@ test('the client set the size while writing: complete', async () => {
   await at.comesTo(['a 1000'], ['a 1000 uploaded']);
 });
 
+test('the client set the size while writing, and a write behind that may have been cut short: partial', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(1100));
+  at.logged(1, OPEN, 'set "a" size 1000', 'sent status Failure', CLOSE);
+  await at.comesTo([], ['a 1100 partial']);
+});
+
 /** More was written than the log has counted: the disk was full for a part of a write. */
 for (const [title, lines] of [
   ['a refusal that nothing explains', ['sent status Failure']],

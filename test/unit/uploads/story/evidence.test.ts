@@ -2,9 +2,11 @@
  * What follows from the lines of the log when handles open and close in every way. test/sshd checks the same with a real
  * sshd.
  */
+import assert from 'node:assert/strict';
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const APPEND = 'flags WRITE mode 0644';
@@ -342,3 +344,19 @@ story(
   ['a 5', 'b 7'],
   ['b 5 uploaded'],
 );
+
+test('a rename that is read again after a crash does not take the upload that has come under the old name since', async () => {
+  await using at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
+  const before = systemClock().now();
+  at.write('a.part', 'xxxxx');
+  at.logged(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
+  await at.comesTo([], ['a.part 5 waiting']);
+  // Then an administrator has moved something to its name.
+  at.write('b', 'x'.repeat(9));
+  renameSync(join(at.files, 'b'), join(at.files, 'a.part'));
+  at.parting.recorder.repeated(systemClock().now());
+  at.parting.recorder.add(at.jail, { pid: 1, text: 'rename old "a.part" new "c"', at: before, isFresh: false });
+  at.logged(1, 'stat name "a.part"');
+  await at.parting.drained();
+  assert.deepEqual(await at.announced(), []);
+});

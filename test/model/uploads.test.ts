@@ -6,17 +6,13 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openDatabase } from '../../src/foundation/db/open.ts';
-import { JailQueries } from '../../src/arrivals/uploads/jails.ts';
-import { fill } from '../bench/filled.ts';
-import { firstAccount } from '../bench/served.ts';
 import { rounds } from '../support/long.ts';
-import { scratch } from '../support/scratch.ts';
 import type { ApiStep } from './api.ts';
 import type { HandStep } from './hands.ts';
 import { type Random, randomOf } from './random.ts';
 import type { Opening, Step, Writing } from './session.ts';
-import { playStory, type Story } from './world.ts';
+import { playStories } from './stories.ts';
+import type { Story } from './world.ts';
 
 const STORIES = Number(process.env['STORIES'] ?? rounds(300, 20_000));
 /** The same stories in every run; another `SEED` plays others. */
@@ -187,23 +183,5 @@ function storyOf(seed: number): Story {
 test(
   `${STORIES} stories: rows agree with the disk, and every upload is announced once`,
   { timeout: 600_000 },
-  async () => {
-    using place = scratch();
-    const { config } = place;
-    await fill(config, await firstAccount(config), { directories: STORIES, filesEach: 0 });
-    const database = await openDatabase(config.database);
-    await using parts = new AsyncDisposableStack();
-    parts.defer(() => database.close());
-    const jails = await new JailQueries(database.reads, config.node).after('', STORIES);
-    let failures = 0;
-    const wanted = Number(process.env['FAILURES'] ?? 1);
-    for (const [index, jail] of jails.entries()) {
-      const seed = FIRST + index;
-      const faults = await playStory(storyOf(seed), database, jail, randomOf(seed ^ 0x5bd1e995));
-      if (faults.length === 0) continue;
-      failures += 1;
-      console.log(`STORIES=1 SEED=${seed}\n${(failures <= wanted ? faults : faults.slice(0, 1)).join('\n')}`);
-    }
-    assert.equal(failures, 0);
-  },
+  async () => assert.equal(await playStories({ first: FIRST, count: STORIES, storyOf }), 0),
 );

@@ -4,11 +4,12 @@ import type { Database } from '../../src/foundation/db/open.ts';
 import type { Transfer } from '../../src/rules/history/transfers.ts';
 import type { UncleanBoot } from '../../src/foundation/base/boot.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
-import { type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
+import { beginsLike, type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
+import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
 import type { Observation } from '../../src/arrivals/uploads/log/journal-record.ts';
 import { observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
-import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
+import { type LogEvent, readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { fileStat, isSame, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
@@ -63,6 +64,18 @@ interface JournalLine {
   readonly text: string;
   readonly at: number;
   readonly seen: readonly (Observation | null)[] | undefined;
+  readonly held: readonly HeldPath[] | undefined;
+}
+
+/** As sshd's log writes a message: bytes beyond ASCII in octal digits, and at most 500 characters (log.c). */
+function asLogged(message: string): string {
+  const octal = (char: string): string => `\\${char.charCodeAt(0).toString(8)}`;
+  return message.replaceAll(/[\x80-\xff]/g, octal).slice(0, 500);
+}
+
+/** The path as berth keeps it, one character for each byte. */
+function fromDisplayed(name: string): string {
+  return Buffer.from(name).toString('latin1');
 }
 
 const isTemporary = temporaryNames(['*.part']);
@@ -161,7 +174,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     if (event !== 'uploaded' || typeof path !== 'string') return;
     announced.add(bytes ?? 0);
     if (bytes === 0) return;
-    const inode = disk.at(path);
+    const inode = disk.at(fromDisplayed(path));
     if (inode === undefined || inode.size !== bytes || inode.writers > 0) return;
     if (inode.isZeros) faults.push(`${path} ${bytes} was announced, and its data is lost`);
     else if (!disk.isSynced(inode)) faults.push(`${path} ${bytes} was announced before it was synced`);
@@ -276,7 +289,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const paths = pathsToLookAt(event, owner);
       if (paths) {
         const seen = paths.map((path) => observationOf(disk.lstat(path)));
-        const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen };
+        const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen, held: heldAt(pid, event) };
         journal.push(record);
         follow(record);
       }
@@ -287,11 +300,17 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     }
   }
 
-  function follow({ pid, text, at, seen }: JournalLine): void {
+  /** What the listener asks the kernel about a name that the log has cut off. */
+  function heldAt(pid: number, event: LogEvent): readonly HeldPath[] | undefined {
+    if (event.kind !== 'unclear' || (event.about !== 'open' && event.about !== 'close')) return undefined;
+    return world.heldBy(jail, pid)?.filter(({ path }) => beginsLike(path, event.start));
+  }
+
+  function follow({ pid, text, at, seen, held }: JournalLine): void {
     const opened = /^session opened .* from \[(.*)\]$/.exec(text);
     if (opened)
       recorder.storyOf(jail).begin({ by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined }, at);
-    else recorder.add(jail, { pid, text, at, seen, isFresh: time.now - at < LOG_LAG });
+    else recorder.add(jail, { pid, text, at, seen, held, isFresh: time.now - at < LOG_LAG });
   }
 
   function log(pid: number, text: string): void {
@@ -358,7 +377,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       isTemporary,
       between: (from, to) => from + random(to - from),
       nextSize,
-      log: (text) => log(pid, text),
+      log: (text) => log(pid, asLogged(text)),
       isReadLate: () => isAwayWithin(story.ends, time.now - BEGINNING, story.lag),
       trace,
       ended(noticed) {
@@ -450,12 +469,13 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   /** Uploads that were not announced once, or were though they had been dropped. */
   async function announcedWrongly(): Promise<string[]> {
     const wrong: string[] = [];
-    const transfers = await database.db
+    const rows = await database.db
       .selectFrom('transfers')
       .select(['path', 'bytes', 'event'])
       .where('directory_id', '=', jail.id)
       .where('event', '=', 'uploaded')
       .execute();
+    const transfers = rows.map((row) => ({ ...row, path: row.path && fromDisplayed(row.path) }));
     // What was appended under a lagging log may get the size of another session's file.
     const isOfIt = ({ bytes, path }: (typeof transfers)[number]): boolean => {
       const names = truth.names.get(bytes ?? 0);

@@ -1,0 +1,61 @@
+/**
+ * Stories whose names sshd's log cuts off, and whose files begin alike: a name of 40 Chinese letters takes 480 of the 500
+ * characters. Every name is used once, since the log says nothing about what is written under it again.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rounds } from '../support/long.ts';
+import { type Random, randomOf } from './random.ts';
+import type { Step } from './session.ts';
+import { playStories } from './stories.ts';
+import type { Story } from './world.ts';
+
+const STORIES = Number(process.env['STORIES'] ?? rounds(100, 10_000));
+const FIRST = Number(process.env['SEED'] ?? 1);
+const LONG = Buffer.from('字'.repeat(40)).toString('latin1');
+
+function storyOf(seed: number): Story {
+  const random = randomOf(seed);
+  let names = 0;
+  const fresh = (base: string): string => `${base}${LONG}${(names += 1)}`;
+  const stepsIn = (base: string): Step[] => {
+    const path = fresh(base);
+    const hold = random(3) === 0 ? random(20_000) : random(200);
+    switch (random(6)) {
+      case 0:
+        return [{ kind: 'put', path, hold, isLeft: true }];
+      case 1:
+      case 2:
+        return [
+          { kind: 'put', path: `${path}.part`, hold },
+          { kind: 'replace', path: `${path}.part`, to: path },
+        ];
+      case 3:
+        return [{ kind: 'put', path: `${base}short${names}`, hold }];
+      case 4:
+        return [{ kind: 'put', path, hold, between: [{ kind: 'put', path: fresh(base), hold: random(200) }] }];
+      default:
+        return [{ kind: 'put', path, hold }];
+    }
+  };
+  const sessions = Array.from({ length: 1 + random(3) }, (_, index) => {
+    const base = `s${index + 1}/`;
+    const steps = Array.from({ length: 1 + random(8) }, () => stepsIn(base)).flat();
+    return {
+      begins: random(3000),
+      steps: [{ kind: 'makeFolder' as const, path: `s${index + 1}` }, ...steps],
+      end: random(3) === 0 ? ('cut' as const) : ('quit' as const),
+    };
+  });
+  return { sessions, lag: lagOf(random), shared: 'nothing', ends: [], byHand: [], byApi: [] };
+}
+
+function lagOf(random: Random): number {
+  return random(2) === 0 ? 1000 : 20_000;
+}
+
+test(
+  `${STORIES} stories with names that the log cuts off: every upload is announced once`,
+  { timeout: 600_000 },
+  async () => assert.equal(await playStories({ first: FIRST, count: STORIES, storyOf }), 0),
+);

@@ -12,6 +12,9 @@ import type { Story } from './world.ts';
 
 const STORIES = Number(process.env['STORIES'] ?? rounds(100, 10_000));
 const FIRST = Number(process.env['SEED'] ?? 1);
+/** Below that, µs, a line is taken to be on time (`LOG_LAG`). An upload that begins and breaks while nobody reads the log is announced. */
+const LATEST = 80_000;
+
 const LONG = Buffer.from('字'.repeat(40)).toString('latin1');
 
 function storyOf(seed: number): Story {
@@ -21,7 +24,7 @@ function storyOf(seed: number): Story {
   const stepsIn = (base: string): Step[] => {
     const path = fresh(base);
     const hold = random(3) === 0 ? random(20_000) : random(200);
-    switch (random(6)) {
+    switch (random(9)) {
       case 0:
         return [{ kind: 'put', path, hold, isLeft: true }];
       case 1:
@@ -33,6 +36,18 @@ function storyOf(seed: number): Story {
       case 3:
         return [{ kind: 'put', path: `${base}short${names}`, hold }];
       case 4:
+        return [
+          { kind: 'put', path, hold },
+          { kind: 'touch', path },
+        ];
+      case 5:
+        return [{ kind: 'put', path, hold, writing: 'refused' }];
+      case 6:
+        return [
+          { kind: 'put', path, hold },
+          { kind: 'rename', path, to: fresh(base) },
+        ];
+      case 7:
         return [{ kind: 'put', path, hold, between: [{ kind: 'put', path: fresh(base), hold: random(200) }] }];
       default:
         return [{ kind: 'put', path, hold }];
@@ -44,14 +59,16 @@ function storyOf(seed: number): Story {
     return {
       begins: random(3000),
       steps: [{ kind: 'makeFolder' as const, path: `s${index + 1}` }, ...steps],
-      end: random(3) === 0 ? ('cut' as const) : ('quit' as const),
+      end: (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit',
     };
   });
-  return { sessions, lag: lagOf(random), shared: 'nothing', ends: [], byHand: [], byApi: [] };
+  const ends = random(3) === 0 ? [endIn(random)] : [];
+  const lag = [1000, 20_000, LATEST][random(3)] ?? 1000;
+  return { sessions, lag, shared: 'nothing', ends, byHand: [], byApi: [] };
 }
 
-function lagOf(random: Random): number {
-  return random(2) === 0 ? 1000 : 20_000;
+function endIn(random: Random): Story['ends'][number] {
+  return { at: 1 + random(30_000), away: 1 + random(LATEST), what: 'serve' };
 }
 
 test(

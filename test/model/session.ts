@@ -402,6 +402,7 @@ export class ModelSession {
   #end(how: 'quit' | 'cut' | 'killed'): void {
     const { log, ended, truth, pid, disk } = this.options;
     for (const file of Array.from(this.#open)) {
+      if (how === 'killed') truth.killed(file.path);
       if (how !== 'killed') log(this.#closing(file, 'forced '));
       this.#close(file, false);
     }

@@ -4,6 +4,9 @@ import type { Inode } from './disk.ts';
 /** How far two requests of two sessions may be apart if the log has them in the other order, in µs. */
 const RACE = 300;
 
+/** More of a name than that, in bytes beyond ASCII, the log cuts off. */
+const CUT_NAME = 120;
+
 type Fate =
   /** Written, under a temporary name, by that session: announced when it gets a final name, or when the session ends. */
   { readonly kind: 'waiting'; readonly pid: number; readonly size: number } | { readonly kind: 'none' };
@@ -135,6 +138,13 @@ export class Truth {
   doubted(inode: Inode): void {
     this.#doubted.set(inode, inode.size);
     this.#late.add(inode.size);
+  }
+
+  /** The process died with that file open. If the log has cut off the name, nobody can tell which of those alike is complete. */
+  killed(path: string): void {
+    const start = path.slice(0, CUT_NAME);
+    if (start.length < CUT_NAME) return;
+    for (const [size, each] of this.promised) if (each.startsWith(start)) this.allow(size);
   }
 
   /** Somebody writes it again, or removed it: what waited is not announced any more. */

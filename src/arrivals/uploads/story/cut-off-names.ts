@@ -127,7 +127,7 @@ export class CutOffNames {
       const named = namedLike(session, parked.start);
       const [handle] = named;
       const others = session.cutOff.values().filter((each) => isOfOne(each.start, parked.start));
-      if (handle && (isSaid || named.length + [...others].length <= session.parked.length)) {
+      if (handle && (isSaid || named.length + [...others].length <= parkedLike(session, parked.start).length)) {
         this.#endParked(session, parked, handle);
         continue;
       }
@@ -183,7 +183,7 @@ export class CutOffNames {
       this.#endCutOff(session, handle, { isForced, at });
       return true;
     }
-    if (named.length > session.parked.length) {
+    if (named.length > parkedLike(session, start).length) {
       session.parked.push({ start, at });
       this.#askSoon(session);
       return true;
@@ -267,7 +267,21 @@ function namedLike(session: Session, start: string): Handle[] {
   return session.all().filter(({ file, path }) => file && beginsLike(path, start));
 }
 
-/** Whether the log may have cut two beginnings off one name. */
+/** The session's closes that wait and may be of a handle that a name with this beginning means. */
+function parkedLike(session: Session, start: string): ParkedClose[] {
+  return session.parked.filter((each) => isOfOne(each.start, start));
+}
+
+/** Whether the log may have cut two beginnings off one name. A beginning may have the whole name, and wording after it. */
 function isOfOne(a: string, b: string): boolean {
+  const [one, other] = [wholeName(a), wholeName(b)];
+  if (one !== undefined && other !== undefined) return one === other;
+  if (one !== undefined) return one.startsWith(b);
+  if (other !== undefined) return other.startsWith(a);
   return a.startsWith(b) || b.startsWith(a);
+}
+
+/** The name that the log has followed by its own wording, `" flags` or `" bytes`; undefined if the name was cut off. */
+function wholeName(start: string): string | undefined {
+  return /^(.*)"(?: (?:[fb][^"]*)?)?$/s.exec(start)?.[1];
 }

@@ -410,7 +410,10 @@ export function droppedAt(
  */
 export function refuseWrites(session: Session, start: string): void {
   const exact = session.opened(start);
+  // Which handle was closed may not be known yet.
+  const isOpen = ({ path }: Handle): boolean => !session.parked.some((close) => beginsLike(path, close.start));
   const isMeant = ({ name, path }: Handle): boolean =>
     name === undefined ? beginsLike(path, start) : name.slice(0, NAME_SHOWN) === start;
-  for (const handle of exact.length > 0 ? exact : session.all().filter(isMeant)) handle.isRefused = true;
+  for (const handle of exact.length > 0 ? exact : session.all().filter((each) => isMeant(each) && isOpen(each)))
+    handle.isRefused = true;
 }

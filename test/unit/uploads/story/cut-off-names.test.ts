@@ -35,7 +35,7 @@ function storyOf() {
   };
   const story = new Story({
     directoryId: 'd',
-    lstat: (path) => ({ ...FILE, ino: path === WHOLE.path ? 1 : 2 }),
+    lstat: (path) => ({ ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
     heldBy: () => held,
     isHeldBy: () => true,
     timesHeldBy: () => 0,
@@ -114,5 +114,47 @@ test('a file is not shown as open yet when its line is read: the kernel is asked
   line(OPEN, [], []);
   passes(100, [WHOLE]);
   line(CLOSE, [], []);
+  assert.deepEqual(puts, ['whole complete']);
+});
+
+/** Lines that have the whole name, and end in the wording after it. */
+const SHORTER = 'n'.repeat(485);
+const opened = (name: string): string => `open "${SHORTER}${name}" flags WRITE,CREATE,TRUNCATE mode 0644`.slice(0, 500);
+const closed = (name: string): string => `close "${SHORTER}${name}" bytes read 0 written 4`.slice(0, 500);
+
+test('the log has cut off the wording after a name: the close is that of the open, and of no longer name', () => {
+  for (const [first, isIts] of [
+    ['7', true],
+    ['70', false],
+  ] as const) {
+    const { lost, line, dies } = storyOf();
+    line(opened('7'), undefined, undefined);
+    line(closed(first), undefined, undefined);
+    dies();
+    // The process died with the file open, unless it was closed.
+    assert.equal(lost(), isIts ? 1 : 2);
+  }
+});
+
+test('the process ended before the closes of two names were read: each waits for its own file', () => {
+  const { puts, line, dies } = storyOf();
+  const [seven, eight] = ['7', '8'].map((name, index) => ({ path: SHORTER + name, inode: index + 1 })) as [
+    HeldPath,
+    HeldPath,
+  ];
+  line(opened('7'), [seven], [seven]);
+  line(opened('8'), [seven, eight], [seven, eight]);
+  line(closed('8'), undefined, undefined);
+  line(closed('7'), undefined, undefined);
+  dies();
+  assert.deepEqual(puts, [' complete', ' complete']);
+});
+
+test('a write is refused after a close that waits: that file is complete', () => {
+  const { puts, line, passes } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE]);
+  line(`error: process_write: write "${NAME.slice(0, 100)}": No space left on device`, [WHOLE], [WHOLE]);
+  passes(30, []);
   assert.deepEqual(puts, ['whole complete']);
 });

@@ -86,6 +86,12 @@ const FLAGS = {
   exclusive: 'WRITE,CREATE,EXCL',
 } as const;
 
+/** As sshd's log writes a message: bytes beyond ASCII in octal digits, and at most 500 characters (log.c). */
+export function asLogged(message: string): string {
+  const octal = (char: string): string => `\\${char.charCodeAt(0).toString(8)}`;
+  return message.replaceAll(/[\x80-\xff]/g, octal).slice(0, 500);
+}
+
 /** More than a block, so that a hole shows. */
 const FAR = 1_000_000;
 

@@ -16,12 +16,13 @@ import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
 import type { KeptSession } from '../../src/arrivals/uploads/story/sessions.ts';
 import type { World } from '../../src/arrivals/uploads/story/world.ts';
 import { WaitingFiles } from '../../src/arrivals/uploads/waiting-files.ts';
+import { announcedWrongly, fromDisplayed } from './announced.ts';
 import { Api, type ApiStep } from './api.ts';
 import { type Inode, ModelDisk } from './disk.ts';
 import { Hands, type HandStep } from './hands.ts';
 import { isAwayWithin, type LifeEnd } from './life-end.ts';
 import { distinctSizes, type Random } from './random.ts';
-import { ModelSession, type Step } from './session.ts';
+import { asLogged, ModelSession, type Step } from './session.ts';
 import { ModelTime } from './time.ts';
 import { Truth } from './truth.ts';
 
@@ -65,17 +66,6 @@ interface JournalLine {
   readonly at: number;
   readonly seen: readonly (Observation | null)[] | undefined;
   readonly held: readonly HeldPath[] | undefined;
-}
-
-/** As sshd's log writes a message: bytes beyond ASCII in octal digits, and at most 500 characters (log.c). */
-function asLogged(message: string): string {
-  const octal = (char: string): string => `\\${char.charCodeAt(0).toString(8)}`;
-  return message.replaceAll(/[\x80-\xff]/g, octal).slice(0, 500);
-}
-
-/** The path as berth keeps it, one character for each byte. */
-function fromDisplayed(name: string): string {
-  return Buffer.from(name).toString('latin1');
 }
 
 const isTemporary = temporaryNames(['*.part']);
@@ -455,7 +445,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       if (closed !== undefined && at < closed - 1000) faults.push(`${about} is dated ${closed - at} µs before its end`);
     }
     for (const path of byPath.keys()) faults.push(`a row without a file: ${path}`);
-    if (story.shared !== 'names') faults.push(...(await announcedWrongly()));
+    if (story.shared !== 'names') faults.push(...(await announcedWrongly({ database, jail, truth, isTemporary })));
     const { storage_bytes: storage } = await database.db
       .selectFrom('directories')
       .select('storage_bytes')
@@ -464,40 +454,5 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     const sum = disk.files().reduce((total, [, inode]) => total + inode.size, 0);
     if (faults.length === 0 && storage !== sum) faults.push(`storage_bytes is ${storage}, the disk has ${sum}`);
     return faults;
-  }
-
-  /** Uploads that were not announced once, or were though they had been dropped. */
-  async function announcedWrongly(): Promise<string[]> {
-    const wrong: string[] = [];
-    const rows = await database.db
-      .selectFrom('transfers')
-      .select(['path', 'bytes', 'event'])
-      .where('directory_id', '=', jail.id)
-      .where('event', '=', 'uploaded')
-      .execute();
-    const transfers = rows.map((row) => ({ ...row, path: row.path && fromDisplayed(row.path) }));
-    // What was appended under a lagging log may get the size of another session's file.
-    const isOfIt = ({ bytes, path }: (typeof transfers)[number]): boolean => {
-      const names = truth.names.get(bytes ?? 0);
-      return names === undefined || names.has(path ?? '') || truth.raced.has(bytes ?? 0);
-    };
-    const times = Map.groupBy(transfers.filter(isOfIt), ({ bytes }) => bytes ?? 0);
-    for (const [bytes, path] of truth.promised) {
-      const count = times.get(bytes)?.length ?? 0;
-      const counted = truth.logged.get(bytes);
-      // Once its file has been found, it is announced with its real size, too, under the name that it has then.
-      if (count <= 1 && counted !== undefined && transfers.some((each) => each.bytes === counted)) continue;
-      const name = times.get(bytes)?.[0]?.path ?? '';
-      if (count !== 1) wrong.push(`${path} ${bytes} was announced ${count} times`);
-      else if (!truth.isNameOf(bytes, name, isTemporary)) wrong.push(`${path} ${bytes} was announced as ${name}`);
-    }
-    for (const bytes of truth.allowed) {
-      const count = times.get(bytes)?.length ?? 0;
-      if (count > 1) wrong.push(`${bytes} was announced ${count} times`);
-    }
-    for (const [bytes, why] of truth.forbidden) {
-      if (times.has(bytes) && !truth.promised.has(bytes)) wrong.push(`${bytes} was announced, though it was ${why}`);
-    }
-    return wrong;
   }
 }

@@ -10,6 +10,8 @@ import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { madeKeys } from '../support/made-keys.ts';
+import { sqliteOnly } from '../support/postgres.ts';
+import { fillSqlite } from '../support/refused-writes.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
 import { ENDPOINTS, type Expected } from './endpoints.ts';
@@ -179,16 +181,30 @@ test('every change is in the audit, under its route', async () => {
   const unaudited: string[] = [];
   for (const endpoint of endpointsOf(api).filter(({ method }) => method !== 'GET')) {
     const named = await furnished(api, place);
-    const path = endpoint.path.replaceAll(/:(\w+)(?:\{.+?\})?/g, (_, name: string) =>
-      encodeURIComponent(named[name] ?? ''),
-    );
-    const query = endpoint.query?.replace(UNKNOWN, named['upload_id'] ?? '') ?? '';
-    const { status, text } = await api.send(endpoint.method, path + query, { json: endpoint.right });
+    const { status, text } = await api.send(endpoint.method, within(endpoint, named), { json: endpoint.right });
     assert.ok(status < 300, `${endpoint.name}: ${status} ${text}`);
     if (!(await audit.execute()).some(({ route }) => route === endpoint.name)) unaudited.push(endpoint.name);
   }
   assert.deepEqual(unaudited, []);
 });
+
+test('507 for every change on a full disk, in the same words', sqliteOnly, async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  for (const endpoint of endpointsOf(api).filter(({ method }) => method !== 'GET')) {
+    const named = await furnished(api, place);
+    const makeRoom = await fillSqlite(api.database.db, 'audit');
+    const answer = await api.send(endpoint.method, within(endpoint, named), { json: endpoint.right });
+    refused(answer, 507, 'Not enough storage space', endpoint.name);
+    await makeRoom();
+  }
+});
+
+/** The path with what stands for each parameter. */
+function within({ path, query }: Endpoint, named: Readonly<Record<string, string>>): string {
+  const whole = path.replaceAll(/:(\w+)(?:\{.+?\})?/g, (_, name: string) => encodeURIComponent(named[name] ?? ''));
+  return whole + (query?.replace(UNKNOWN, named['upload_id'] ?? '') ?? '');
+}
 
 /** A directory with one of everything that a path can name. Returns what stands for each parameter. */
 async function furnished(api: Hosted, { config }: Scratch): Promise<Readonly<Record<string, string>>> {

@@ -21,3 +21,21 @@ export async function refuseWrites(db: Kysely<Tables>, write: string, when = 'tr
   await run(`create trigger ${name} before ${write} for each row when (${when}) execute function ${name}()`);
   return async () => void (await run(`drop function ${name} cascade`));
 }
+
+/**
+ * A full disk, as SQLite reports it (`SQLITE_FULL`): each row of that table needs more room than there is.
+ * @returns what makes room again.
+ */
+export async function fillSqlite(db: Kysely<Tables>, table: keyof Tables): Promise<() => Promise<void>> {
+  const run = (statement: string) => sql.raw<{ page_count: number }>(statement).execute(db);
+  await run('create table if not exists filling (bytes blob)');
+  const [{ page_count } = { page_count: 0 }] = (await run('pragma page_count')).rows;
+  await run(`pragma max_page_count = ${page_count + 100}`);
+  await run(
+    `create trigger full_disk before insert on ${table} begin insert into filling values (zeroblob(10000000)); end`,
+  );
+  return async () => {
+    await run('drop trigger full_disk');
+    await run('pragma max_page_count = 4294967294');
+  };
+}

@@ -7,6 +7,7 @@ import {
   BerthError,
   type ErrorCode,
   errorMessage,
+  isFull,
   isUnavailable,
   ValidationError,
 } from '../../foundation/base/errors.ts';
@@ -72,6 +73,10 @@ export function errorResponse(error: unknown, log: Log, requestId: string): Resp
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: requestId }, 'no space left');
     return refusal(STATUS[error.code], error.message, HEADERS[error.code]);
+  }
+  if (isFull(error)) {
+    log.error({ err: error, request_id: requestId }, 'no space left');
+    return refusal(STATUS.storage_full, 'Not enough storage space');
   }
   if (isUnavailable(error)) {
     const reason = errorMessage(error); // with SQLite: another process writes for too long

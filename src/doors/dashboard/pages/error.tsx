@@ -1,7 +1,7 @@
 /** The page that is shown when another one failed or does not exist. */
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { BerthError, isUnavailable, ValidationError } from '../../../foundation/base/errors.ts';
+import { BerthError, isFull, isUnavailable, ValidationError } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import { Layout, NarrowLayout } from '../components/layout.tsx';
 import { type PageContext, visitorOf } from '../environment.ts';
@@ -37,6 +37,10 @@ export function errorPage(error: Error, c: PageContext, log: Log): Response | Pr
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: id }, 'no space left');
     return page(c, STATUS[error.code] ?? 409, error.message);
+  }
+  if (isFull(error)) {
+    log.error({ err: error, request_id: id }, 'no space left');
+    return page(c, 507, 'Not enough storage space');
   }
   if (isUnavailable(error)) return page(c, 503, 'berth is busy. Try again in a moment.');
   log.error({ err: error, request_id: id }, 'a request failed');

@@ -124,7 +124,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       description:
         'Creates a new delivery: the same bytes with a new `webhook-id`, to the current URL, signed with the current secret. 422 while the delivery is pending, and while the directory has no webhook URL.',
       answer: ANSWER,
-      refusals: [404, 422],
+      refusals: [404, 422, 507],
     }),
     route('POST', '/api/v1/directories/:id/deliveries/replay', replayMany, {
       id: 'replayFailedDeliveries',
@@ -139,7 +139,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
         schema: data(v.strictObject({ count: v.pipe(v.number(), v.integer(), v.minValue(0)) })),
         example: { data: { count: 12 } },
       },
-      refusals: [400, 404, 413, 415, 422],
+      refusals: [400, 404, 413, 415, 422, 507],
     }),
     route('POST', '/api/v1/directories/:id/uploads/:upload_id/announce', announceOne, {
       id: 'announceUpload',
@@ -148,7 +148,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       description:
         'Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 while there is no webhook URL.',
       answer: ANSWER,
-      refusals: [404, 422],
+      refusals: [404, 422, 507],
     }),
   ];
 }

@@ -102,7 +102,7 @@ export function webhookRoutes(
         schema: data(TestOutcome),
         example: { data: { delivered: true, status: 204, error: null, duration_ms: 48.2 } },
       },
-      refusals: [404, 422],
+      refusals: [404, 422, 507],
     }),
     route('POST', '/api/v1/directories/:id/webhook_secret', renewSecret, {
       id: 'renewWebhookSecret',

@@ -94,6 +94,7 @@ test('fields that are invalid for a key', async () => {
     [{ directories: [7] }, { directories: ['is invalid'] }],
     [{ directories: Array(101).fill(id) }, { directories: ['should have at most 100 item(s)'] }],
     [{ directories: [id, foreign.id] }, { directories: [`"${foreign.id}" is not a directory of the account`] }],
+    [{ directories: ['a\0b'] }, { directories: [String.raw`"a\u0000b" is not a directory of the account`] }],
     [{ accountId: stranger.accountId }, { accountId: ['is unknown'] }],
   ];
   for (const [fields, errors] of wrong) {

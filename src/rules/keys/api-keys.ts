@@ -129,7 +129,9 @@ async function directoriesNamed(
   accountId: string,
   named: readonly string[],
 ): Promise<readonly string[]> {
-  const among = sql<string>`(${listed(tx, named, 'text')})`;
+  // PostgreSQL refuses text with NUL.
+  const possible = named.filter((each) => !each.includes('\0'));
+  const among = sql<string>`(${listed(tx, possible, 'text')})`;
   const found = await tx
     .selectFrom('directories')
     .select(['id', 'sftp_username'])

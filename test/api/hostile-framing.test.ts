@@ -134,6 +134,12 @@ test('400: lines, headers and targets that violate RFC 9112', async () => {
     'no name': get(api, ': ab\r\n'),
     'no colon': get(api, 'abc\r\n'),
     'two hosts': get(api, HOST),
+    ...Object.fromEntries(
+      ['1.2.3.4.5', '999.999.999.999', 'xn--', 'a b', '[', 'x:99999', ''].map((host) => [
+        `the host "${host}"`,
+        get(api).replace('localhost', host).replace('/directories', '/openapi.json'),
+      ]),
+    ),
     'two keys': get(api, 'Authorization: Bearer x\r\n'),
     'two content types': post(api, 'Content-Type: text/plain\r\nContent-Length: 25\r\n', BODY),
     'HTTP/0.9': 'GET /healthz\r\n\r\n',

@@ -42,6 +42,8 @@ export function misshape({ rawHeaders, headers, url = '', httpVersion }: Incomin
   // HTTP/1.0 has no transfer codings, so such framing cannot be trusted (RFC 9112, section 6.1). Only `chunked` is supported.
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && (httpVersion !== '1.1' || coding.toLowerCase() !== 'chunked')) return BAD;
+  // Such as `1.2.3.4.5`: no URL has that host.
+  if (!URL.canParse(`http://${headers.host ?? 'localhost'}`)) return BAD;
   // Section 3.2: no fragments.
   if (url.includes('#') || !(url.startsWith('/') || isOwn(url, headers.host))) return BAD;
   return headers.expect === undefined || /^100-continue$/i.test(headers.expect) ? undefined : UNEXPECTED;

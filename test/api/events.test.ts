@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { DAY } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { skipNumbers } from '../../src/rules/history/events.ts';
@@ -262,6 +262,22 @@ test('a key of one directory is given its event behind many of others, though no
   await put(api, ...Array.from({ length: 1500 }, (_, i) => uploadOf(other, `g${i}`)), uploadOf(own, 'later'));
   assert.deepEqual(await names('?after=1501&limit=2'), ['later']);
   assert.deepEqual(await names('?limit=1'), ['mine']);
+});
+
+test('while a limited key is the first reader of very many events, other requests go on', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const [own, other] = [await directoryOf(api), await directoryOf(api)];
+  const send = await limitedTo(api, own);
+  const batches = 20;
+  await put(api, ...Array.from({ length: batches * 1000 }, (_, i) => uploadOf(other, `f${i}`)), uploadOf(own, 'mine'));
+  let turns = 0;
+  let isAnswered = false;
+  const asked = eventsOf(api, '', send).finally(() => (isAnswered = true));
+  // Each turn of the loop is a chance for another request. Sending one and its response takes some turns, too.
+  for (; !isAnswered; turns += 1) await setImmediate();
+  assert.equal((await asked).length, 1);
+  assert.ok(turns > batches, `${turns} turns`);
 });
 
 test('the pages of a limited key have all events of its directories and no other, however they lie among others', async () => {

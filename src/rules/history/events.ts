@@ -7,6 +7,7 @@
  * A transaction that adds an event takes no lock and no number. The next reader numbers the events that were committed since,
  * while it holds the account's row of `event_sequences`. An account without readers pays only for the inserts.
  */
+import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { compiled, compiledInsert } from '../../foundation/db/compiled.ts';
@@ -138,10 +139,12 @@ async function eventsIn(
     .execute();
 }
 
-/** Numbers up to a batch of events that have no number. @returns whether there were any. */
+/** Numbers up to a batch of events that have no number, then lets other requests go on. @returns whether there were any. */
 async function numberNew(db: Kysely<Tables>, account: string): Promise<boolean> {
   if (!(await unnumbered.first(db, { account }))) return false;
-  return db.transaction().execute((tx) => numberBatch(tx, account));
+  const hadSome = await db.transaction().execute((tx) => numberBatch(tx, account));
+  await setImmediate();
+  return hadSome;
 }
 
 async function numberBatch(tx: Transaction<Tables>, account: string): Promise<boolean> {

@@ -1,6 +1,6 @@
 /** PUT …/files/*path: valid paths, bodies of any length and pace, and what remains of those that are cut off. */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { completeFiles } from '../../src/arrivals/files/file-rows.ts';
 import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { rawConnection } from '../support/raw-http.ts';
@@ -111,6 +112,46 @@ test('422 for a path that no file can have, or that two readers could understand
   const stranger = await files.api.account('pro');
   assert.equal((await stranger.send('PUT', `/directories/${files.id}/files/x`, { body: 'x' })).status, 404);
   assert.deepEqual(names(files.root), []);
+});
+
+test('files with a prefix are found among many others without reading these', async () => {
+  using place = scratch();
+  await using files = await filesOf(place);
+  const { id, api } = files;
+  const { db, reads } = api.database;
+  const long = 'l'.repeat(2100);
+  const some = ['b', 'ba', 'b/', 'ä', 'ä/x', `${long}1`, `${long}2`].map((path) => Buffer.from(path));
+  const odd = ['b\xff', 'b\xffx', '\xe4'].map((path) => Buffer.from(path, 'latin1'));
+  const many = Array.from({ length: 3000 }, (_, i) => Buffer.from(`${i % 2 === 0 ? 'a' : 'z'}${i}`));
+  const row = { directory_id: id, size_bytes: 1, state: 'placed', uploaded_at: 1, inode: 1, mtime: 1 } as const;
+  for (const path of [...some, ...odd, ...many])
+    await db
+      .insertInto('files')
+      .values({ id: randomUUID(), ...row, path, source: 'log', session_pid: null })
+      .execute();
+  const all = [...some, ...odd, ...many].map(String);
+  for (const prefix of ['', 'a', 'a1', 'b', 'ba', 'bb', 'b/', 'ä', 'b\u{FFFD}', 'b\u{FFFD}x', '\u{FFFD}', long, 'zz']) {
+    const listed: string[] = [];
+    for (let path = `/directories/${id}/files?limit=400&prefix=${encodeURIComponent(prefix)}`; path !== '';) {
+      const { json, headers } = await api.send('GET', path);
+      listed.push(...(json as { data: { path: string }[] }).data.map((file) => file.path));
+      path = /^<\/api\/v1(.*)>; rel="next"$/.exec(String(headers.link ?? ''))?.[1] ?? '';
+    }
+    const expected = all.filter((path) => path.startsWith(prefix));
+    assert.deepEqual(listed.toSorted(), expected.toSorted(), prefix);
+  }
+
+  let rowsRead = 0;
+  const counted = reads.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      rowsRead += result.rows.length;
+      return result;
+    },
+  });
+  for (const prefix of ['bb', 'zz', 'b'])
+    assert.ok((await completeFiles(counted, id, { prefix, limit: 10 })).length <= 10);
+  assert.ok(rowsRead < many.length, `${rowsRead} rows`);
 });
 
 test('If-None-Match and If-Match say what may be replaced; of many that make one file, one wins', async () => {

@@ -64,18 +64,35 @@ export interface FilesPage {
   readonly limit: number;
 }
 
-/** Lists complete files, in the order of the index of paths. */
+/** PostgreSQL's index has the first 2000 bytes of each path. */
+const BEGINNING_BYTES = 1999;
+
+/** Bytes with which each path begins that is shown with that prefix. U+FFFD may stand for any bytes. */
+function beginningOf(prefix: string): Buffer {
+  return Buffer.from(prefix.replace(/\u{FFFD}.*/su, '')).subarray(0, BEGINNING_BYTES);
+}
+
+/** Lists complete files, in the order of the index of paths. Reads no path that begins otherwise. */
 export async function completeFiles(
   reads: Kysely<Tables>,
   directory: string,
   { prefix = '', after: start = Buffer.alloc(0), limit }: FilesPage,
 ): Promise<CompleteFile[]> {
+  const beginning = beginningOf(prefix);
   const found: CompleteFile[] = [];
-  for (let last = start; ;) {
-    const rows = await after.all(reads, { directory, after: last, limit: BATCH });
+  const add = (rows: readonly Row[]): unknown =>
     found.push(...rows.filter(isComplete).filter(({ path }) => displayName(path).startsWith(prefix)));
+  let last = start;
+  if (Buffer.compare(start, beginning) < 0) {
+    add(await at.all(reads, { directory, path: beginning }));
+    last = beginning;
+  }
+  for (;;) {
+    const rows = await after.all(reads, { directory, after: last, limit: BATCH });
+    add(rows);
     last = rows.at(-1)?.path ?? last;
-    if (found.length >= limit || rows.length < BATCH) return found.slice(0, limit);
+    const isEnd = rows.length < BATCH || !last.subarray(0, beginning.length).equals(beginning);
+    if (found.length >= limit || isEnd) return found.slice(0, limit);
     await setImmediate();
   }
 }

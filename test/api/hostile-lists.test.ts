@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { createKey } from '../../src/rules/keys/api-keys.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
@@ -90,6 +91,24 @@ test('clients that do not read a long list have it one after the other; one that
   await fill(api.database, theirs, ROWS);
   assert.equal(dataOf<unknown[]>(await other.send('GET', `/directories/${theirs}/uploads`)).length, ROWS);
   assert.equal((await api.send('GET', `/directories/${id}/uploads?limit=10`)).status, 200);
+  assert.deepEqual(api.errors(), []);
+});
+
+test('a short list that has to read very many rows waits for its turn, too', async () => {
+  using place = scratch();
+  const { api, id } = await longList(place, 60_000);
+  await using _api = api;
+  using reading = await unread(api, id, api.tenant.key);
+  await until('it has begun', () => reading.received() !== '');
+  let isAnswered = false;
+  const asked = api.send('GET', `/directories/${id}/uploads?limit=1&prefix=x`).finally(() => (isAnswered = true));
+  // Lists that find theirs at once do not.
+  for (const query of ['limit=1', 'limit=1&prefix=0'])
+    assert.equal((await api.send('GET', `/directories/${id}/uploads?${query}`)).status, 200);
+  await wait(200);
+  assert.ok(!isAnswered);
+  reading.socket.resume();
+  assert.deepEqual((await asked).json, { data: [] });
   assert.deepEqual(api.errors(), []);
 });
 

@@ -34,6 +34,8 @@ export interface Page extends Filters {
   readonly limit: number;
   /** Continues after this upload. It is given by its id or, since it may have gone, by its place in the list. */
   readonly after?: string | Pick<UploadRow, 'uploaded_at' | 'id'> | undefined;
+  /** Awaited before many more rows are read, because the filter or their state has left out those so far. False ends the list. */
+  readonly readOn?: (() => Promise<boolean>) | undefined;
 }
 
 type Position = Pick<UploadRow, 'uploaded_at' | 'id'>;
@@ -72,7 +74,7 @@ export interface UploadList {
 
 export function uploadList(reads: Kysely<Tables>): UploadList {
   return {
-    async list(directory, { limit, after = NEWEST, since = 0, ...names }) {
+    async list(directory, { limit, after = NEWEST, since = 0, readOn, ...names }) {
       let place: Position = typeof after === 'string' ? await placeOf(reads, directory, after) : after;
       const { filename } = names;
       // U+FFFD may stand for any bytes.
@@ -89,6 +91,7 @@ export function uploadList(reads: Kysely<Tables>): UploadList {
         if (found.length >= limit || rows.length < lot || !last) return found.slice(0, limit);
         place = { uploaded_at: last.uploaded_at, id: last.id };
         await setImmediate();
+        if (lot === LOT && readOn && !(await readOn())) return found;
       }
     },
     byId: (directory, id) => uploadOf(reads, directory, id),

@@ -40,12 +40,19 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
     const { limit, after: place } = requestedPage(c);
     const after = typeof place === 'object' ? { uploaded_at: place.at, id: place.id } : place;
     const filters = requestedFilters(c);
+    const { outgoing } = c.env;
+    let turned: Promise<void> | undefined;
+    const ownTurn = (): Promise<void> => (turned ??= turn(principal.accountId, outgoing));
+    const readOn = async (): Promise<boolean> => {
+      await ownTurn();
+      return !outgoing.destroyed;
+    };
     const read = (from: Page['after'], count = BATCH): Promise<UploadRow[]> =>
-      uploads.list(id, { ...filters, limit: count, after: from });
+      uploads.list(id, { ...filters, limit: count, after: from, readOn });
     if (limit === undefined || limit > BATCH) {
       const rows = await read(after);
       if (rows.length < BATCH) return dataResponse(json(rows));
-      await turn(principal.accountId, c.env.outgoing);
+      await ownTurn();
       // The directory may have been deleted meanwhile.
       await ownDirectory(directories, principal, id);
     }

@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
@@ -230,6 +231,31 @@ test('clients that do not read or go away hold no file open for longer, and no m
   assert.ok(openBelow(files.root) <= 2, `${openBelow(files.root)} open`);
   for (const { socket } of connections) socket.destroy();
   await until('all are closed', () => openBelow(files.root) === 0);
+  assert.deepEqual(files.api.errors(), []);
+});
+
+test('a link that is revoked while a download waits for its turn sends nothing; one that has begun goes on', async () => {
+  using place = scratch();
+  await using files = await filesOf(place, { downloads: 1, stalledMs: 60_000 });
+  await files.upload('large', Buffer.alloc(LARGE));
+  const links = files.path.replace(/uploads$/, 'links');
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  const made = await files.api.send('POST', links, { json: { for: 'download', path: 'large', expires_at } });
+  const { pathname } = new URL((made.json as { data: { url: string } }).data.url);
+  const request = `GET ${pathname} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+  using first = await rawConnection(files.api);
+  first.socket.once('data', () => first.socket.pause());
+  first.write(request);
+  await until('it has begun', () => first.received() !== '');
+  using second = await rawConnection(files.api);
+  second.write(request);
+  await wait(100);
+  assert.equal(second.received(), '');
+  assert.equal((await files.api.send('DELETE', links)).status, 204);
+  first.socket.resume();
+  await Promise.all([first.ended, second.ended]);
+  assert.ok(first.received().length > LARGE);
+  assert.match(second.received(), /^HTTP\/1\.1 403 /);
   assert.deepEqual(files.api.errors(), []);
 });
 

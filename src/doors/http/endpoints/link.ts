@@ -65,7 +65,11 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
       }
     };
     const found = { upload: of, content: { ...content, read } };
-    const answer = await fileAnswer(c.env, found, () => turn(`link ${directory.id}`, outgoing));
+    const answer = await fileAnswer(c.env, found, async () => {
+      await turn(`link ${directory.id}`, outgoing);
+      // The link may have been revoked meanwhile.
+      await uses.check(visit);
+    });
     const part = incoming.method === 'GET' ? partOf(answer, content.size) : undefined;
     // For a link without `once`, only a request that reaches the end of the file is recorded.
     if (!part || (link.once === 0 && part[1] !== content.size)) return answer;

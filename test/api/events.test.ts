@@ -272,10 +272,10 @@ test('while a limited key is the first reader of very many events, other request
   const batches = 20;
   await put(api, ...Array.from({ length: batches * 1000 }, (_, i) => uploadOf(other, `f${i}`)), uploadOf(own, 'mine'));
   let turns = 0;
-  let isAnswered = false;
-  const asked = eventsOf(api, '', send).finally(() => (isAnswered = true));
+  const answered = new AbortController();
+  const asked = eventsOf(api, '', send).finally(() => answered.abort());
   // Each turn of the loop is a chance for another request. Sending one and its response takes some turns, too.
-  for (; !isAnswered; turns += 1) await setImmediate();
+  for (; !answered.signal.aborted; turns += 1) await setImmediate();
   assert.equal((await asked).length, 1);
   assert.ok(turns > batches, `${turns} turns`);
 });

@@ -100,6 +100,20 @@ void describe('a receiver', { concurrency: true }, () => {
     await isUnder(lasted, 6500);
   });
 
+  test('whose informational answers are a flood has failed at once', async () => {
+    const { state, attempt, lasted } = await attemptAt((response) => {
+      const { socket } = response.req;
+      const more = (): void => {
+        while (!socket.destroyed && socket.write('HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1000)));
+      };
+      socket.on('drain', more);
+      more();
+    });
+    assert.equal(state, 'waiting');
+    assert.deepEqual([attempt?.status, attempt?.error], [null, 'more than 64 KiB came before the status']);
+    await isUnder(lasted, 2500);
+  });
+
   test('that changes the protocol has failed at once, and its connection is not kept', async () => {
     const { state, attempt, lasted } = await attemptAt(
       (response) =>

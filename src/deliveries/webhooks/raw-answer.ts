@@ -11,6 +11,8 @@ import type { Socket } from 'node:net';
 
 /** How much of an answer is kept. The status line comes first, except for informational answers. */
 const KEPT_BYTES = 4096;
+/** How much may come before the end of the head. The parser limits each head, but not how many are informational. */
+const HEAD_BYTES = 64 * 1024;
 
 export interface RawAnswer {
   /** Whether the request used a connection that an earlier one had opened, and no byte of an answer arrived on it. */
@@ -19,13 +21,17 @@ export interface RawAnswer {
   status(): number | undefined;
 }
 
-/** Call it before the request has its socket. */
-export function watchAnswer(request: ClientRequest): RawAnswer {
+/** Call it before the request has its socket. @param flooded called when too much has come without a status. */
+export function watchAnswer(request: ClientRequest, flooded: () => void): RawAnswer {
   let text = '';
+  let received = 0;
   let hasSocket = false;
   request.once('socket', (socket: Socket) => {
     hasSocket = true;
     const onData = (chunk: Buffer): void => {
+      // The chunk with the end of the head may have much of the body, too.
+      if (received > HEAD_BYTES) flooded();
+      received += chunk.length;
       if (text.length < KEPT_BYTES) text += chunk.toString('latin1', 0, KEPT_BYTES);
     };
     const stop = (): void => void socket.off('data', onData);

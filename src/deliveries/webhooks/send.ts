@@ -169,7 +169,8 @@ function outcome(request: Request, { started, at, signal, resend }: Attempt): Pr
   const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
   let timer = setTimeout(timeOut, started + HEAD_MS - performance.now());
 
-  request.once('request', (sent: ClientRequest) => (raw = watchAnswer(sent)));
+  const flooded = (): void => cut('more than 64 KiB came before the status');
+  request.once('request', (sent: ClientRequest) => (raw = watchAnswer(sent, flooded)));
   // Got listens for `upgrade`, so Node hands over the socket of a 101 answer, and nothing else would close it.
   request.once('upgrade', (_response: unknown, socket: Duplex) => {
     socket.destroy();

@@ -122,10 +122,23 @@ test('the program has the file, its name byte by byte, a user of its own, and no
 });
 
 test('a program that does not end is killed with all that it has started', async () => {
-  using of = programPlace('sleep 77 &', 'sleep 77');
+  const ownGroup = `perl -e 'setpgrp; exec "sleep", "77"' &`;
+  using of = programPlace('sleep 77 &', ownGroup, 'sleep 77');
   await using running = await listener(of.place);
   await assert.rejects(running.checker.check(fileOf('x'), 1, signal), /no end within 1 s/);
   await until('nothing is left', async () => !readdirSync('/proc').some((pid) => cmdlineOf(pid) === 'sleep 77'));
+});
+
+test('what a program leaves behind delays no verdict: not with its input, and not by printing forever', async () => {
+  const keepsInput = 'exec 3<&0; setsid sleep 20 <&3 >/dev/null 2>&1 3<&- &';
+  for (const line of [keepsInput, 'yes & yes &']) {
+    using of = programPlace(line, 'exit 1');
+    await using running = await listener(of.place);
+    const began = performance.now();
+    const { isPassed } = await running.checker.check(fileOf('x'), 15, signal);
+    assert.equal(isPassed, false, line);
+    assert.ok(performance.now() - began < 10_000, line);
+  }
 });
 
 for (const [what, lines, words] of [

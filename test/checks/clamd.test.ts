@@ -150,6 +150,30 @@ test('a release does not replace a newer file of that name; a deletion removes f
   assert.deepEqual(await at.audit(), ['remove-file operator:alice']);
 });
 
+test('a release is refused, and not in the audit, where a file is being written, or is a folder of the path', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.mkdir('d');
+  for (const name of ['report', 'd/report']) await session.put(name, 'bad bytes');
+  await until('both are rejected', async () => quarantineOf(at).length === 2);
+  const idOf = async (name: string) => (await at.held()).find(({ filename }) => filename === name)?.id ?? '';
+  await session.write(await session.open('report', 'w'), 'half');
+  assert.match((await at.run('release', await idOf('report'))).stderr, /Another file has the name report by now/);
+  await session.rmdir('d');
+  await session.put('d', 'good bytes');
+  const refused = await at.run('release', await idOf('d/report'));
+  assert.match(refused.stderr, /: A folder of d\/report is a file by now: rename or delete that one first\n$/);
+  assert.deepEqual(await at.audit(), []);
+  await session.remove('d');
+  assert.equal((await at.run('release', await idOf('d/report'))).status, 0);
+  assert.deepEqual(await at.audit(), ['release-file operator:alice']);
+});
+
 test('a file that waits for its check can be released, or deleted, too', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;

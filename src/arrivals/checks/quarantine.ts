@@ -11,7 +11,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
-import { placeIn } from '../../foundation/base/beneath.ts';
+import { inFolderOf, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
 import { type Clock, DAY } from '../../foundation/base/clock.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import type { Database } from '../../foundation/db/open.ts';
@@ -85,9 +85,23 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     return !isThere(place) && isThere(taken) ? taken : place;
   }
 
-  function putBack(directory: DirectoryRow, { id, path, inode }: QuarantineTable): void {
+  /** @throws {BerthError} `file_conflict` when something else is at the path by now. */
+  function refuseTaken(root: string, { path, inode }: QuarantineTable): void {
+    try {
+      const there = inFolderOf(root, path, lstatEntry);
+      if (there && there.ino !== inode) throw conflict(path);
+    } catch (error) {
+      if (errorCode(error) === 'ENOTDIR') throw aboveTaken(path);
+      // Its folder is made again.
+      if (errorCode(error) !== 'ENOENT') throw error;
+    }
+  }
+
+  function putBack(directory: DirectoryRow, file: QuarantineTable): void {
+    const { id, path, inode } = file;
     const place = whereIs(directory.id, id);
     const owner = { root: access.filesRoot(directory.sftp_username), uid: directory.uid };
+    refuseTaken(owner.root, file);
     using parent = access.transit.openOrMake(owner, parentOf(pathOf(path)));
     const target = placeIn(parent, lastOf(pathOf(path)));
     try {
@@ -118,6 +132,8 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     async release(target, file) {
       const { id, path, size_bytes, inode, mtime } = file;
       const directory = await liveDirectory(database.reads, target);
+      // Before anything is committed: the audit has only what was done.
+      if (file.node === node) refuseTaken(access.filesRoot(directory.sftp_username), file);
       const release = async (tx: Transaction<Tables>, _: DirectoryRow, at: number): Promise<void> => {
         const files = new Files(tx, directory.id);
         const other = await files.at(pathOf(path));
@@ -259,5 +275,12 @@ function conflict(path: Buffer): BerthError {
   return new BerthError(
     'file_conflict',
     `Another file has the name ${displayName(path)} by now: rename or delete that one first`,
+  );
+}
+
+function aboveTaken(path: Buffer): BerthError {
+  return new BerthError(
+    'file_conflict',
+    `A folder of ${displayName(path)} is a file by now: rename or delete that one first`,
   );
 }

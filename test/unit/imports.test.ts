@@ -20,6 +20,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   'arrivals/checks': [
     'arrivals/files',
     'rules/accounts/actor.ts',
+    'rules/directories/storage-full.ts',
     'rules/directories/target.ts',
     'rules/history/audit.ts',
     'rules/history/transfers.ts',

@@ -20,7 +20,10 @@ export interface HeldFile {
   readonly reason: string | null;
 }
 
-/** Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`. */
+/**
+ * Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`,
+ * `storage_full`.
+ */
 export interface HeldFiles {
   /** Puts the file back at its path and announces it, whatever the checker says. Also throws `file_conflict`. */
   release(target: Target, fileId: string): Promise<void>;

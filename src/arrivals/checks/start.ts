@@ -5,6 +5,7 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import type { CheckSettings } from '../../foundation/base/config.ts';
 import type { Database } from '../../foundation/db/open.ts';
+import { refusingWhenFull } from '../../rules/directories/storage-full.ts';
 import { liveDirectory } from '../../rules/directories/target.ts';
 import type { Transfer } from '../../rules/history/transfers.ts';
 import type { Log } from '../../foundation/base/log.ts';
@@ -75,14 +76,16 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
   return {
     held: {
       release: (target, id) =>
-        through(target.id, async () => {
-          const file = await quarantinedOf(reads, target.id, id);
-          if (file) return quarantine.release(target, file);
-          await decided.pass(await liveDirectory(reads, target), id, undefined, target.actor);
-        }),
+        refusingWhenFull(() =>
+          through(target.id, async () => {
+            const file = await quarantinedOf(reads, target.id, id);
+            if (file) return quarantine.release(target, file);
+            await decided.pass(await liveDirectory(reads, target), id, undefined, target.actor);
+          }),
+        ),
       async remove(target, id) {
         const file = await quarantinedOf(reads, target.id, id);
-        if (file) await through(target.id, () => quarantine.remove(target, file));
+        if (file) await refusingWhenFull(() => through(target.id, () => quarantine.remove(target, file)));
         else await files.removeChecking(target, id);
       },
     },

@@ -67,7 +67,7 @@ async function rejecting(meanwhile: 'release' | 'remove') {
   };
   const options = { database, clock: systemClock(), node: config.node, transact, access };
   const placeOf = placesIn(paths.quarantine);
-  const decided = decisions({ ...options, placeOf });
+  const decided = decisions({ ...options, placeOf, stayed: () => undefined });
   const quarantine = createQuarantine({ ...options, placeOf, decisions: decided, released: () => undefined });
   act = async () => {
     const rejected = await quarantinedOf(database.reads, id, file.id);

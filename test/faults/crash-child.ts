@@ -126,6 +126,7 @@ async function checks() {
       recorded: () => undefined,
     },
     placeOf: placesIn(paths.quarantine),
+    stayed: () => undefined,
   };
   const decided = decisions(options);
   const quarantine = createQuarantine({ ...options, decisions: decided, released: () => undefined });

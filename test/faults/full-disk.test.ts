@@ -17,6 +17,7 @@ import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { checkedScratch, checkPlace, fakeClamd } from '../checks/check-place.ts';
 import { loopDisk } from './loop-disk.ts';
 import { smallDisk } from './small-disk.ts';
 
@@ -159,6 +160,36 @@ test('no inodes left: the same', async () => {
   await session.put('new', 'data');
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'new');
   await until('nothing is left to apply', async () => (await berth.uploads(directory)).length === 1);
+});
+
+test('no inodes left: a release is refused, and a rejected file is in the quarantine once there are', async () => {
+  const { place, socket } = checkedScratch(QUIET);
+  using _ = place;
+  using disk = smallDisk(place.config.jailDir, 'size=64m,nr_inodes=400');
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  const other = await berth.directory();
+  const { quarantine, transit } = pathsOf(berth.config);
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.mkdir('d');
+  await session.put('d/first', 'bad');
+  await until('it is rejected', () => existsSync(join(quarantine, directory.id)));
+  await session.rmdir('d');
+  await at.put('second', 'good', other);
+  await berth.receiver.next();
+  disk.fillInodes();
+  const [first] = await at.held();
+  assert.match((await at.run('release', first?.id ?? '')).stderr, /: Not enough storage space\n$/);
+  // The scanner rejects now what it passed before; its directory has no folder in the quarantine.
+  writeFileSync(join(other.files, 'second'), 'bad!');
+  await until('it is rejected', async () => (await at.history()).includes('rejected second'));
+  assert.equal(existsSync(join(quarantine, other.id)), false);
+  disk.free();
+  await until('it is in the quarantine', () => existsSync(join(quarantine, other.id)));
+  assert.deepEqual(readdirSync(transit), []);
+  assert.equal((await at.run('release', first?.id ?? '')).status, 0);
 });
 
 test('a deleted directory makes room although the full disk cannot rename its jail', async () => {

@@ -6,15 +6,13 @@
  * rejected. If it was on its way out of its directory, the next start puts it back or into the quarantine
  * (`files/transit.ts`).
  */
-import { mkdirSync, renameSync } from 'node:fs';
-import { dirname } from 'node:path';
 import type { Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
-import { BerthError, errorCode } from '../../foundation/base/errors.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { insertTransfers } from '../../rules/history/transfers.ts';
 import { announceUpload } from '../uploads/arrival.ts';
@@ -26,6 +24,7 @@ import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import { takingOut } from '../files/removal.ts';
 import type { FileAccess } from '../files/start.ts';
+import { moveTo } from './quarantine.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
 import { enqueue } from '../../deliveries/webhooks/outbox.ts';
 
@@ -37,6 +36,8 @@ export interface DecisionOptions {
   readonly access: FileAccess;
   /** The path of an upload's file in the quarantine. */
   placeOf(directoryId: string, uploadId: string): string;
+  /** Called when a rejected file could not be moved to the quarantine, and stays in transit. */
+  stayed(): void;
 }
 
 /** All throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
@@ -124,13 +125,10 @@ export function decisions(options: DecisionOptions): Decisions {
       });
     });
     if (history) access.recorded([history]);
-    const place = placeOf(of.id, file.id);
-    mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
     try {
-      renameSync(taken, place);
-    } catch (error) {
-      // An operator has released or deleted it meanwhile.
-      if (errorCode(error) !== 'ENOENT') throw error;
+      moveTo(placeOf(of.id, file.id), taken);
+    } catch {
+      options.stayed();
     }
   }
 

@@ -23,7 +23,7 @@ import { isThere } from '../../foundation/base/there.ts';
 import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
 import { Files } from '../uploads/record/files.ts';
 import type { FileAccess } from '../files/start.ts';
-import { lastOf } from '../files/transit.ts';
+import { lastOf, type Transit } from '../files/transit.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
 import type { Decisions } from './decisions.ts';
 
@@ -189,7 +189,7 @@ export function quarantinedOf(db: Kysely<Tables>, directoryId: string, id: strin
     .executeTakeFirst();
 }
 
-/** Moves a file to the quarantine if its rejection was committed before a crash. Returns false if none was. */
+/** Moves a file in transit to the quarantine if its rejection was committed. Returns false if none was. */
 export async function keepRejected(
   reads: Kysely<Tables>,
   id: string,
@@ -198,10 +198,23 @@ export async function keepRejected(
 ): Promise<boolean> {
   const row = await reads.selectFrom('quarantine').select('directory_id').where('id', '=', id).executeTakeFirst();
   if (!row) return false;
-  const place = placeOf(row.directory_id, id);
-  mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
-  renameSync(file, place);
+  moveTo(placeOf(row.directory_id, id), file);
   return true;
+}
+
+/** Moves a file from the transit to its place in the quarantine, unless an operator has released or deleted it meanwhile. */
+export function moveTo(place: string, file: string): void {
+  mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
+  if (isThere(file)) renameSync(file, place);
+}
+
+/** Moves the rejected files to the quarantine that could not be moved when they were rejected. */
+export async function keepAllRejected(
+  reads: Kysely<Tables>,
+  transit: Transit,
+  placeOf: QuarantineOptions['placeOf'],
+): Promise<void> {
+  for (const id of transit.leaving()) await keepRejected(reads, id, transit.taken(id), placeOf);
 }
 
 export interface UpkeepOptions {
@@ -211,6 +224,7 @@ export interface UpkeepOptions {
   readonly historyDays: number;
   /** The folder of the quarantine. */
   readonly folder: string;
+  readonly access: Pick<FileAccess, 'transit'>;
 }
 
 /**
@@ -218,7 +232,7 @@ export interface UpkeepOptions {
  * in the directory's rows, so that the operator sees it in the quarantine again.
  */
 export async function tidyQuarantine(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
-  const { database, node, clockLead, historyDays, folder } = options;
+  const { database, node, clockLead, historyDays, folder, access } = options;
   if (!isThere(folder)) return;
   const { db, reads } = database;
   await db
@@ -241,7 +255,8 @@ export async function tidyQuarantine(options: UpkeepOptions, signal: AbortSignal
       .orderBy('rejected_at')
       .limit(BATCH)
       .execute();
-    for (const { id, directory_id } of old) await rm(join(folder, directory_id, id), { force: true });
+    for (const { id, directory_id } of old)
+      for (const file of [join(folder, directory_id, id), access.transit.taken(id)]) await rm(file, { force: true });
     const ids = old.map(({ id }) => id);
     if (ids.length > 0) await db.deleteFrom('quarantine').where('id', 'in', ids).execute();
     count = old.length;

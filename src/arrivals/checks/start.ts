@@ -15,7 +15,7 @@ import type { Transact } from '../../foundation/db/transact.ts';
 import { checkerOf } from './checker.ts';
 import { decisions } from './decisions.ts';
 import type { HeldFiles } from './held.ts';
-import { createQuarantine, quarantinedOf, tidyQuarantine } from './quarantine.ts';
+import { createQuarantine, keepAllRejected, quarantinedOf, tidyQuarantine } from './quarantine.ts';
 import { Rounds, type RoundsOptions } from './rounds.ts';
 
 /** How often the quarantine is tidied. */
@@ -53,10 +53,11 @@ export function placesIn(folder: string): (directoryId: string, uploadId: string
 
 /** Without settings, only announces files that an earlier process left in check, and lets operators release and delete. */
 export async function startChecks(options: ChecksOptions): Promise<Checks> {
-  const { database, background, settings, folder, files } = options;
+  const { database, background, settings, folder, files, access } = options;
   const { reads } = database;
   const through = options.through ?? ((_id, work) => work());
-  const deciding = { ...options, placeOf: placesIn(folder) };
+  const placeOf = placesIn(folder);
+  const deciding = { ...options, placeOf, stayed: () => void tidying.run() };
   const decided = decisions(deciding);
   const released = (directoryId: string): void => rounds.released(directoryId);
   const quarantine = createQuarantine({ ...deciding, decisions: decided, released });
@@ -68,9 +69,10 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
     checker: settings && checkerOf(settings.by),
     through,
   });
-  const tidying = background.start('quarantine', { every: TIDY_MS, atOnce: true }, (signal) =>
-    tidyQuarantine(options, signal),
-  );
+  const tidying = background.start('quarantine', { every: TIDY_MS, atOnce: true }, async (signal) => {
+    await tidyQuarantine(options, signal);
+    await keepAllRejected(reads, access.transit, placeOf);
+  });
   await rounds.start();
   if (settings) options.received.follow((directoryId) => rounds.received(directoryId));
   return {

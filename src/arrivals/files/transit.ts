@@ -43,6 +43,8 @@ export interface Transit {
   coming(): string;
   /** The name for an upload's file on its way out. */
   taken(uploadId: string): string;
+  /** The uploads whose files are on their way out. */
+  leaving(): string[];
   /** Opens a folder of the directory. If it or a folder above it is missing, it is made, and belongs to the user. */
   openOrMake(owner: Owner, path: FilePath): Folder;
   /** Gives a file its name back, or removes it if another file has that name by now. */
@@ -91,6 +93,10 @@ export function createTransit(folder: string): Transit {
     folder,
     coming,
     taken: (uploadId) => join(folder, TAKEN + uploadId),
+    leaving: () =>
+      readdirSync(folder)
+        .filter((name) => name.startsWith(TAKEN))
+        .map((name) => name.slice(TAKEN.length)),
     openOrMake,
     putBack(owner, path, taken) {
       using parent = openOrMake(owner, parentOf(path));

@@ -1,11 +1,13 @@
 /** …/files/ as a whole: placed and uploaded files are listed, fetched and removed by their paths. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { TestBerth, TestDirectory } from '../support/berth.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
+import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 
@@ -147,4 +149,18 @@ test('one request removes many uploads, and says which of them stay', async () =
   assert.equal(refused.status, 403);
   assert.equal(await idOf(directory, 'd'), d);
   await session.close(handle);
+});
+
+test('files arrive, and are removed, although somebody has removed the folder of files on their way', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const { transit } = pathsOf(berth.config);
+  const file = `/directories/${directory.id}/files/a`;
+  rmSync(transit, { recursive: true });
+  assert.equal((await berth.send('PUT', file, { body: 'data' })).status, 201);
+  await until('it is recorded', async () => (await berth.send('GET', file)).status === 200);
+  rmSync(transit, { recursive: true });
+  const { status, text } = await berth.send('DELETE', file);
+  assert.deepEqual([status, text, readdirSync(directory.files)], [204, '', []]);
 });

@@ -21,6 +21,7 @@ import { components, type Folder, openEntry, openFolder, placeIn } from '../../f
 import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
+import { isThere } from '../../foundation/base/there.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { bytesOf, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
 
@@ -53,7 +54,12 @@ export interface Transit {
 
 export function createTransit(folder: string): Transit {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const coming = (): string => join(folder, COMING + randomUUID());
+  /** The path of a name in the folder, which is made again if somebody has removed it, but not the disk's folders above it. */
+  const placed = (name: string): string => {
+    if (!isThere(folder)) mkdirSync(folder, { mode: 0o700 });
+    return join(folder, name);
+  };
+  const coming = (): string => placed(COMING + randomUUID());
 
   /** Makes a folder here and renames it into place, so that no crash leaves one in which its user may not write. */
   function makeEntry(parent: Folder, name: Buffer, uid: number): void {
@@ -92,9 +98,9 @@ export function createTransit(folder: string): Transit {
   return {
     folder,
     coming,
-    taken: (uploadId) => join(folder, TAKEN + uploadId),
+    taken: (uploadId) => placed(TAKEN + uploadId),
     leaving: () =>
-      readdirSync(folder)
+      readdirSync(placed(''))
         .filter((name) => name.startsWith(TAKEN))
         .map((name) => name.slice(TAKEN.length)),
     openOrMake,

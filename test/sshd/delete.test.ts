@@ -1,9 +1,11 @@
 /** Specification, DELETE: credentials stop working at once, live sessions too; the files go. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { SFTPWrapper } from 'ssh2';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
+import { startBerth } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
@@ -100,3 +102,13 @@ async function writeUntilItFails(session: SFTPWrapper, handle: Buffer): Promise<
     if ((await Promise.race([written, closed])) !== 'written') return;
   }
 }
+
+test('a directory is deleted although somebody has removed the trash', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const { id, username } = await berth.directory();
+  const { trash, jail } = pathsOf(berth.config);
+  rmSync(trash, { recursive: true });
+  assert.equal((await berth.send('DELETE', `/directories/${id}`)).status, 204);
+  assert.equal(existsSync(jail(username)), false);
+});

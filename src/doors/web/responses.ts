@@ -7,7 +7,7 @@ import {
   BerthError,
   type ErrorCode,
   errorMessage,
-  isFull,
+  fullAsRefusal,
   isUnavailable,
   ValidationError,
 } from '../../foundation/base/errors.ts';
@@ -68,15 +68,12 @@ export function refusal(status: number, message: string, headers?: Record<string
   return json(JSON.stringify({ error: message }), status, headers);
 }
 
-export function errorResponse(error: unknown, log: Log, requestId: string): Response {
+export function errorResponse(thrown: unknown, log: Log, requestId: string): Response {
+  const error = fullAsRefusal(thrown);
   if (error instanceof ValidationError) return json(JSON.stringify({ errors: error.fields }), 422);
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: requestId }, 'no space left');
     return refusal(STATUS[error.code], error.message, HEADERS[error.code]);
-  }
-  if (isFull(error)) {
-    log.error({ err: error, request_id: requestId }, 'no space left');
-    return refusal(STATUS.storage_full, 'Not enough storage space');
   }
   if (isUnavailable(error)) {
     const reason = errorMessage(error); // with SQLite: another process writes for too long

@@ -84,6 +84,11 @@ export function isFull(error: unknown): boolean {
   return FULL.has(errorCode(error) ?? '') || (error instanceof Error && 'errno' in error && error.errno === OVER_QUOTA);
 }
 
+/** A full disk as the refusal `storage_full`; any other error unchanged. */
+export function fullAsRefusal(error: unknown): unknown {
+  return isFull(error) ? new BerthError('storage_full', 'Not enough storage space', { cause: error }) : error;
+}
+
 /** The text of any thrown value, for a log line or a stored reason. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

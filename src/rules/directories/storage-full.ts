@@ -1,5 +1,5 @@
 /** What berth does when the disk is full, whether the file system reports it or the database. */
-import { BerthError, isFull } from '../../foundation/base/errors.ts';
+import { fullAsRefusal, isFull } from '../../foundation/base/errors.ts';
 import { type HostedDirectory, hostedById } from './host.ts';
 import type { ApplyOptions } from './pending-apply.ts';
 
@@ -11,8 +11,7 @@ export async function refusingWhenFull<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (!isFull(error)) throw error;
-    throw new BerthError('storage_full', 'Not enough storage space', { cause: error });
+    throw fullAsRefusal(error);
   }
 }
 

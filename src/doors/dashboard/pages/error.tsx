@@ -1,7 +1,7 @@
 /** The page that is shown when another one failed or does not exist. */
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { BerthError, isFull, isUnavailable, ValidationError } from '../../../foundation/base/errors.ts';
+import { BerthError, fullAsRefusal, isUnavailable, ValidationError } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import { Layout, NarrowLayout } from '../components/layout.tsx';
 import { type PageContext, visitorOf } from '../environment.ts';
@@ -26,7 +26,8 @@ export function notFoundPage(c: PageContext): Response | Promise<Response> {
 }
 
 /** The page for an error. For an unknown error it only has the request's id, by which the log has the details. */
-export function errorPage(error: Error, c: PageContext, log: Log): Response | Promise<Response> {
+export function errorPage(thrown: Error, c: PageContext, log: Log): Response | Promise<Response> {
+  const error = fullAsRefusal(thrown);
   const { id } = c.env.notes;
   if (error instanceof HTTPException && error.status < 500)
     return page(c, error.status, 'This form was sent from another site. Nothing was changed.');
@@ -37,10 +38,6 @@ export function errorPage(error: Error, c: PageContext, log: Log): Response | Pr
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: id }, 'no space left');
     return page(c, STATUS[error.code] ?? 409, error.message);
-  }
-  if (isFull(error)) {
-    log.error({ err: error, request_id: id }, 'no space left');
-    return page(c, 507, 'Not enough storage space');
   }
   if (isUnavailable(error)) return page(c, 503, 'berth is busy. Try again in a moment.');
   log.error({ err: error, request_id: id }, 'a request failed');

@@ -13,7 +13,6 @@ import {
 import type { Environment } from '../../../rules/keys/key-format.ts';
 import { type Clock, formatMicros } from '../../../foundation/base/clock.ts';
 import type { Database } from '../../../foundation/db/open.ts';
-import { refusingWhenFull } from '../../../rules/directories/storage-full.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
@@ -87,12 +86,12 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
     refuseUnknown(NewKey.entries, fields);
     const wanted = { ...fields, accountId: principal.accountId };
     const actor = actorOf(c, principal, issued);
-    return issued(await refusingWhenFull(() => createKey(rules, wanted, actor)));
+    return issued(await createKey(rules, wanted, actor));
   };
 
   const revoke: Endpoint<'/:key_id'> = async (c, principal) => {
     requireAdmin(principal);
-    await refusingWhenFull(() => revokeKey(rules, c.req.param('key_id'), actorOf(c, principal)));
+    await revokeKey(rules, c.req.param('key_id'), actorOf(c, principal));
     return c.body(null, 204);
   };
 

@@ -2,7 +2,6 @@
 import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { Database } from '../../../foundation/db/open.ts';
-import { refusingWhenFull } from '../../../rules/directories/storage-full.ts';
 import { eventsAfter, type NumberedEvent } from '../../../rules/history/events.ts';
 import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
 import type { Endpoint } from '../access.ts';
@@ -41,7 +40,7 @@ export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
   const list: Endpoint = async (c, { accountId, scope }) => {
     const { after = '0', limit = LIMIT } = checked(Query, c.req.query());
     const page = { after: Number(after), limit: limit + 1, only: scope.directories };
-    const events = await refusingWhenFull(() => eventsAfter(database, accountId, page));
+    const events = await eventsAfter(database, accountId, page);
     const hasMore = events.length > limit;
     events.length = Math.min(events.length, limit);
     const next = `${EVENTS}?limit=${limit}&after=${events.at(-1)?.sequence}`;

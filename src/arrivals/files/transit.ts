@@ -21,7 +21,7 @@ import { components, type Folder, openEntry, openFolder, placeIn } from '../../f
 import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
-import { isThere } from '../../foundation/base/there.ts';
+import { makeAgain } from '../../foundation/base/there.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { bytesOf, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
 
@@ -54,9 +54,8 @@ export interface Transit {
 
 export function createTransit(folder: string): Transit {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  /** The path of a name in the folder, which is made again if somebody has removed it, but not the disk's folders above it. */
   const placed = (name: string): string => {
-    if (!isThere(folder)) mkdirSync(folder, { mode: 0o700 });
+    makeAgain(folder);
     return join(folder, name);
   };
   const coming = (): string => placed(COMING + randomUUID());

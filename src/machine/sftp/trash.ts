@@ -5,12 +5,12 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { lstatSync, mkdirSync, readdirSync, renameSync } from 'node:fs';
+import { lstatSync, readdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import PQueue from 'p-queue';
 import { errorCode, isFull } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { isThere } from '../../foundation/base/there.ts';
+import { makeAgain } from '../../foundation/base/there.ts';
 import type { Paths } from './paths.ts';
 
 export interface Trash {
@@ -72,9 +72,7 @@ export function createTrash(paths: Paths, log: Log): Trash {
  */
 function moveAway(jail: string, discarded: string): void {
   if (!lstatSync(jail, { throwIfNoEntry: false })) return;
-  // Somebody may have removed the trash. The folders above it are not made here: the disk may be away.
-  const trash = dirname(discarded);
-  if (!isThere(trash)) mkdirSync(trash, { mode: 0o700 });
+  makeAgain(dirname(discarded));
   try {
     renameSync(jail, discarded);
   } catch (error) {

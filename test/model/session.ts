@@ -5,7 +5,7 @@
  */
 import type { Inode, ModelDisk } from './disk.ts';
 import type { ModelTime } from './time.ts';
-import type { Truth } from './truth.ts';
+import { RACE, type Truth } from './truth.ts';
 
 /** How a file is opened for writing. */
 export type Opening = 'truncate' | 'append' | 'exclusive' | 'exclusiveThenTruncate' | 'denied';
@@ -306,7 +306,7 @@ export class ModelSession {
       const inode = disk.open(path, how, time.now);
       if (!inode) return false;
       // The log may have the open before the close: sessions overtake each other.
-      if (inode.writers > 1 || time.now - inode.closedAt < 300) truth.blur(inode);
+      if (inode.writers > 1 || time.now - inode.closedAt < RACE) truth.blur(inode);
       truth.overwritten(inode);
       file = { inode, path, isAppend, written: 0, isShort: false, isDoubted: false, hasGap: false, resizedTo: 0 };
       this.#open.add(file);
@@ -326,40 +326,39 @@ export class ModelSession {
   #write(file: OpenFile, asked: Writing): void {
     if (file.resizedTo > 0 && asked === 'whole' && this.options.between(0, 2) === 0) return this.#fill(file);
     const isUnknown = this.#hasChanged || this.options.isReadLate();
-    const writing = asked === 'short' && isUnknown ? 'refused' : asked;
+    // What is written behind a size that was set leaves a gap.
+    const wanted = asked === 'whole' && file.resizedTo > 0 ? 'gap' : asked;
+    const writing = wanted === 'short' && isUnknown ? 'refused' : wanted;
     const { disk, time, truth, nextSize, log, trace, pid } = this.options;
     const { inode } = file;
-    const hasHole = writing === 'sparse' || writing === 'gap' || (writing === 'whole' && file.resizedTo > 0);
+    const hasHole = writing === 'sparse' || writing === 'gap';
     const before = inode.size;
     // What the log counts of a file with a hole is a number of its own, too.
     const part = hasHole ? nextSize() - file.written : 0;
     const unique = nextSize();
     const size = Math.max(before + 1, writing === 'sparse' ? unique + FAR : unique);
     const counted = hasHole ? part : size - before;
+    const count = (): void => truth.counted(size, Math.max(file.written, file.resizedTo));
     switch (writing) {
       case 'whole':
         file.written += counted;
         disk.write(inode, size, time.now);
         if (file.isAppend) truth.appended(before, size);
-        if (hasHole) {
-          truth.counted(size, Math.max(file.written, file.resizedTo));
-          file.hasGap = true;
-        }
         break;
       case 'sparse':
         file.written += counted;
         disk.write(inode, size, time.now, inode.allocated + 1);
-        truth.counted(size, Math.max(file.written, file.resizedTo));
+        count();
         break;
       case 'gap':
         file.written += counted;
         disk.write(inode, size, time.now);
-        truth.counted(size, Math.max(file.written, file.resizedTo));
+        count();
         file.hasGap = true;
         break;
       case 'short':
         disk.write(inode, size, time.now);
-        truth.counted(size, Math.max(file.written, file.resizedTo));
+        count();
         if (disk.hasHole(inode) || file.isAppend) truth.unproven(inode);
         file.isShort = true;
         this.#doubt();

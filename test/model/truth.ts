@@ -2,7 +2,7 @@
 import type { Inode } from './disk.ts';
 
 /** How far two requests of two sessions may be apart if the log has them in the other order, in µs. */
-const RACE = 300;
+export const RACE = 300;
 
 /** More of a name than that, in bytes beyond ASCII, the log cuts off. */
 const CUT_NAME = 120;

@@ -4,12 +4,12 @@ import type { Database } from '../../src/foundation/db/open.ts';
 import type { Transfer } from '../../src/rules/history/transfers.ts';
 import type { UncleanBoot } from '../../src/foundation/base/boot.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
-import { beginsLike, type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
+import { type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
 import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
 import type { Observation } from '../../src/arrivals/uploads/log/journal-record.ts';
-import { observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
-import { type LogEvent, readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
+import { heldLike, observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
+import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { fileStat, isSame, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
@@ -279,7 +279,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const paths = pathsToLookAt(event, owner);
       if (paths) {
         const seen = paths.map((path) => observationOf(disk.lstat(path)));
-        const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen, held: heldAt(pid, event) };
+        const held = event.kind === 'unclear' ? heldLike(event, () => world.heldBy(jail, pid)) : undefined;
+        const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen, held };
         journal.push(record);
         follow(record);
       }
@@ -288,12 +289,6 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         else awaiting.push(waiter);
       }
     }
-  }
-
-  /** What the listener asks the kernel about a name that the log has cut off. */
-  function heldAt(pid: number, event: LogEvent): readonly HeldPath[] | undefined {
-    if (event.kind !== 'unclear' || (event.about !== 'open' && event.about !== 'close')) return undefined;
-    return world.heldBy(jail, pid)?.filter(({ path }) => beginsLike(path, event.start));
   }
 
   function follow({ pid, text, at, seen, held }: JournalLine): void {

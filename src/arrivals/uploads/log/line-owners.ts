@@ -12,7 +12,7 @@ import { beginsLike, bytesOf, type FilePath, filePath, jailFiles } from '../file
 import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes.ts';
 import type { Owned } from './journal-files.ts';
 import type { JournalRecord, Observation } from './journal-record.ts';
-import { type LogEvent, readEvent } from './log-line.ts';
+import { type LogEvent, type LogEventOf, readEvent } from './log-line.ts';
 
 /** How many sessions are remembered. The owner of a live process can also be found in /proc. */
 const REMEMBERED = 20_000;
@@ -62,7 +62,8 @@ export class LineOwners {
     if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
     const paths = pathsToLookAt(event, owner);
     if (!paths) return undefined;
-    if (event.kind === 'unclear') return { user, record: { ...record, held: heldOf(pid, user, event) } };
+    if (event.kind === 'unclear')
+      return { user, record: { ...record, held: heldLike(event, () => fewPathsHeldBy(pid, user)) } };
     return { user, record: paths.length === 0 ? record : { ...record, seen: this.#look(user, paths) } };
   }
 
@@ -137,10 +138,13 @@ export function observationOf(
   return { ino, size, mtimeMs, birthtimeMs, sinceMs: stats.isDirectory() ? birthtimeMs : ctimeMs };
 }
 
-/** The files that a process writes, of those that a line with an uncertain name may mean. */
-function heldOf(pid: number, user: string, { about, start }: LogEvent & { kind: 'unclear' }): HeldPath[] | undefined {
+/** The files that a process holds, of those that a line with an uncertain name may mean. Asks only where that says something. */
+export function heldLike(
+  { about, start }: LogEventOf<'unclear'>,
+  ask: () => readonly HeldPath[] | undefined,
+): HeldPath[] | undefined {
   if (about !== 'open' && about !== 'close') return undefined;
-  return fewPathsHeldBy(pid, user)?.filter(({ path }) => beginsLike(path, start));
+  return ask()?.filter(({ path }) => beginsLike(path, start));
 }
 
 function pathsOf(...names: readonly string[]): readonly FilePath[] {

@@ -6,7 +6,7 @@
  * Promise: a file that could not be checked is tried again, after growing waits. The rows alone have the state: after a
  * crash the next start continues with the files that are `checking`.
  */
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Background } from '../../foundation/base/background.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
@@ -81,6 +81,12 @@ export interface RoundsOptions {
   observe(outcome: CheckOutcome, seconds: number): void;
 }
 
+/** A place in the order of a directory's files. */
+interface Place {
+  readonly at: number;
+  readonly id: string;
+}
+
 interface Retry {
   tries: number;
   /** In ms, by the monotonic clock. */
@@ -97,6 +103,8 @@ export class Rounds {
   readonly #accounts = new Map<string, number>();
   #underWay = 0;
   readonly #retries = new Map<string, Retry>();
+  /** Where directories go on until the next sweep: before that are whole pages of files that have failed and are not due. */
+  readonly #places = new Map<string, Place>();
   readonly #stop = new AbortController();
   #sweptAt = -Infinity;
   #away = 0;
@@ -148,6 +156,7 @@ export class Rounds {
 
   /** Queues every directory that has files in check, by one step in their index for each. */
   async #sweep(): Promise<void> {
+    this.#places.clear();
     let after = '';
     while (!this.#stop.signal.aborted) {
       const next = await nextDirectory.first(this.#options.reads, { after });
@@ -216,15 +225,20 @@ export class Rounds {
     return own === 0 || (own < AT_ONCE_OF_ACCOUNT && this.#underWay < AT_ONCE - 1);
   }
 
-  /** The oldest file that is due. A file that is recorded but was never found on the disk waits for the look that finds it. */
+  /**
+   * The oldest file that is due. A file that is recorded but was never found on the disk waits for the look that finds it. The
+   * cost of a turn does not grow with the files that have failed: a customer may have very many.
+   */
   async #dueFileOf(directory: string): Promise<FilesTable | undefined> {
-    for (let place = { at: -1, id: '' }; ;) {
+    for (let place = this.#places.get(directory) ?? { at: -1, id: '' }; ;) {
       const rows = await filesAfter.all(this.#options.reads, { directory, ...place, limit: PAGE });
       const now = performance.now();
       const found = rows.find((row) => row.mtime !== STALE_MTIME && (this.#retries.get(row.id)?.due ?? 0) <= now);
       const last = rows.at(-1);
       if (found || rows.length < PAGE || !last) return found;
       place = { at: last.uploaded_at, id: last.id };
+      this.#places.set(directory, place);
+      await setImmediate();
     }
   }
 

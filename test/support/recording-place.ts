@@ -17,7 +17,7 @@ import { scratch } from './scratch.ts';
 
 export interface RecordingPlaceOptions extends Pick<
   RecordingOptions,
-  'syncer' | 'isTemporary' | 'isHeld' | 'lag' | 'beforeCommit' | 'committed'
+  'syncer' | 'isTemporary' | 'isHeld' | 'heldBy' | 'isDead' | 'lag' | 'beforeCommit' | 'committed'
 > {
   /** How wrong the clock is. */
   readonly hoursAhead?: number;

@@ -9,6 +9,7 @@ import { bytesOf, type FilePath, type FilesRoot, type IsTemporary } from '../../
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
 import { observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
+import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { Loop } from '../../src/arrivals/uploads/story/loop.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
@@ -23,6 +24,10 @@ export interface RecordingOptions {
   readonly isTemporary?: IsTemporary;
   /** Whether a process holds the file open, by the kernel's word. */
   readonly isHeld?: () => boolean;
+  /** The files that a process holds open, by the kernel's word. */
+  readonly heldBy?: (pid: number) => readonly HeldPath[];
+  /** Whether the sessions' processes have died, and nobody has noticed yet. */
+  readonly isDead?: () => boolean;
   /** How long the log takes to be heard, in ms. */
   readonly lag?: number;
   /** Called after the looks of a transaction, before it is committed. */
@@ -33,7 +38,14 @@ export interface RecordingOptions {
 
 export function recording(options: RecordingOptions) {
   const { database, filesRoot, clock = systemClock(), syncer = new FileSyncer({ isOn: true }) } = options;
-  const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0, beforeCommit } = options;
+  const {
+    node = '',
+    isTemporary = () => false,
+    isHeld = () => false,
+    isDead = () => false,
+    lag = 0,
+    beforeCommit,
+  } = options;
   const log = createLog('silent');
   const compared: string[] = [];
   /** What the listener keeps of each session. */
@@ -51,8 +63,8 @@ export function recording(options: RecordingOptions) {
   const recorder = new Recorder({
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
-      isHeldBy: isHeld,
-      heldBy: () => undefined,
+      isHeldBy: () => isHeld() || isDead(),
+      heldBy: (_jail, pid) => options.heldBy?.(pid),
       timesHeldBy: () => (isHeld() ? 1 : 0),
       isHeldByAny: async () => isHeld(),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),

@@ -72,7 +72,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const row = await directory.files.at(path);
   if (!stat || (await isAnother(operation, stat, row, directory))) {
     // The file may have been renamed or removed by a request whose line has not been read yet.
-    if (here !== undefined && task.seen === undefined) return { wait: 'log', seen: stat };
+    if (here !== undefined && !isHeard(task, stat) && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
     return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, task, row, directory);
   }
@@ -89,8 +89,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const isAddedTo = !end.isComplete && !isOverwritten(operation);
   const isOfOtherSize = end.isDoubted || (end.bytes ?? -1) !== stat.size_bytes;
   if (isRewritten ? isAddedTo : isOfOtherSize) {
-    const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
-    if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
+    if (!isHeard(task, stat) && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
   // A size proves nothing after a power cut: ext4 may write it to the disk before the data, and the file then reads as
   // zeros.
@@ -108,13 +107,24 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   // The open of a writer may have been refused, so a file that may be the upload is synced.
   const isThere = !file.hasOpenWriters || bytes === stat.size_bytes;
   if (isThere && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
-  if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
+  // The size of a file that was written since says nothing about a write that may have been cut short.
+  const isShown = bytes === stat.size_bytes && !(isRewritten && end.isDoubted);
+  if (isShown) await putUpload(operation, stat, row, directory);
   else {
     // The file holds bytes that have not been announced, so the row must not match it.
     await putUpload(operation, unseen(end, bytes), row, directory);
     directory.requests.look(path, SOON_MS);
   }
   return 'done';
+}
+
+/**
+ * Whether the log has been read up to a moment when the file was as it is now. A rename changes the ctime: another file that
+ * had taken the name may have followed it.
+ */
+function isHeard({ seen }: Task, stat: FileStat | undefined): boolean {
+  if (!seen || !stat) return seen === null && !stat;
+  return isSame(seen, stat) && seen.ctime === stat.ctime;
 }
 
 /** Whether the log says that the file is being written again, or has been since, so nothing shows what was uploaded. */

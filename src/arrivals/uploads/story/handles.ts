@@ -168,7 +168,11 @@ export class Handles {
       if (doubted.includes(handle)) return !handle.isExclusive || handles.every(({ order }) => order <= handle.order);
       return !handle.truncates || !found || found.blocks * 512 < found.size;
     };
-    const likely = [closed, handles.filter(mayBe)].find((some) => some.length > 0) ?? handles;
+    const isHeld = ({ inode, doubtedInode = inode, file }: Handle): boolean =>
+      held?.some((each) => each.inode === doubtedInode && each.path === file?.path) === true;
+    const unheld = handles.filter((handle) => !isHeld(handle));
+    const among = unheld.length > 0 ? unheld : handles;
+    const likely = [closed, among.filter(mayBe)].find((some) => some.length > 0) ?? among;
     return handles.find(isExact) ?? likely.toSorted((a, b) => b.order - a.order)[0];
   }
 
@@ -189,13 +193,16 @@ export class Handles {
 
   #endOf(handle: Handle, { forced, written }: LogEventOf<'close'>, at: Micros): Ending {
     const { session, openedAt, truncates, inode, bornMs, order, resizedTo } = handle;
+    const isComplete = !forced && !handle.isRefused;
+    // A size is set by name, which may be that of another file by then.
+    const isSizeKnown = truncates && (isComplete || resizedTo === undefined);
     return {
-      isComplete: !forced && !handle.isRefused,
+      isComplete,
       isRefused: !forced && handle.isRefused,
       at,
       by: session.by,
       openedAt,
-      bytes: truncates ? Math.max(written, resizedTo ?? 0) : undefined,
+      bytes: isSizeKnown ? Math.max(written, resizedTo ?? 0) : undefined,
       written,
       isUnwritten: written === 0 && !truncates && resizedTo === undefined,
       isReserved: written === 0 && truncates && resizedTo !== undefined,

@@ -76,13 +76,16 @@ export class Lost {
     matched: readonly Ending[],
   ): Ending | undefined {
     const isDatedAsBefore = row !== undefined && isSame(row, stat);
+    // The log has brought a later upload to the path, whose file was not seen.
+    const isTaken = row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial';
+    const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
+      isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const endings = (this.#endings.get(directoryId) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
       // What a handle has written has a new mtime. Of a cut upload a client may have set it.
       .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
+      .filter((each) => !isTaken || each.cutOff !== undefined || isOfRow(each))
       .filter(({ end }) => !isOther(end, stat));
-    const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
-      isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const found =
       // A client may have set its times since, to an older one.
       endings.find((each) => isOfRow(each) && stat.mtime <= each.end.at + TIMER_GRAIN) ??

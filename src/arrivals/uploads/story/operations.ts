@@ -25,7 +25,8 @@ export interface Ending {
   readonly openedAt: Micros | undefined;
   /**
    * Bytes written through a handle that began with an empty file, or the size that was set while it was open, if that is
-   * larger; undefined for other handles. This is the file's size, unless bytes were written twice or the file was cut.
+   * larger; undefined for other handles, and for a cut upload of which a size may have been set. This is the file's size,
+   * unless bytes were written twice or the file was cut.
    */
   readonly bytes: number | undefined;
   /** Bytes written through the handle; 0 if that is not known. */

@@ -298,13 +298,16 @@ export class Story {
   }
 
   /**
-   * Whether a session that opened a name like that, which the log has cut off, holds the file, or has died: its end is
-   * not known yet.
+   * Whether a session that has the file open, or has opened a name like that, which the log has cut off, holds the file, or has
+   * died: its end is not known yet.
    */
   mayHold(path: FilePath, inode: number): boolean {
     return this.#sessions
       .values()
-      .some((session) => session.mayHaveOpened(path) && this.#options.isHeldBy(session.by.pid, inode));
+      .filter(
+        (session) => session.mayHaveOpened(path) || session.all().some((each) => each.file && each.inode === inode),
+      )
+      .some((session) => this.#options.isHeldBy(session.by.pid, inode));
   }
 
   /**
@@ -319,7 +322,17 @@ export class Story {
     const isUnknown = ({ session, doubtedInode }: Handle): boolean =>
       doubtedInode === undefined || this.#options.heldBy(session.by.pid) === undefined;
     const unknown = isLast ? [] : [...file.doubted].filter(isUnknown);
-    return () => this.#handles.disbelieve(unheld().filter((handle) => !unknown.includes(handle)));
+    return () => {
+      const refused = unheld().filter((handle) => !unknown.includes(handle) && !this.#mayHoldReplaced(handle));
+      this.#handles.disbelieve(refused);
+    };
+  }
+
+  /** Whether the handle's process holds a file that has lost the handle's name, and no other handle is known to be that. */
+  #mayHoldReplaced({ session, path }: Handle): boolean {
+    const held = this.#options.heldBy(session.by.pid)?.filter((each) => each.path === `${path} (deleted)`) ?? [];
+    const known = session.all().filter((other) => other.path === path && other.file && other.file.path === undefined);
+    return held.length > known.length;
   }
 
   /** The doubted handles of a put's file exist: the file is still being written, so it is no put yet. */

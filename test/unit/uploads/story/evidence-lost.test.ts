@@ -219,3 +219,16 @@ test('a file is touched whose name begins like one that the log cut off: it is n
   await wait(3000);
   await at.settles([`${path} 5`], [`${path} 5 uploaded`]);
 });
+
+test('a process has died with a file open that has another name than the log says: partial once that is noticed', async () => {
+  await using at = await recordingPlace({ isDead: () => true });
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`);
+  await at.parting.drained();
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.touch('b');
+  await at.stays([], []);
+  at.gone(1);
+  at.touch('b');
+  await at.settles([], ['b 5 partial']);
+});

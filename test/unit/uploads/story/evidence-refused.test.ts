@@ -1,7 +1,8 @@
 /** Requests that sshd has refused, or may have: nothing is announced, or taken back, because of what the log only claims. */
-import { mkdirSync, renameSync, rmSync, utimesSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, statSync, truncateSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const close = (name: string, written: number, how = ''): string =>
@@ -159,4 +160,50 @@ test('an exclusive open is refused, the next one succeeds, and both have the fil
   at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', FAILURE, `open "a" ${WRITE}`);
   at.logged(1, 'rename old "a" new "b"', 'stat name "b"', close('a', 5), 'set "b" size 9');
   await at.settles(['b 5', 'b 9'], ['b 9 uploaded']);
+});
+
+test('of two files that have lost the name by which they were opened, the one that is not held was closed', async () => {
+  const held: HeldPath[] = [];
+  await using at = await recordingPlace({ heldBy: () => held });
+  at.write('a', 'xxx');
+  at.logged(1, `open "a" ${WRITE}`);
+  await at.parting.drained();
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.logged(1, 'rename old "a" new "b"', 'stat name "b"');
+  await at.parting.drained();
+  truncateSync(join(at.files, 'b'), 100_000);
+  // The second file has been renamed and overwritten, and a third one has the name, when the open of the second is read.
+  at.write('c', 'x'.repeat(9));
+  at.write('a', 'xx');
+  for (const path of ['a', 'b']) held.push({ path, inode: statSync(join(at.files, path)).ino });
+  at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', 'rename old "a" new "c"', 'stat name "c"', close('a', 5));
+  at.logged(1, `open "c" ${WRITE}`, close('c', 9));
+  await at.comesTo(['c 5', 'c 9'], ['c 9 uploaded']);
+});
+
+test('another file has the name of a file with two handles when a write is refused: the handle that is left is not of that', async () => {
+  await using at = await recordingPlace({ heldBy: () => [{ path: 'a (deleted)', inode: 1 }] });
+  at.write('b', 'x'.repeat(9));
+  at.logged(1, `open "b" ${WRITE}`, close('b', 9));
+  await at.comesTo(['b 9'], ['b 9 uploaded']);
+  renameSync(join(at.files, 'b'), join(at.files, 'a'));
+  at.logged(1, `open "a" ${WRITE}`, `open "a" ${WRITE}`, FAILURE, close('a', 0));
+  await at.parting.drained();
+  at.logged(1, 'rename old "b" new "a"', 'stat name "a"');
+  at.logged(1, close('a', 5, 'forced '), 'session closed for local user someone from [192.0.2.1]');
+  await at.settles(['b 9'], ['a 9 uploaded']);
+});
+
+test('a write may have been cut short, and the file is empty again when berth looks, as the log counts it: partial once found', async () => {
+  await using at = await recordingPlace();
+  at.write('b', 'x'.repeat(9));
+  at.write('a', '');
+  const later = Date.now() / 1000 + 1;
+  utimesSync(join(at.files, 'a'), later, later);
+  // Another file has the name already.
+  at.logged(1, `open "a" ${WRITE}`, FAILURE, close('a', 0));
+  await at.parting.drained();
+  at.logged(1, 'rename old "a" new "b"', 'stat name "b"', `open "a" ${WRITE}`, close('a', 0));
+  at.touch('b');
+  await at.settles(['a 0'], ['a 0 uploaded', 'b 9 partial']);
 });

@@ -1,6 +1,8 @@
 /** Which lost upload a file is of. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { FileRow } from '../../../../src/arrivals/uploads/record/files.ts';
+import { STALE_MTIME } from '../../../../src/arrivals/uploads/record/file-stat.ts';
 import type { Ending } from '../../../../src/arrivals/uploads/story/operations.ts';
 import { Lost } from '../../../../src/arrivals/uploads/story/lost.ts';
 
@@ -23,6 +25,23 @@ const CUT_OFF: Ending = {
   order: 1,
 };
 
+/** Of an upload whose file was not seen: the log says that it is at that path. */
+const ROW: FileRow = {
+  id: 'f',
+  directory_id: 'd',
+  path: Buffer.from('a'),
+  size_bytes: 4,
+  state: 'waiting',
+  uploaded_at: AT + 1000,
+  inode: 9,
+  mtime: STALE_MTIME,
+  ctime: null,
+  returns_to: null,
+  check_failure: null,
+  source: 'log',
+  session_pid: 1,
+};
+
 for (const [what, bornAt, mtime, isIt] of [
   ['of the same birth', AT - 5000, AT - 1000, true],
   ['of the same birth, whose times a client has set since', AT - 5000, 1_500_000_000_000_000, true],
@@ -33,5 +52,19 @@ for (const [what, bornAt, mtime, isIt] of [
     lost.addEnding('d', CUT_OFF);
     const stat = { inode: 7, size_bytes: 5, mtime, ctime: AT, changedAt: AT, bornAt };
     assert.equal(lost.endingOf('d', 'a', stat, undefined, []), isIt ? CUT_OFF : undefined);
+  });
+}
+
+for (const [what, ending] of [
+  ['that was cut off', { ...CUT_OFF, isDoubted: true }],
+  ['whose last write may have been cut short', { ...CUT_OFF, isComplete: true, bytes: 3, written: 3, isDoubted: true }],
+] as const) {
+  test(`an upload ${what} is not at a path to which the log has brought a later one`, () => {
+    const lost = new Lost();
+    lost.addEnding('d', ending);
+    const stat = { inode: 7, size_bytes: 5, mtime: AT - 1000, ctime: AT, changedAt: AT, bornAt: AT - 5000 };
+    assert.equal(lost.endingOf('d', 'a', stat, ROW, []), undefined);
+    assert.equal(lost.endingOf('d', 'a', stat, { ...ROW, state: 'partial' }, []), ending);
+    assert.equal(lost.endingOf('d', 'b', stat, undefined, []), ending);
   });
 }

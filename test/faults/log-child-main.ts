@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLog } from '../../src/foundation/base/log.ts';
+import { readRecord } from '../../src/arrivals/uploads/log/journal-record.ts';
 import { openTransferLog } from '../../src/arrivals/uploads/log/transfer-log.ts';
 
 const folder = process.argv[2] ?? '';
@@ -16,7 +17,8 @@ log.follow({
   news(news) {
     if (news.length === 0) return;
     const lines = readFileSync(join(journal, 'acme'), 'utf8').split('\n').slice(0, -1);
-    for (const line of lines.slice(printed)) process.stdout.write(`${(JSON.parse(line) as { text: string }).text}\n`);
+    for (const record of lines.slice(printed).map(readRecord))
+      if (record && !record.isGap) process.stdout.write(`${JSON.stringify(record.event)}\n`);
     printed = lines.length;
   },
   mark: () => undefined,

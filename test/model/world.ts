@@ -5,9 +5,8 @@ import type { Transfer } from '../../src/rules/history/transfers.ts';
 import type { UncleanBoot } from '../../src/foundation/base/boot.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
-import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
-import type { Observation } from '../../src/arrivals/uploads/log/journal-record.ts';
+import type { LineRecord } from '../../src/arrivals/uploads/log/journal-record.ts';
 import { heldLike, observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
@@ -59,15 +58,6 @@ interface LogLine {
   readonly due: number;
 }
 
-/** A line that has been read, as the journal keeps it. */
-interface JournalLine {
-  readonly pid: number;
-  readonly text: string;
-  readonly at: number;
-  readonly seen: readonly (Observation | null)[] | undefined;
-  readonly held: readonly HeldPath[] | undefined;
-}
-
 const isTemporary = temporaryNames(['*.part']);
 
 export async function playStory(story: Story, database: Database, jail: Jail, random: Random): Promise<string[]> {
@@ -82,7 +72,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   // The log: what sshd has written, how much of it has been read, and the journal, which begins with what a compaction has left.
   const written: LogLine[] = [];
   let read = 0;
-  let journal: JournalLine[] = [];
+  let journal: LineRecord[] = [];
   let base: readonly KeptSession[] = [];
   const owners = new Map<number, { lastPaths: readonly FilePath[] | undefined }>();
   let awaiting: { readonly upTo: number; readonly resolve: () => void }[] = [];
@@ -280,7 +270,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       if (paths) {
         const seen = paths.map((path) => observationOf(disk.lstat(path)));
         const held = event.kind === 'unclear' ? heldLike(event, () => world.heldBy(jail, pid)) : undefined;
-        const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen, held };
+        const address = event.kind === 'session-opened' ? event.address : '';
+        const record = { pid, event, at: lastAt, address, seen: paths.length === 0 ? undefined : seen, held };
         journal.push(record);
         follow(record);
       }
@@ -291,11 +282,10 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     }
   }
 
-  function follow({ pid, text, at, seen, held }: JournalLine): void {
-    const opened = /^session opened .* from \[(.*)\]$/.exec(text);
-    if (opened)
-      recorder.storyOf(jail).begin({ by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined }, at);
-    else recorder.add(jail, { pid, text, at, seen, held, isFresh: time.now - at < LOG_LAG });
+  function follow({ pid, event, at, address, seen, held }: LineRecord): void {
+    if (event.kind === 'session-opened')
+      recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: at, born: undefined }, at);
+    else recorder.add(jail, { pid, event, at, seen, held, isFresh: time.now - at < LOG_LAG });
   }
 
   function log(pid: number, text: string): void {

@@ -8,7 +8,7 @@ import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
 import { bytesOf, type FilePath, type FilesRoot, type IsTemporary } from '../../src/arrivals/uploads/file-path.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
 import { observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
-import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
+import { type LogEvent, readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { Loop } from '../../src/arrivals/uploads/story/loop.ts';
@@ -51,8 +51,7 @@ export function recording(options: RecordingOptions) {
   /** What the listener keeps of each session. */
   const owners = new Map<number, { lastPaths: readonly FilePath[] | undefined }>();
   /** What the listener sees with a refusal. With other lines the story itself looks at the files, while a line is fresh. */
-  function seenWith({ sftp_username }: Jail, pid: number, text: string) {
-    const event = readEvent(text);
+  function seenWith({ sftp_username }: Jail, pid: number, event: LogEvent) {
     const owner = owners.get(pid) ?? { lastPaths: undefined };
     owners.set(pid, owner);
     const paths = pathsToLookAt(event, owner);
@@ -102,8 +101,8 @@ export function recording(options: RecordingOptions) {
         const at = clock.now();
         recorder.storyOf(jail).begin({ by: { pid, address: '127.0.0.1' }, openedAt: at, born: undefined }, at);
       }
-      for (const text of texts)
-        recorder.add(jail, { pid, text, at: clock.now(), isFresh: true, ...seenWith(jail, pid, text) });
+      for (const event of texts.map(readEvent))
+        recorder.add(jail, { pid, event, at: clock.now(), isFresh: true, ...seenWith(jail, pid, event) });
     },
     /** The process has gone without a line. */
     gone(jail: Jail, pid: number): void {

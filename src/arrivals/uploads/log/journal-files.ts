@@ -43,8 +43,8 @@ const REMEMBERED = 20_000;
 /** How many bytes a compaction copies at once. */
 const COPY = 2 ** 20;
 
-/** How a record begins, except for the first of a session. */
-const RECORD = /^\{"at":(\d+),"pid":(\d+),"text":"(?!session opened )/;
+/** How a line's record begins, except for the first of a session. */
+const RECORD = /^\{"at":(\d+),"pid":(\d+),"event":\{"kind":"(?!session-opened")/;
 
 /** Where a file's records begin: their position, and the length of the base's line in bytes. */
 export interface Beginning {
@@ -135,8 +135,7 @@ export class JournalFiles {
       while (file.memory.length > 0 && this.#write(user, file, file.memory.slice(0, AT_ONCE))) {
         this.#inMemory -= file.memory.splice(0, AT_ONCE).length;
       }
-      const gap: JournalRecord = { at: now, pid: 0, text: '', address: '', isGap: true };
-      if (file.hasLost && file.memory.length === 0) file.hasLost = !this.#write(user, file, [gap]);
+      if (file.hasLost && file.memory.length === 0) file.hasLost = !this.#write(user, file, [{ at: now, isGap: true }]);
       if (file.size !== before) written.push([user, endOf(file)]);
     }
     return written;

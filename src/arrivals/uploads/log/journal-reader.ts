@@ -13,7 +13,7 @@ import { yielder } from '../../../foundation/base/event-loop.ts';
 import type { Jail } from '../jails.ts';
 import type { Beginning } from './journal-files.ts';
 import { PIECE, readBase, readPiece } from './journal-pieces.ts';
-import { type JournalRecord, type Known, type Position, readRecord } from './journal-record.ts';
+import { type JournalRecord, type Known, type LineRecord, type Position, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
@@ -44,7 +44,7 @@ export interface RecordConsumer {
    * Takes the next record. Returns a promise to wait for before the one after, if any.
    * @param isRepeated whether an earlier process may have followed the record.
    */
-  follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined;
+  follow(jail: Jail, record: LineRecord, isRepeated: boolean): Promise<void> | undefined;
   /**
    * Called when all records that an earlier process left have been followed. Resolves when the state of their sessions
    * has been checked.

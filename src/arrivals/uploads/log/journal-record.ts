@@ -1,9 +1,11 @@
 /**
- * A record of the journal: a line that sshd logged, and the status of the files that it names. A user's file holds one
- * record per line, as JSON. Its first line may be a `Base`, which replaces the records that a compaction removed.
+ * A record of the journal: what a line that sshd logged says, and the status of the files that it names. A user's file
+ * holds one record per line, as JSON. Its first line may be a `Base`, which replaces the records that a compaction
+ * removed.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { HeldPath } from '../processes.ts';
+import { type LogEvent, readEvent } from './log-line.ts';
 
 /** The file at a path when a line was read. */
 export interface Observation {
@@ -19,12 +21,13 @@ export interface Observation {
   readonly birthtimeMs?: number | undefined;
 }
 
-export interface JournalRecord {
+/** What a line says. */
+export interface LineRecord {
   /** When the line was read. Records of one machine differ in this time. */
   readonly at: Micros;
-  /** The process that wrote the line; 0 for a gap. */
+  /** The process that wrote the line. */
   readonly pid: number;
-  readonly text: string;
+  readonly event: LogEvent;
   /** The client's address; '' when it is not known. */
   readonly address: string;
   /**
@@ -34,17 +37,30 @@ export interface JournalRecord {
   readonly born?: string | undefined;
   /**
    * What was at the line's paths: one path for an open, a close, a removal, a new size and a folder's making, two for a rename, and those of the
-   * previous request for a failure. Null where there was no file; missing when nobody looked. Older versions wrote one
-   * observation without a list.
+   * previous request for a failure. Null where there was no file; missing when nobody looked.
    */
-  readonly seen?: readonly (Observation | null)[] | Observation | null | undefined;
+  readonly seen?: readonly (Observation | null)[] | undefined;
   /**
    * Of an open or a close whose name the log has cut off: the files that it may mean and that the process had open for
    * writing. Undefined when the process could not be asked.
    */
   readonly held?: readonly HeldPath[] | undefined;
-  /** Lines are missing between this record and the next. */
-  readonly isGap?: true | undefined;
+  readonly isGap?: undefined;
+}
+
+/** Lines are missing before `at`. */
+export interface Gap {
+  readonly at: Micros;
+  readonly isGap: true;
+}
+
+export type JournalRecord = LineRecord | Gap;
+
+/** As older versions wrote it: the line's text, and one observation without a list. */
+interface OlderRecord extends Omit<LineRecord, 'event' | 'seen' | 'isGap'> {
+  readonly text: string;
+  readonly seen?: LineRecord['seen'] | Observation | null;
+  readonly isGap?: true;
 }
 
 /** A session that was live. The journal's consumer adds further fields. */
@@ -82,13 +98,19 @@ export function parseBase(line: string): Base | undefined {
 }
 
 /** Returns undefined for a record that a crash has cut off. */
-export function readRecord(text: string): JournalRecord | undefined {
-  return parsed(text) as JournalRecord | undefined;
+export function readRecord(line: string): JournalRecord | undefined {
+  const record = parsed(line) as JournalRecord | OlderRecord | undefined;
+  return record && 'text' in record ? ofThisVersion(record) : record;
 }
 
-function parsed(text: string): unknown {
+function ofThisVersion({ text, seen, isGap, ...record }: OlderRecord): JournalRecord {
+  if (isGap) return { at: record.at, isGap };
+  return { ...record, event: readEvent(text), seen: seen === undefined || Array.isArray(seen) ? seen : [seen] };
+}
+
+function parsed(line: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(line) as unknown;
   } catch {
     return undefined;
   }

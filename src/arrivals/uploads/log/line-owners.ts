@@ -11,7 +11,7 @@ import { isThere } from '../../../foundation/base/there.ts';
 import { beginsLike, bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
 import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes.ts';
 import type { Owned } from './journal-files.ts';
-import type { JournalRecord, Observation } from './journal-record.ts';
+import type { LineRecord, Observation } from './journal-record.ts';
 import { type LogEvent, type LogEventOf, readEvent } from './log-line.ts';
 
 /** How many sessions are remembered. The owner of a live process can also be found in /proc. */
@@ -52,13 +52,13 @@ export class LineOwners {
    * The record of a line and its user; undefined when the line says nothing about an upload, or the user cannot be
    * found. It must be called with every line, in order.
    */
-  recordOf({ at, pid, text }: Line): { readonly user: string; readonly record: JournalRecord } | undefined {
+  recordOf({ at, pid, text }: Line): { readonly user: string; readonly record: LineRecord } | undefined {
     const event = readEvent(text);
     const isFirst = event.kind === 'session-opened';
     const owner = isFirst ? this.#remember(pid, event.username, event.address) : this.#ownerOf(pid);
     if (!owner) return undefined;
     const { user, address } = owner;
-    const record = { at, pid, text, address };
+    const record = { at, pid, event, address };
     if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
     const paths = pathsToLookAt(event, owner);
     if (!paths) return undefined;
@@ -103,7 +103,7 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'lastPaths'>):
   switch (event.kind) {
     case 'open':
       owner.lastPaths = pathsOf(event.name);
-      return event.flags.has('WRITE') || event.flags.has('APPEND') ? owner.lastPaths : [];
+      return event.flags.includes('WRITE') || event.flags.includes('APPEND') ? owner.lastPaths : [];
     case 'rename':
       return (owner.lastPaths = pathsOf(event.from, event.to));
     case 'remove':

@@ -18,7 +18,7 @@ export type Unclear = 'open' | 'close' | 'forced close' | 'set' | 'rename' | 're
 export type LogEvent =
   | { readonly kind: 'session-opened'; readonly username: string; readonly address: string }
   | { readonly kind: 'session-closed' }
-  | { readonly kind: 'open'; readonly name: string; readonly flags: ReadonlySet<string> }
+  | { readonly kind: 'open'; readonly name: string; readonly flags: readonly string[] }
   | {
       readonly kind: 'close';
       readonly name: string;
@@ -64,7 +64,7 @@ export function readEvent(text: string): LogEvent {
   if (text.length >= CUT) return unclear(text);
   let match: RegExpExecArray | null;
   if ((match = /^open "(.*)" flags ([A-Z,]*) mode 0[0-7]*$/.exec(text))) {
-    return { kind: 'open', name: unvis(match[1] ?? ''), flags: new Set((match[2] ?? '').split(',')) };
+    return { kind: 'open', name: unvis(match[1] ?? ''), flags: (match[2] ?? '').split(',') };
   }
   if ((match = /^(forced )?close "(.*)" bytes read (\d+) written (\d+)$/.exec(text))) {
     return {

@@ -61,11 +61,12 @@ export class Handles {
   open(session: Session, { name, flags }: LogEventOf<'open'>, at: Micros): Handle | undefined {
     const path = filePath(name);
     if (path === undefined) return undefined;
-    const creates = flags.has('CREATE');
-    const isExclusive = flags.has('EXCL');
-    const truncates = flags.has('TRUNCATE') || isExclusive;
+    const creates = flags.includes('CREATE');
+    const isExclusive = flags.includes('EXCL');
+    const truncates = flags.includes('TRUNCATE') || isExclusive;
     const opening = { name, path, openedAt: at, creates, truncates, isExclusive };
-    if (!flags.has('WRITE') && !flags.has('APPEND')) return this.track(session, { ...opening, inode: undefined });
+    if (!flags.includes('WRITE') && !flags.includes('APPEND'))
+      return this.track(session, { ...opening, inode: undefined });
     const identity = this.#identityAt(path, truncates ? at : 0);
     const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);

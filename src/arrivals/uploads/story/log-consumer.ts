@@ -4,13 +4,13 @@ import type { Log } from '../../../foundation/base/log.ts';
 import type { FilesRoot } from '../file-path.ts';
 import type { Jail, JailQueries } from '../jails.ts';
 import type { RecordConsumer } from '../log/journal-reader.ts';
-import type { JournalRecord } from '../log/journal-record.ts';
-import { readEvent } from '../log/log-line.ts';
+import type { LineRecord } from '../log/journal-record.ts';
 import { isAlive, isJailedWith, pathsHeldBy, processesFrom, servesSftp, startTimeOf, uidOf } from '../processes.ts';
 import type { Doubts } from '../record/doubts.ts';
 import { LOG_LAG } from '../record/file-stat.ts';
 import type { Recorder } from './recorder.ts';
 import type { KeptSession, SessionOf } from './sessions.ts';
+import type { Line } from './story.ts';
 
 /** How much work of one directory may be pending before its records are read slowly. */
 const BACKLOG = 500;
@@ -55,26 +55,24 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
   const sessionsOf = (jail: Jail): SessionOf[] =>
     (recorder.known(jail.id)?.sessions() ?? []).map(({ by, openedAt, born }) => ({ jail, by, openedAt, born }));
 
-  function follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined {
-    const { at, pid, text, born } = record;
+  function follow(jail: Jail, record: LineRecord, isRepeated: boolean): Promise<void> | undefined {
+    const { at, pid, event, born } = record;
     if (isRepeated) recorder.repeated(at);
-    if (text.startsWith('session opened ')) {
-      const event = readEvent(text);
-      if (event.kind !== 'session-opened') return undefined;
+    if (event.kind === 'session-opened') {
       live(jail);
       recorder.storyOf(jail).begin({ by: { pid, address: event.address }, openedAt: at, born }, at);
       return undefined;
     }
     if (!has(jail, pid)) return adoptAndTell(jail, record);
     recorder.add(jail, lineOf(record));
-    if (text.startsWith('session closed ')) options.ended(jail);
+    if (event.kind === 'session-closed') options.ended(jail);
     return undefined;
   }
 
   /**
    * Adds a line of a process that has written none before: its session began before the journal, and is adopted first.
    */
-  async function adoptAndTell(jail: Jail, record: JournalRecord): Promise<void> {
+  async function adoptAndTell(jail: Jail, record: LineRecord): Promise<void> {
     const { pid, address } = record;
     await adopt(pid, uidOf(pid));
     // The process has ended since.
@@ -84,9 +82,8 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
     recorder.add(jail, lineOf(record));
   }
 
-  function lineOf({ at, pid, text, seen, held }: JournalRecord) {
-    const observations = seen === undefined ? undefined : Array.isArray(seen) ? seen : [seen];
-    return { at, pid, text, seen: observations, held, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
+  function lineOf({ at, pid, event, seen, held }: LineRecord): Line {
+    return { at, pid, event, seen, held, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
   }
 
   async function adopt(pid: number, uid: number | undefined): Promise<void> {

@@ -7,10 +7,10 @@
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
-import type { Observation } from '../log/journal-record.ts';
+import type { LineRecord, Observation } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Found } from './directory.ts';
-import { type LogEvent, type LogEventOf, readEvent } from '../log/log-line.ts';
+import type { LogEventOf } from '../log/log-line.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import { CutOffNames } from './cut-off-names.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
@@ -49,20 +49,9 @@ export interface StoryOptions {
 }
 
 /** A line that sshd logged in a session. */
-export interface Line {
-  readonly at: Micros;
-  readonly pid: number;
-  readonly text: string;
-  /** The files at the paths that the line names, as they were when it was read. Null where there was no file. */
-  readonly seen?: readonly (Observation | null)[] | undefined;
-  /** Of the files that a cut-off name may mean, those that the process had open for writing when the line was read. */
-  readonly held?: readonly HeldPath[] | undefined;
+export interface Line extends Pick<LineRecord, 'at' | 'pid' | 'event' | 'seen' | 'held'> {
   /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
   readonly isFresh: boolean;
-}
-
-interface ReadLine extends Omit<Line, 'text'> {
-  readonly event: LogEvent;
 }
 
 /**
@@ -78,9 +67,9 @@ export class Story {
   readonly #files: TrackedFiles;
   readonly #handles: Handles;
   readonly #cutOff: CutOffNames;
-  readonly #queue: ReadLine[] = [];
+  readonly #queue: Line[] = [];
   /** The line that is being interpreted. */
-  #line: ReadLine | undefined;
+  #line: Line | undefined;
   #pending: PendingChange | undefined;
   /** Lines added so far, and lines interpreted so far. */
   #taken = 0;
@@ -171,12 +160,11 @@ export class Story {
   }
 
   /** Puts a line at the end of the queue. */
-  add({ text, ...line }: Line): void {
-    const event = readEvent(text);
+  add(line: Line): void {
     this.#taken += 1;
-    this.#queue.push({ ...line, event });
+    this.#queue.push(line);
     const waiting = this.#pending;
-    if (waiting && waiting.change.session.by.pid === line.pid) waiting.answer ??= { event, seen: line.seen };
+    if (waiting?.change.session.by.pid === line.pid) waiting.answer ??= line;
   }
 
   /**
@@ -360,7 +348,7 @@ export class Story {
     return this.#sessions.size === 0 && this.#files.size === 0 && this.#queue.length === 0 && !this.#pending;
   }
 
-  #interpret({ at, pid, event }: ReadLine): void {
+  #interpret({ at, pid, event }: Line): void {
     if (event.kind === 'session-closed') return this.end(pid, at, 'logged');
     // A session that was taken for dead goes on.
     if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined }, at);

@@ -16,7 +16,9 @@ import {
 import { LineOwners } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { scratch } from '../../../support/scratch.ts';
 
-const record = (at: number, text = 'x'): JournalRecord => ({ at, pid: 7, text, address: '192.0.2.7' });
+const record = (at: number, text = 'x'): JournalRecord => {
+  return { at, pid: 7, event: { kind: 'status', text }, address: '192.0.2.7' };
+};
 
 function journalPlace(limit?: number) {
   const place = scratch();

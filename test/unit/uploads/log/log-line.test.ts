@@ -10,7 +10,7 @@ test('the lines that sshd writes are read', async (t) => {
   const lines: [string, unknown][] = [
     [
       'open "/files/a" flags WRITE,CREATE,TRUNCATE mode 0644',
-      { kind: 'open', name: name('/files/a'), flags: new Set(['WRITE', 'CREATE', 'TRUNCATE']) },
+      { kind: 'open', name: name('/files/a'), flags: ['WRITE', 'CREATE', 'TRUNCATE'] },
     ],
     [
       'close "/files/a" bytes read 0 written 12',

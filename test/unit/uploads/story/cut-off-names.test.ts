@@ -1,6 +1,7 @@
 /** Closes under names that the log has cut off: the kernel shows which file was closed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
 import type { Operation } from '../../../../src/arrivals/uploads/story/operations.ts';
 import { Story } from '../../../../src/arrivals/uploads/story/story.ts';
@@ -58,7 +59,7 @@ function storyOf() {
     /** sshd logs a line; the process holds `then` when the listener reads it, and `now` afterwards. */
     line(text: string, then: readonly HeldPath[] | undefined, now: readonly HeldPath[] | undefined): void {
       held = now;
-      story.add({ at: BEGINNING + (ms += 1) * 1000, pid: 1, text, held: then, isFresh: true });
+      story.add({ at: BEGINNING + (ms += 1) * 1000, pid: 1, event: readEvent(text), held: then, isFresh: true });
       story.advance(10);
     },
     passes(until: number, now: readonly HeldPath[] | undefined): void {

@@ -3,6 +3,7 @@ import { renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../../../src/foundation/base/clock.ts';
+import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import { fileStat } from '../../../../src/arrivals/uploads/record/file-stat.ts';
 import { recordingPlace } from '../../../support/recording-place.ts';
 
@@ -30,7 +31,8 @@ for (const isRecorded of [false, true]) {
       at.touch('a');
       await at.comes([], ['a 7 placed']);
     }
-    for (const line of LINES) at.parting.recorder.add(at.jail, { pid: 1, text: line, at: said, isFresh: true });
+    for (const event of LINES.map(readEvent))
+      at.parting.recorder.add(at.jail, { pid: 1, event, at: said, isFresh: true });
     // Without a look, berth does not know the other file.
     await at.comes(['a 5'], isRecorded ? ['a 7 placed'] : []);
     at.touch('a');

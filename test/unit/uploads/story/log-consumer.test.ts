@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { createLog } from '../../../../src/foundation/base/log.ts';
 import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { jailFiles } from '../../../../src/arrivals/uploads/file-path.ts';
+import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import { startTimeOf } from '../../../../src/arrivals/uploads/processes.ts';
 import { Doubts } from '../../../../src/arrivals/uploads/record/doubts.ts';
 import { createLogConsumer } from '../../../../src/arrivals/uploads/story/log-consumer.ts';
@@ -49,7 +50,8 @@ async function checked(meanwhile: string, late: readonly string[]) {
   });
   const say = async (...texts: readonly string[]): Promise<void> => {
     for (const text of texts) {
-      await logConsumer.follow(at.jail, { at: clock.now(), pid, text, address: '', born: startTimeOf(pid) }, false);
+      const said = { at: clock.now(), pid, event: readEvent(text), address: '', born: startTimeOf(pid) };
+      await logConsumer.follow(at.jail, said, false);
     }
   };
   await say('session opened for local user acme from [192.0.2.7]', `open "a" ${WRITE}`);

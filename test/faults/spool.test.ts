@@ -20,6 +20,9 @@ import { smallDisk } from './small-disk.ts';
 
 const CHILD = fileURLToPath(new URL('spool-child.ts', import.meta.url));
 
+/** Longer than a file has to rest before it is recorded, and than berth waits for lines that the journal has no room for. */
+const STILL_MS = 8000;
+
 /** Numbers that no process has. */
 const PID = 5_000_000;
 
@@ -95,7 +98,7 @@ void describe('kept while the database is away', { concurrency: true }, () => {
         place.leave();
         await say(config, busy, PID, passingUploads(busy, 8000));
         await say(config, quiet, PID + 1, passingUploads(quiet, 10));
-        await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
+        await until('all of it is in the spool', () => place.spooled().split('session-closed').length === 3);
         place.comeBack();
         await until('all is announced', async () => (await announced(database)).length >= 8010, 200);
         await until('the spool is empty', () => place.spooled() === '', 150);
@@ -119,11 +122,11 @@ void describe('kept while the database is away', { concurrency: true }, () => {
       const first = await place.child();
       place.leave();
       await say(config, user, PID, passingUploads(user, 1000));
-      await until('some of it is in the spool', () => place.spooled().includes('session closed'));
+      await until('some of it is in the spool', () => place.spooled().includes('session-closed'));
       await first.kill();
       let child = await place.child();
       await say(config, user, PID, passingUploads(user, 1000, 1000));
-      await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
+      await until('all of it is in the spool', () => place.spooled().split('session-closed').length === 3);
       place.comeBack();
       for (const count of [1, 300, 700, 1200]) {
         await until(`${count} are announced`, async () => (await announced(database)).length >= count);
@@ -152,7 +155,7 @@ void describe('kept while the database is away', { concurrency: true }, () => {
     place.leave();
     const texts = passingUploads(user, 1000);
     await say(config, user, PID, texts.slice(0, 61));
-    await until('some of it is in the spool', () => place.spooled().includes(`remove name \\"${user}-19`));
+    await until('some of it is in the spool', () => place.spooled().includes(`"remove","name":"${user}-19`));
     disk.fill();
     await say(config, user, PID, texts.slice(61));
     disk.free();
@@ -172,7 +175,7 @@ void describe('kept while the database is away', { concurrency: true }, () => {
       const texts = passingUploads(user, 101);
       // The session goes on, so the journal's new beginning has to say so.
       await say(config, user, process.pid, texts.slice(0, -4));
-      await until('it is in the journal', () => place.spooled().includes(`remove name \\"${user}-99`));
+      await until('it is in the journal', () => place.spooled().includes(`"remove","name":"${user}-99`));
       disk.fill();
       place.comeBack();
       await until('all is announced', async () => (await announced(database)).length >= 100);
@@ -182,6 +185,29 @@ void describe('kept while the database is away', { concurrency: true }, () => {
       await say(config, user, process.pid, texts.slice(-4));
       await until('the journal is empty', () => place.spooled() === '');
       assert.deepEqual((await announced(database)).toSorted(), namesOf(user, 101).toSorted());
+    },
+  );
+
+  test(
+    'while the disk has no room for the journal, a file that was cut off is not taken for a copy',
+    sqliteOnly,
+    async () => {
+      await using place = await smallSpoolPlace();
+      const { config, database, disk, user } = place;
+      const [opened = ''] = passingUploads(user, 1);
+      await say(config, user, PID, [opened]);
+      await until('its session has begun', () => place.spooled().includes('session-opened'));
+      disk.fill();
+      const open = 'open "stump" flags WRITE,CREATE,TRUNCATE mode 0666';
+      await say(config, user, PID, [open, 'forced close "stump" bytes read 0 written 6']);
+      writeFileSync(join(config.jailDir, user, 'files', 'stump'), 'a part');
+      await wait(STILL_MS);
+      assert.deepEqual(await announced(database), []);
+      disk.free();
+      const states = () => database.reads.selectFrom('files').select('state').execute();
+      await until('it is recorded', async () => (await states()).length > 0);
+      assert.deepEqual(await states(), [{ state: 'partial' }]);
+      assert.deepEqual(await announced(database), []);
     },
   );
 });

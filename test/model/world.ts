@@ -113,8 +113,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     },
     journalled: () =>
       new Promise((resolve) => {
-        if (read >= written.length) resolve();
-        else awaiting.push({ upTo: written.length, resolve });
+        if (read >= written.length) resolve(true);
+        else awaiting.push({ upTo: written.length, resolve: () => resolve(true) });
       }),
     isDiskThere: () => true,
     monotonic: () => time.now / 1000,

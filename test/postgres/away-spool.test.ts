@@ -23,7 +23,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     const handle = await old.open('appended', 'a');
     await old.write(handle, '123');
     await old.close(handle);
-    await until('it is seen', () => place.spooled().includes('close \\"appended\\"'));
+    await until('it is seen', () => place.spooled().includes('"close","name":"appended"'));
     await old.remove('appended');
     const session = await sftpSession(await berth.connect(directory));
     await session.put('overwritten', '1');
@@ -34,7 +34,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     await session.put('refused', '1');
     await assert.rejects(session.rename('refused', 'nowhere/else'));
     await session.put('last', 'x');
-    await until('all of it is in the spool', () => place.spooled().includes('close \\"last\\"'));
+    await until('all of it is in the spool', () => place.spooled().includes('"close","name":"last"'));
     await first.kill(signal);
 
     const second = place.serve();
@@ -44,7 +44,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     const newer = await sftpSession(await berth.connect(directory));
     await newer.put('of-a-new-session', '123456789');
     await newer.remove('of-a-new-session');
-    await until('that is, too', () => place.spooled().includes('remove name \\"of-a-new-session\\"'));
+    await until('that is, too', () => place.spooled().includes('"remove","name":"of-a-new-session"'));
     await way.repair();
     const expected = [
       { filename: 'appended', size_bytes: 3 },

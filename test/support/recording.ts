@@ -67,7 +67,7 @@ export function recording(options: RecordingOptions) {
       timesHeldBy: () => (isHeld() ? 1 : 0),
       isHeldByAny: async () => isHeld(),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
-      journalled: () => wait(lag),
+      journalled: () => wait(lag, true),
       isDiskThere: () => true,
       monotonic: () => performance.now(),
       wait,

@@ -140,20 +140,23 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const filesRoot = jailFiles(options.jailDir);
   const journalStart = new JournalStart(options.paths.journal);
   const doubts = new Doubts({ boot: options.uncleanBoot, journal: journalStart });
-  const barrier = new WriteBarrier();
+  const barrier = new WriteBarrier(() => transferLog.isFull());
   const loop = new Loop(log);
   const compare = (id: string): void => scanner.request(id);
   const pidsOf = (id: string): number[] => recorder.known(id)?.pids() ?? [];
   const isRestoring = (username: string): boolean => reader.isRestoring(username);
-  const handedOver = async ({ sftp_username: username }: Jail): Promise<void> => {
+  const handedOver = async ({ sftp_username: username }: Jail): Promise<boolean> => {
     const socket = transferLog.socketOf(username);
-    if (socket !== undefined) await barrier.passed(socket);
+    const isWhole = socket === undefined || (await barrier.passed(socket));
     await reader.passed(username);
+    return isWhole;
   };
-  const caughtUp = async (jail: Jail): Promise<void> => {
-    await handedOver(jail);
+  const interpreted = async (jail: Jail): Promise<boolean> => {
+    const isWhole = await handedOver(jail);
     await recorder.read(jail.id);
+    return isWhole;
   };
+  const caughtUp = async (jail: Jail): Promise<void> => void (await interpreted(jail));
 
   const recorder: Recorder = new Recorder({
     world: {
@@ -212,7 +215,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     filesRoot,
     jails: untilAnswered(jails, closing.signal),
     recorder,
-    interpreted: caughtUp,
+    interpreted,
     isRestoring,
     isGapless: () => transferLog.isInherited,
     live: (jail) => watcher.use(jail),

@@ -5,21 +5,34 @@
 import { connect } from 'node:net';
 import { MARK } from './log-line.ts';
 
-/** How long to wait for a mark that does not come back, in ms. On a busy machine the log lags by seconds. */
+/**
+ * How long to wait for a mark that does not come back, in ms: on a busy machine the log lags by seconds. While the
+ * journal is full, lines wait in memory until it is compacted, and a compaction may wait for the caller.
+ */
 const PATIENCE_MS = 30_000;
+const FULL_PATIENCE_MS = 1000;
 
 interface Way {
-  current?: Promise<void> | undefined;
-  next?: Promise<void> | undefined;
+  current?: Promise<boolean> | undefined;
+  next?: Promise<boolean> | undefined;
 }
 
 export class WriteBarrier {
+  readonly #isFull: () => boolean;
   readonly #awaited = new Map<string, () => void>();
   readonly #ways = new Map<string, Way>();
   #count = 0;
 
-  /** Resolves once everything that sshd logged to the socket before the call has been read, or after `PATIENCE_MS`. */
-  passed(socket: string): Promise<void> {
+  /** @param isFull whether the journal takes no more. */
+  constructor(isFull: () => boolean) {
+    this.#isFull = isFull;
+  }
+
+  /**
+   * Resolves with true once everything that sshd logged to the socket before the call is in the journal, and with false
+   * when that takes too long.
+   */
+  passed(socket: string): Promise<boolean> {
     const way = this.#ways.get(socket) ?? {};
     this.#ways.set(socket, way);
     // The current mark was sent before the call, so wait for the next one, which all such callers share.
@@ -32,7 +45,7 @@ export class WriteBarrier {
     this.#awaited.get(text)?.();
   }
 
-  #begin(socket: string, way: Way): Promise<void> {
+  #begin(socket: string, way: Way): Promise<boolean> {
     way.next = undefined;
     const sent = this.#send(socket).finally(() => {
       if (way.current === sent) way.current = undefined;
@@ -41,19 +54,24 @@ export class WriteBarrier {
     return sent;
   }
 
-  #send(path: string): Promise<void> {
+  #send(path: string): Promise<boolean> {
     this.#count += 1;
     const text = `${MARK}${this.#count}`;
     return new Promise((resolve) => {
-      const done = (): void => {
+      const done = (isPassed = true): void => {
         this.#awaited.delete(text);
-        clearTimeout(timer);
-        resolve();
+        clearInterval(timer);
+        resolve(isPassed);
       };
-      const timer = setTimeout(done, PATIENCE_MS).unref();
+      const over = performance.now() + PATIENCE_MS;
+      const timer = setInterval(() => {
+        if (this.#isFull() || performance.now() >= over) done(false);
+      }, FULL_PATIENCE_MS).unref();
       this.#awaited.set(text, done);
       // An error means that the socket is closed, so nothing more will be read.
-      connect(path).on('error', done).end(`${text}\0`);
+      connect(path)
+        .on('error', () => done())
+        .end(`${text}\0`);
     });
   }
 }

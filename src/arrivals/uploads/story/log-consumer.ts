@@ -24,8 +24,11 @@ export interface LogConsumerOptions {
   readonly recorder: Recorder;
   /** The lowest UID that a directory may have. */
   readonly firstUid: number;
-  /** Resolves once every line that sshd logged about the directory before the call has been handed over. */
-  interpreted(jail: Jail): Promise<void>;
+  /**
+   * Resolves with true once every line that sshd logged about the directory before the call has been interpreted, and
+   * with false when that takes too long.
+   */
+  interpreted(jail: Jail): Promise<boolean>;
   /** The client's address of a session that was live before. Undefined when the session is not this berth's. */
   addressOf(username: string, pid: number): string | undefined;
   /** Whether an earlier process's records of the user's sessions have yet to be followed. */
@@ -171,8 +174,7 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
       const isOver = (session: SessionOf): boolean =>
         !options.isRestoring(session.jail.sftp_username) && !isAliveStill(session);
       const dead = recorder.sessions().filter(isOver);
-      await Promise.all([...new Set(dead.map(({ jail }) => jail))].map((jail) => interpreted(jail)));
-      for (const session of dead) endDead(session);
+      await Promise.all(dead.map(async (session) => (await interpreted(session.jail)) && endDead(session)));
     },
   };
 }

@@ -402,7 +402,7 @@ export class Recorder {
     } else {
       const inode = look.still?.stat?.inode;
       this.#prepare(work, look, async () => {
-        await this.#interpreted(jail);
+        if (!(await this.#interpreted(jail))) return void (look.due = this.#options.world.monotonic() + REST_MS);
         const isHeld =
           inode !== undefined &&
           ((await this.#options.world.isHeldByAny(story.pids(), inode)) || story.mayHold(look.path, inode));
@@ -414,10 +414,14 @@ export class Recorder {
     }
   }
 
-  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
-  async #interpreted(jail: Jail): Promise<void> {
-    await this.#options.world.journalled(jail);
+  /**
+   * Resolves with true once every line that sshd logged about the directory before the call has been interpreted, and
+   * with false when that takes too long.
+   */
+  async #interpreted(jail: Jail): Promise<boolean> {
+    const isWhole = await this.#options.world.journalled(jail);
     await this.read(jail.id);
+    return isWhole;
   }
 
   /**

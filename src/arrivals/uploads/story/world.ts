@@ -30,8 +30,11 @@ export interface World {
    * when the disk fails (`FileSyncer`).
    */
   sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
-  /** Resolves once every line that sshd logged about the directory before the call has been handed over. */
-  journalled(jail: Jail): Promise<void>;
+  /**
+   * Resolves with true once every line that sshd logged about the directory before the call has been handed over, and
+   * with false when that takes too long.
+   */
+  journalled(jail: Jail): Promise<boolean>;
   /** False while the jails' disk is not mounted. A missing file does not count as removed then. */
   isDiskThere(): boolean;
   /** A monotonic clock, in ms. */

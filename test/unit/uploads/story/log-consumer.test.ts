@@ -39,6 +39,7 @@ async function checked(meanwhile: string, late: readonly string[]) {
       await at.parting.drained();
       process.stdin.write('\n');
       await Promise.race([once(process.stdout, 'data'), once(process, 'exit')]);
+      return true;
     },
     addressOf: () => undefined,
     isRestoring: () => false,

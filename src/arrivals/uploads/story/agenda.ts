@@ -6,50 +6,10 @@
  * operation on a path related to its own, so the disk is never believed before the log.
  */
 import type { FilePath } from '../file-path.ts';
-import type { FileStat } from '../record/file-stat.ts';
+import { Look, Task } from './jobs.ts';
 import type { Operation } from './operations.ts';
 import { PathSet } from './path-set.ts';
 import { isBelow } from './tracked-files.ts';
-
-/** What a task and a look have in common. */
-export interface Job {
-  /** Whether it waits for the log or the disk, or is in the running transaction. */
-  isBusy: boolean;
-  /** How many times it has waited. */
-  tries: number;
-  /** The file as it was after a sync; null when there was none. */
-  synced?: FileStat | null;
-  /** The disk lost data that was written to the file, so it can never count as complete. */
-  isLost?: boolean;
-}
-
-/** An operation on its way into the database. */
-export interface Task extends Job {
-  readonly operation: Operation;
-  readonly paths: readonly FilePath[];
-  /** The file as it was before the task waited for the log; null when there was none. */
-  seen?: FileStat | null;
-  /** The path of the last row that a folder's move has handled; '' at the start. */
-  after: FilePath;
-}
-
-/** A planned comparison of a path with its row. */
-export interface Look extends Job {
-  readonly path: FilePath;
-  /** When to look, by the monotonic clock in ms. */
-  due: number;
-  /** Whether the look was requested again while it was busy. */
-  isRepeated: boolean;
-  /** The file that looks have found, and since when, by the monotonic clock in ms. */
-  still?: { readonly stat: FileStat | undefined; readonly since: number } | undefined;
-  /** A client set the file's times or size shortly before. */
-  wasSet: boolean;
-  /**
-   * Since `still` was found, the log has been read without explaining the file, and the kernel says that no session has
-   * it open for writing.
-   */
-  isUnexplained: boolean;
-}
 
 export class Agenda {
   readonly #tasks = new Set<Task>();
@@ -58,7 +18,7 @@ export class Agenda {
   readonly #looks = new Map<FilePath, Look>();
 
   add(operation: Operation): Task {
-    const task = { operation, paths: pathsOf(operation), isBusy: false, after: '', tries: 0 };
+    const task = new Task(operation);
     this.#tasks.add(task);
     if (operation.kind === 'end') this.#inUse.addAll();
     else this.#inUse.add(task.paths);
@@ -68,14 +28,8 @@ export class Agenda {
   /** Plans a look for `due` or earlier. */
   look(path: FilePath, due: number, wasSet = false): void {
     const look = this.#looks.get(path);
-    if (!look) {
-      const state = { isBusy: false, isRepeated: false, isUnexplained: false, tries: 0 };
-      this.#looks.set(path, { path, due, wasSet, ...state });
-      return;
-    }
-    look.wasSet ||= wasSet;
-    if (look.isBusy) look.isRepeated = true;
-    else look.due = Math.min(look.due, due);
+    if (look) look.request(due, wasSet);
+    else this.#looks.set(path, new Look(path, due, wasSet));
   }
 
   /**
@@ -100,22 +54,23 @@ export class Agenda {
     let isAnyWaiting = false;
     for (const task of this.#tasks) {
       if (taken.length >= limit) break;
-      const { operation, isBusy, paths } = task;
+      const { operation, paths } = task;
+      const isReady = task.state === 'ready';
       if (operation.kind === 'end') {
-        if (isBusy || isAnyWaiting) break;
+        if (!isReady || isAnyWaiting) break;
         taken.push(task);
         continue;
       }
-      if (!isBusy && isAnyWaiting && this.#inUse.touchesOthers(paths)) {
+      if (isReady && isAnyWaiting && this.#inUse.touchesOthers(paths)) {
         for (const each of unlisted) waiting.add(each.paths);
         unlisted = [];
       }
-      if (isBusy || waiting.touches(paths)) {
+      if (!isReady || waiting.touches(paths)) {
         unlisted.push(task);
         isAnyWaiting = true;
       } else taken.push(task);
     }
-    for (const task of taken) task.isBusy = true;
+    for (const task of taken) task.become('taken');
     return taken;
   }
 
@@ -125,8 +80,8 @@ export class Agenda {
     if (this.#looks.size === 0 || limit <= 0) return taken;
     for (const look of this.#looks.values()) {
       if (taken.length >= limit) break;
-      if (look.isBusy || look.due > now || this.#inUse.touches([look.path])) continue;
-      look.isBusy = true;
+      if (look.state !== 'ready' || look.due > now || this.#inUse.touches([look.path])) continue;
+      look.become('taken');
       taken.push(look);
     }
     return taken;
@@ -134,14 +89,16 @@ export class Agenda {
 
   /** The operation has been applied. */
   done(task: Task): void {
-    if (!this.#tasks.delete(task)) return;
+    task.become('over');
+    this.#tasks.delete(task);
     if (task.operation.kind === 'end') this.#inUse.removeAll();
     else this.#inUse.remove(task.paths);
   }
 
   /** Removes a look that is complete. If it was requested again meanwhile, the new look is due at once. */
   settled(look: Look, now: number): void {
-    if (this.#looks.get(look.path) === look) this.#looks.delete(look.path);
+    look.become('over');
+    this.#looks.delete(look.path);
     if (look.isRepeated) this.look(look.path, now);
   }
 
@@ -156,7 +113,7 @@ export class Agenda {
   /** Looks that are due or under way. */
   dueLooks(now: number): number {
     let count = 0;
-    for (const { due, isBusy } of this.#looks.values()) if (isBusy || due <= now) count += 1;
+    for (const { due, state } of this.#looks.values()) if (state !== 'ready' || due <= now) count += 1;
     return count;
   }
 
@@ -166,29 +123,9 @@ export class Agenda {
    */
   nextLook(): number | undefined {
     let next: number | undefined;
-    for (const { due, isBusy, path } of this.#looks.values()) {
-      if (!isBusy && (next === undefined || due < next) && !this.#inUse.touches([path])) next = due;
+    for (const { due, state, path } of this.#looks.values()) {
+      if (state === 'ready' && (next === undefined || due < next) && !this.#inUse.touches([path])) next = due;
     }
     return next;
   }
-}
-
-/** The paths of an operation. An end lists none: it touches all paths. */
-function pathsOf(operation: Operation): readonly FilePath[] {
-  switch (operation.kind) {
-    case 'move':
-      return [operation.from, operation.to];
-    case 'put':
-    case 'remove':
-      return [operation.path];
-    case 'end':
-      return [];
-  }
-}
-
-/** Whether the file that was synced has the same inode and size as the one seen now. */
-export function isSynced({ synced }: Job, stat: FileStat): boolean {
-  return (
-    synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes
-  );
 }

@@ -16,8 +16,8 @@ import {
   STALE_MTIME,
   UNKNOWN_INODE,
 } from '../record/file-stat.ts';
-import { isSynced, type Task } from './agenda.ts';
 import type { DirectoryInTransaction } from './directory.ts';
+import type { Task } from './jobs.ts';
 import { isLike, isOfThatTime } from './lost.ts';
 import type { End, Ending, Move, Put, Remove } from './operations.ts';
 
@@ -72,7 +72,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const row = await directory.files.at(path);
   if (!stat || (await isAnother(operation, stat, row, directory))) {
     // The file may have been renamed or removed by a request whose line has not been read yet.
-    if (here !== undefined && !isHeard(task, stat) && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
+    if (here !== undefined && !isHeard(task, stat) && task.waits < MOST_WAITS) return { wait: 'log', seen: stat };
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
     return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, task, row, directory);
   }
@@ -89,7 +89,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const isAddedTo = !end.isComplete && !isOverwritten(operation);
   const isOfOtherSize = end.isDoubted || (end.bytes ?? -1) !== stat.size_bytes;
   if (isRewritten ? isAddedTo : isOfOtherSize) {
-    if (!isHeard(task, stat) && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
+    if (!isHeard(task, stat) && task.waits < MOST_WAITS) return { wait: 'log', seen: stat };
   }
   // A size proves nothing after a power cut: ext4 may write it to the disk before the data, and the file then reads as
   // zeros.
@@ -106,7 +106,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const bytes = isRewritten ? expected : stat.size_bytes;
   // The open of a writer may have been refused, so a file that may be the upload is synced.
   const isThere = !file.hasOpenWriters || bytes === stat.size_bytes;
-  if (isThere && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
+  if (isThere && !task.isSynced(stat)) return { wait: 'sync', path: here ?? path };
   // The size of a file that was written since says nothing about a write that may have been cut short.
   const isShown = bytes === stat.size_bytes && !(isRewritten && end.isDoubted);
   if (isShown) await putUpload(operation, stat, row, directory);
@@ -226,7 +226,7 @@ async function byTheLog(
   if (await directory.wasAnnounced(announcement(path, end, size))) return 'done';
   // The file may be back: a rename whose line has not been read yet.
   const there = directory.fileAt(path);
-  if (there?.size_bytes === size && !isSynced(task, there)) return { wait: 'sync', path };
+  if (there?.size_bytes === size && !task.isSynced(there)) return { wait: 'sync', path };
   await putUpload(operation, unseen(end, size), row, directory);
   directory.requests.look(path, SOON_MS);
   return 'done';
@@ -360,7 +360,7 @@ async function moveFile(
   // A row that waits for its file, not for its session, stays so.
   const isFinal = row.state === 'waiting' && row.session_pid !== null && !world.isTemporary(to);
   // The file may have come back by a rename whose line has not been read yet.
-  const isUnsynced = arrived?.size_bytes === row.size_bytes && !isSynced(task, arrived);
+  const isUnsynced = arrived?.size_bytes === row.size_bytes && !task.isSynced(arrived);
   if (isFinal && (task.synced === undefined || isUnsynced)) return { wait: 'sync', path: to };
   const replaced = await files.at(to);
   const about = { ...by(operation), path: to, from, bytes: row.size_bytes };

@@ -5,7 +5,7 @@
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
 import { type FileStat, fileStat, isCopy, isFileOf, isSame, isUnchanged, STALE_MTIME } from '../record/file-stat.ts';
-import { isSynced, type Look } from './agenda.ts';
+import type { Look } from './jobs.ts';
 import { isUnseen } from './lost.ts';
 import { SHORT } from './apply.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
@@ -52,7 +52,7 @@ export async function lookAt(
   const isAsSet = wasUnseen && (look.wasSet || row.state === 'partial');
   if (row && !resized && (isAsSet || isUnseen(row, stat, true))) {
     // Nobody has synced the file, since nobody knew where it was.
-    if (!isSynced(look, stat)) return { wait: 'sync' };
+    if (!look.isSynced(stat)) return { wait: 'sync' };
     await directory.files.update(row, stat);
     return known(row, stat, directory);
   }
@@ -60,7 +60,7 @@ export async function lookAt(
   if (wasSet && file?.isHeld(stat.inode)) return { again: REST_MS };
   if (row && (resized || isSame(row, stat) || isCopy(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))) {
     // The log names every session that wrote to the file. If none did, only its times, mode or name have changed.
-    if (!look.isUnexplained) return { wait: 'explanation' };
+    if (!look.found?.isUnexplained) return { wait: 'explanation' };
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
     if (resized && directory.world.isDoubted(found)) return unproven(path, stat, row, directory);
     if (resized) return resize(look, stat, { resized, row }, directory);
@@ -69,7 +69,7 @@ export async function lookAt(
   const placement = await directory.files.placementOf(stat);
   const isNew = placement?.recorded === 0;
   if (isNew && isSame(placement, stat)) return placed(look, stat, { placement, row }, directory);
-  if (!look.isUnexplained) return { wait: 'explanation' };
+  if (!look.found?.isUnexplained) return { wait: 'explanation' };
   // A session still writes the file, and its close will be logged.
   if (file?.isHeld(stat.inode)) return { again: REST_MS };
   // A client may have set the file's times, so only the size has to agree.
@@ -87,7 +87,7 @@ async function missing(
 ): Promise<LookOutcome> {
   if (stillFor < GONE_MS) return { again: GONE_MS - stillFor };
   if (!directory.world.isDiskThere()) return { again: AWAY_MS };
-  if (!look.isUnexplained) return { wait: 'explanation' };
+  if (!look.found?.isUnexplained) return { wait: 'explanation' };
   const { now } = directory.world;
   // The row's file was never seen, and may be at a path that the log does not name.
   if (row.mtime === STALE_MTIME) directory.requests.compare();
@@ -136,7 +136,7 @@ async function resize(
   const { path } = look;
   // It is incomplete, or is still to be announced.
   if (row.state === 'partial' || row.state === 'waiting') return touched(row, stat, directory);
-  if (!isSynced(look, stat)) return { wait: 'sync' };
+  if (!look.isSynced(stat)) return { wait: 'sync' };
   const values = { ...stat, path: bytesOf(path), uploaded_at: at, source: 'log' } as const;
   if (world.isTemporary(path) && world.pids().includes(by.pid)) {
     await files.put({ ...values, state: 'waiting', session_pid: by.pid }, row);
@@ -163,7 +163,7 @@ async function placed(
     await files.put({ ...values, state: 'placed', source: 'disk' }, row);
     return 'settled';
   }
-  if (!isSynced(look, stat)) return { wait: 'sync' };
+  if (!look.isSynced(stat)) return { wait: 'sync' };
   await files.keepPlacement(stat);
   // The source is `log`, so that an older upload of that name is announced as one of its own, not taken for this file.
   const written = await files.put({ ...values, state: directory.arrivalState, source: 'log' }, row);
@@ -184,7 +184,7 @@ async function elsewhere(
   const other = await rowElsewhere(stat, row, directory);
   if (other) {
     const isFinal = other.state === 'waiting' && !world.isTemporary(path);
-    if (isFinal && !isSynced(look, stat)) return { wait: 'sync' };
+    if (isFinal && !look.isSynced(stat)) return { wait: 'sync' };
     if (row) await directory.forget(row);
     const about = { path, from: pathOf(other.path), at: world.now, bytes: stat.size_bytes };
     const values = isFinal ? { state: directory.arrivalState, uploaded_at: world.now, session_pid: null } : {};
@@ -236,7 +236,7 @@ async function unexplained(
   const isOld = age >= REST_MS && age < 1e12;
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
   if (look.isLost || world.isDoubted(found)) return unproven(path, stat, row, directory);
-  if (!isSynced(look, stat)) return { wait: 'sync' };
+  if (!look.isSynced(stat)) return { wait: 'sync' };
   const end = endingOf(path, found, stat, row, directory);
   if (end) directory.matched.push(end);
   const pid = end?.by.pid ?? world.pids()[0];
@@ -290,12 +290,10 @@ function endingOf(
 
 /** How long looks have found the same file, or none, in ms. Starts over when that changes. */
 function timeSince(look: Look, stat: FileStat | undefined, now: number): number {
-  const before = look.still?.stat;
-  const isStill =
-    look.still && (before && stat ? isSame(before, stat) && before.ctime === stat.ctime : before === stat);
-  if (!look.still || !isStill) {
-    look.still = { stat, since: now };
-    look.isUnexplained = false;
-  }
-  return now - look.still.since;
+  const { found } = look;
+  const before = found?.stat;
+  const isStill = before && stat ? isSame(before, stat) && before.ctime === stat.ctime : before === stat;
+  if (found && isStill) return now - found.since;
+  look.found = { stat, since: now, isUnexplained: false };
+  return 0;
 }

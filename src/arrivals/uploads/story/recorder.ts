@@ -13,9 +13,10 @@ import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { logHistory, type SessionNote } from '../record/transfer-history.ts';
 import { DataLost } from '../disk/file-syncer.ts';
-import { Agenda, type Job, type Look, type Task } from './agenda.ts';
+import { Agenda } from './agenda.ts';
 import type { Outcome } from './apply.ts';
 import type { WorldOfDirectory } from './directory.ts';
+import type { Look, Task } from './jobs.ts';
 import { type LookOutcome, REST_MS } from './look.ts';
 import { Lost } from './lost.ts';
 import type { Ending, Operation, TrackedFile } from './operations.ts';
@@ -44,7 +45,7 @@ const NOTES = 10_000;
  * or a look may wait.
  */
 const RETRY_MS = 1000;
-const MOST_TRIES = 100;
+const MOST_WAITS = 100;
 
 /** When to ask the kernel again whether a descriptor is open, in ms after the last time. */
 const DESCRIPTOR_WAITS_MS = [0, 2, 10, 50, 200, 700];
@@ -293,7 +294,7 @@ export class Recorder {
         if (notes.length > 0) this.#notesDue = 0;
         await this.#rest();
         for (const { work, tasks, looks } of taken) {
-          for (const each of [...tasks, ...looks]) each.isBusy = false;
+          for (const each of [...tasks, ...looks]) each.become('ready');
           this.#wake(work);
         }
       } else if (notes.length > 0) {
@@ -365,14 +366,14 @@ export class Recorder {
 
   #concludeTask(work: Work, task: Task, outcome: Outcome | 'hold'): void {
     const { agenda, story, jail } = work;
-    if (outcome === 'hold') task.isBusy = false;
+    if (outcome === 'hold') task.become('ready');
     else if (outcome === 'done') {
       agenda.done(task);
       if (task.operation.kind === 'put') story.applied(task.operation);
     } else if ('again' in outcome) {
       task.after = outcome.again;
-      task.isBusy = false;
-    } else if (task.tries > MOST_TRIES) {
+      task.become('ready');
+    } else if (task.waits > MOST_WAITS) {
       this.#giveUp({ work, tasks: [task], looks: [] });
       this.#options.compare(jail.id);
     } else if (outcome.wait === 'sync') this.#sync(work, task, outcome.path);
@@ -388,25 +389,23 @@ export class Recorder {
   #concludeLook(work: Work, look: Look, outcome: LookOutcome | 'hold'): void {
     const { agenda, jail, story } = work;
     const now = this.#options.world.monotonic();
-    if (outcome === 'hold') look.isBusy = false;
-    else if (outcome === 'settled' || look.tries > MOST_TRIES) {
+    if (outcome === 'hold') look.become('ready');
+    else if (outcome === 'settled' || look.waits > MOST_WAITS) {
       agenda.settled(look, now);
       story.lookedAt(look.path);
     } else if ('again' in outcome) {
       look.due = now + outcome.again;
-      look.isBusy = false;
-    } else if (outcome.wait === 'sync') {
-      this.#prepare(work, look, async () => {
-        look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
-      });
-    } else {
-      const inode = look.still?.stat?.inode;
+      look.become('ready');
+    } else if (outcome.wait === 'sync') this.#sync(work, look, look.path);
+    else {
+      const { found } = look;
+      const inode = found?.stat?.inode;
       this.#prepare(work, look, async () => {
         if (!(await this.#interpreted(jail))) return void (look.due = this.#options.world.monotonic() + REST_MS);
         const isHeld =
           inode !== undefined &&
           ((await this.#options.world.isHeldByAny(story.pids(), inode)) || story.mayHold(look.path, inode));
-        look.isUnexplained = !isHeld;
+        if (found) look.found = { ...found, isUnexplained: !isHeld };
         // An unexplained file will be recorded, so it has to be on the disk by then.
         if (!isHeld && inode !== undefined) look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
         if (isHeld) look.due = this.#options.world.monotonic() + REST_MS;
@@ -476,16 +475,15 @@ export class Recorder {
     }
   }
 
-  #sync(work: Work, task: Task, path: FilePath): void {
-    this.#prepare(work, task, async () => {
-      task.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
+  #sync(work: Work, each: Task | Look, path: FilePath): void {
+    this.#prepare(work, each, async () => {
+      each.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
     });
   }
 
   /** Runs what a task or a look waits for. After a failure, waits before the task or look is tried again. */
-  #prepare(work: Work, each: Job, how: () => Promise<void>): void {
-    each.isBusy = true;
-    each.tries += 1;
+  #prepare(work: Work, each: Task | Look, how: () => Promise<void>): void {
+    each.become('waiting');
     this.#underWay += 1;
     const attempt = async (): Promise<void> => {
       try {
@@ -498,7 +496,7 @@ export class Recorder {
         await this.#rest();
       }
       this.#underWay -= 1;
-      each.isBusy = false;
+      if (each.state !== 'over') each.become('ready');
       this.#wake(work);
     };
     void attempt();

@@ -11,9 +11,9 @@ import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { FileRow } from '../record/files.ts';
 import { furtherIn, type HistoryRow, noteRows, type Repeating, type SessionNote } from '../record/transfer-history.ts';
-import type { Look, Task } from './agenda.ts';
 import { apply, type Outcome } from './apply.ts';
 import { DirectoryInTransaction, type Requests, type WorldOfDirectory } from './directory.ts';
+import type { Look, Task } from './jobs.ts';
 import { lookAt, type LookOutcome } from './look.ts';
 import type { Ending } from './operations.ts';
 

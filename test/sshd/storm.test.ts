@@ -66,6 +66,15 @@ const WRITINGS: Record<string, (n: number) => Writing> = {
   reserved: (n) => ({ parts: [{ size: 5 * FAR + n }], end: 5 * FAR + n }),
 };
 
+function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+/** Whether the log cuts off the name. */
+function isLong(name: string): boolean {
+  return LONG_NAMES.some((long) => name.endsWith(long));
+}
+
 function bytes(at: number, length: number): Part {
   return { at, length };
 }
@@ -126,6 +135,8 @@ interface Model {
   readonly truncated: Set<number>;
   /** Uploads of which the log counts another size than their file has, by that size. */
   readonly counted: Map<number, Counted>;
+  /** How many uploads were complete under a name, whatever its folder. */
+  readonly sent: Map<string, number>;
 }
 
 interface Counted {
@@ -184,9 +195,12 @@ async function rage(
   }
 
   /** The client takes the file for complete. */
-  async function close(handle: Buffer, size: number): Promise<void> {
+  async function close(path: string, handle: Buffer, size: number): Promise<void> {
     const { status } = await session.request(FXP.CLOSE, handle);
-    if (status === 0) model.completed.add(size);
+    if (status !== 0) return;
+    model.completed.add(size);
+    const name = nameOf(path);
+    model.sent.set(name, (model.sent.get(name) ?? 0) + 1);
   }
 
   async function truncate(path: string, isLarge: boolean): Promise<void> {
@@ -209,7 +223,7 @@ async function rage(
         if (!handle) return undefined;
         const size = nextSize();
         write(handle, bytes(0, size));
-        return close(handle, size);
+        return close(path, handle, size);
       }
       case 'renameOnto': {
         const from = pathOf(toFolder, toName);
@@ -248,7 +262,7 @@ async function rage(
     if (!handle) return undefined;
     const size = (isLarge ? 7 * FAR : 0) + nextSize();
     write(handle, { size });
-    return close(handle, size);
+    return close(path, handle, size);
   }
 
   for (const each of operations) {
@@ -259,7 +273,7 @@ async function rage(
     let answer: Promise<unknown> | undefined;
     if (kind === 'put') {
       const begun = await begin(path, each);
-      if (begun) answer = close(begun[0], begun[1].end);
+      if (begun) answer = close(path, begun[0], begun[1].end);
     } else if (kind === 'rename') answer = moving([path, to], () => session.rename(path, to));
     else if (kind === 'replace') answer = moving([path, to], () => session.replace(path, to));
     else if (kind === 'remove') answer = moving([path], () => session.request(FXP.REMOVE, path));
@@ -322,7 +336,9 @@ async function faults(berth: TestBerth, directory: TestDirectory, model: Model):
   for (const size of new Set(sizes)) {
     const times = sizes.filter((each) => each === size).length;
     const names = hooks.filter((hook) => hook.size_bytes === size).map(({ filename }) => filename);
-    if (times > 1) found.push(`${size} was announced ${times} times: ${names.join(', ')}`);
+    // A file that is sent again before berth has seen its size is announced for both (docs/limits.md).
+    const most = Math.max(1, ...names.map(nameOf).map((name) => (isLong(name) ? (model.sent.get(name) ?? 1) : 1)));
+    if (times > most) found.push(`${size} was announced ${times} times: ${names.join(', ')}`);
     if (model.dropped.has(size)) found.push(`${size} was announced (${names.join()}), though it was dropped`);
     // A temporary name may be truncated before it is announced under its final one.
     const isKnown = [model.completed, model.dropped, model.truncated].some((set) => set.has(size));
@@ -346,7 +362,13 @@ test(`${ROUNDS} storms: list, bytes and webhooks come to agree with the disk`, {
       const round = first + offset;
       const isWild = round % 2 === 1;
       const directory = await berth.directory();
-      const model: Model = { completed: new Set(), dropped: new Set(), truncated: new Set(), counted: new Map() };
+      const model: Model = {
+        completed: new Set(),
+        dropped: new Set(),
+        truncated: new Set(),
+        counted: new Map(),
+        sent: new Map(),
+      };
       let size = 1;
       const raging = Array.from({ length: SESSIONS }, (__, index) =>
         rage(berth, directory, fc.sample(operation, { seed: seed + 1000 * round + index, numRuns: OPERATIONS }), {

@@ -189,10 +189,10 @@ function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
 
 /**
  * The file's size according to the log. The rows are as the log has them at that point, so a handle that did not begin
- * with an empty file has added to the row's size.
+ * with an empty file has added to the row's size, or to the size that was set.
  */
-function sizeByTheLog({ bytes, written }: Ending, row: FileRow | undefined): number {
-  return bytes ?? (row?.size_bytes ?? 0) + written;
+function sizeByTheLog({ bytes, resizedTo, written }: Ending, row: FileRow | undefined): number {
+  return bytes ?? (resizedTo ?? row?.size_bytes ?? 0) + written;
 }
 
 /**

@@ -204,6 +204,7 @@ export class Handles {
       by: session.by,
       openedAt,
       bytes: isSizeKnown ? Math.max(written, resizedTo ?? 0) : undefined,
+      resizedTo: isComplete && !truncates ? resizedTo : undefined,
       written,
       isUnwritten: written === 0 && !truncates && resizedTo === undefined,
       isReserved: written === 0 && truncates && resizedTo !== undefined,
@@ -389,7 +390,8 @@ function together(before: Ending, last: Ending): Ending {
   const common = { ...newer, at, by, isUnwritten: before.isUnwritten && last.isUnwritten };
   if (newer.bytes !== undefined || older.bytes === undefined) return common;
   // The older handle emptied the file, and the newer one added to that.
-  return { ...common, bytes: older.bytes + newer.written, written: older.written + newer.written };
+  const began = Math.max(older.bytes, newer.resizedTo ?? 0);
+  return { ...common, bytes: began + newer.written, resizedTo: undefined, written: older.written + newer.written };
 }
 
 /**

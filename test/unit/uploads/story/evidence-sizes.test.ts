@@ -46,3 +46,14 @@ test('a size is set by a name that a cut upload had before, and the log is late:
   at.touch('b');
   await at.settles(['c 20'], ['a 20 uploaded', 'b 5 partial']);
 });
+
+test('a size is set through a handle, and the file is removed before a look: announced with that size', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  at.logged(1, 'open "a" flags WRITE mode 0644', 'set "a" size 12', 'close "a" bytes read 0 written 0');
+  rmSync(join(at.files, 'a'));
+  at.logged(1, 'remove name "a"');
+  await at.comesTo(['a 5', 'a 12'], []);
+});

@@ -154,9 +154,7 @@ export class CutOffNames {
       ),
     );
     for (const cut of Array.from(session.cutOff)) {
-      const found = untracked.find(
-        ({ path, inode }) => beginsLike(path, cut.start) && this.#options.lstat(path)?.ino === inode,
-      );
+      const found = untracked.find((each) => beginsLike(each.path, cut.start) && this.#isName(each));
       if (!found) continue;
       session.cutOff.delete(cut);
       const { inode, path, isShownLater } = found;
@@ -165,6 +163,14 @@ export class CutOffNames {
       const opening = { name: undefined, path, openedAt: cut.at, inode, isShownLater, ...flags };
       this.#handles.track(session, opening, this.#files.ensure(path));
     }
+  }
+
+  /**
+   * Whether the kernel shows a file's name. Its folder may have another one by now: the log says that in a later line. A
+   * file without a name is shown under its last one, followed by ` (deleted)`.
+   */
+  #isName({ path, inode, isShownLater }: HeldPath & { readonly isShownLater: boolean }): boolean {
+    return (!isShownLater && !path.endsWith(' (deleted)')) || this.#options.lstat(path)?.ino === inode;
   }
 
   /**

@@ -101,9 +101,10 @@ export class DirectoryInTransaction {
    * Whether a write to the file at a path may have been cut short: a request was refused, and the file is larger than
    * what was written, although it has no hole.
    */
-  mayBeShort({ isDoubted, bytes }: Ending, path: FilePath): boolean {
-    const found = isDoubted && bytes !== undefined ? this.world.lstat(path) : undefined;
-    return found?.isFile() === true && found.size > (bytes ?? 0) && found.blocks * 512 >= found.size;
+  mayBeShort({ isDoubted, bytes = Infinity, othersBytes = 0 }: Ending, path: FilePath): boolean {
+    const found = isDoubted ? this.world.lstat(path) : undefined;
+    const counted = Math.max(bytes, othersBytes);
+    return found?.isFile() === true && found.size > counted && found.blocks * 512 >= found.size;
   }
 
   /** Whether an earlier process, or an attempt whose answer was lost, has announced that upload. */

@@ -387,7 +387,9 @@ function hasOther(handle: Handle): boolean {
 function together(before: Ending, last: Ending): Ending {
   const [older, newer] = before.order > last.order ? [last, before] : [before, last];
   const { at, by } = last;
-  const common = { ...newer, at, by, isUnwritten: before.isUnwritten && last.isUnwritten };
+  const isUnwritten = before.isUnwritten && last.isUnwritten;
+  const othersBytes = Math.max(older.bytes ?? 0, older.othersBytes ?? 0, newer.othersBytes ?? 0);
+  const common = { ...newer, at, by, isUnwritten, othersBytes };
   if (newer.bytes !== undefined || older.bytes === undefined) return common;
   // The older handle emptied the file, and the newer one added to that.
   const began = Math.max(older.bytes, newer.resizedTo ?? 0);

@@ -29,6 +29,8 @@ export interface Ending {
    * unless bytes were written twice or the file was cut.
    */
   readonly bytes: number | undefined;
+  /** The `bytes` of another handle that wrote the file meanwhile, if these are more. */
+  readonly othersBytes?: number | undefined;
   /** The size that was set while the handle was open; undefined if none was, or if it is part of `bytes`. */
   readonly resizedTo?: number | undefined;
   /** Bytes written through the handle; 0 if that is not known. */

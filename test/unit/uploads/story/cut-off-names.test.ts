@@ -24,8 +24,11 @@ const FILE = {
   isDirectory: () => false,
 };
 
-/** A story of one session, whose process holds what the test says; undefined when it has gone. */
-function storyOf() {
+/**
+ * A story of one session, whose process holds what the test says; undefined when it has gone. With `hasMoved`, nothing is at
+ * any path.
+ */
+function storyOf({ hasMoved = false } = {}) {
   const puts: string[] = [];
   let held: readonly HeldPath[] | undefined = [];
   let cutOff = 0;
@@ -36,7 +39,7 @@ function storyOf() {
   };
   const story = new Story({
     directoryId: 'd',
-    lstat: (path) => ({ ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
+    lstat: (path) => (hasMoved ? undefined : { ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
     heldBy: () => held,
     isHeldBy: () => true,
     timesHeldBy: () => 0,
@@ -158,4 +161,12 @@ test('a write is refused after a close that waits: that file is complete', () =>
   line(`error: process_write: write "${NAME.slice(0, 100)}": No space left on device`, [WHOLE], [WHOLE]);
   passes(30, []);
   assert.deepEqual(puts, ['whole complete']);
+});
+
+test('the folder is renamed before the line of an open is interpreted: the kernel has shown the file under its old path', () => {
+  const { puts, lost, line } = storyOf({ hasMoved: true });
+  line(OPEN, [WHOLE], [{ ...WHOLE, path: `elsewhere/${WHOLE.path}` }]);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined);
+  assert.deepEqual(puts, ['whole dropped']);
+  assert.equal(lost(), 0);
 });

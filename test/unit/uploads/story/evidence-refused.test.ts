@@ -207,3 +207,13 @@ test('a write may have been cut short, and the file is empty again when berth lo
   at.touch('b');
   await at.settles(['a 0'], ['a 0 uploaded', 'b 9 partial']);
 });
+
+test('two sessions write a file, and one of them has a request refused: what the other has written counts', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(11));
+  at.logged(1, `open "a" ${WRITE}`);
+  at.logged(2, `open "a" ${WRITE}`, 'stat name "a"', FAILURE);
+  at.logged(1, close('a', 11));
+  at.logged(2, close('a', 10));
+  await at.settles(['a 11'], ['a 11 uploaded']);
+});

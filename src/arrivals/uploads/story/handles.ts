@@ -355,7 +355,8 @@ export class Handles {
     const undone: (() => void)[] = [];
     const path = filePath(name);
     // The name may be that of an open handle, whose file has been renamed since.
-    const files = new Set(session.opened(name).flatMap(({ file }) => (file ? [file] : [])));
+    const opened = [...session.opened(name), ...session.doubted().filter((handle) => handle.name === name)];
+    const files = new Set(opened.flatMap(({ file }) => (file ? [file] : [])));
     const there = path === undefined ? undefined : this.#files.at(path);
     if (there) files.add(there);
     if (path !== undefined && ![...files].some((file) => file.path === path)) files.add(this.#files.ensure(path));
@@ -366,7 +367,7 @@ export class Handles {
       file.setAt = this.#options.monotonic();
       // Another file may have the path by now. It has another size.
       if (now && now.size === size && !file.hasOpenWriters) file.resized = { by: session.by, at, inode: now.ino };
-      for (const each of size !== undefined ? [...file.puts.slice(-1), ...file.writers] : []) {
+      for (const each of size !== undefined ? [...file.puts.slice(-1), ...file.writers, ...file.doubted] : []) {
         const { resizedTo } = each;
         undone.push(() => void (each.resizedTo = resizedTo));
         each.resizedTo = size;

@@ -217,3 +217,10 @@ test('two sessions write a file, and one of them has a request refused: what the
   at.logged(2, close('a', 10));
   await at.settles(['a 11'], ['a 11 uploaded']);
 });
+
+test('a refusal right after an open was not that of the open, and a size is set: what was set counts', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(30));
+  at.logged(1, `open "a" ${WRITE}`, FAILURE, 'set "a" size 30', close('a', 10));
+  await at.comesTo(['a 30'], ['a 30 uploaded']);
+});

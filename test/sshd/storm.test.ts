@@ -62,6 +62,8 @@ const WRITINGS: Record<string, (n: number) => Writing> = {
   sparse: (n) => ({ parts: [bytes(0, n >> 1), bytes(FAR + (n >> 1), n - (n >> 1))], end: FAR + n, counted: n }),
   sizedFirst: (n) => ({ parts: [{ size: 2 * FAR + n }, bytes(2 * FAR, n)], end: 2 * FAR + n }),
   growing: (n) => ({ parts: [{ size: 3 * FAR + n }, bytes(4 * FAR, n)], end: 4 * FAR + n, counted: 3 * FAR + n }),
+  /** With a hole that does not show. */
+  padded: (n) => ({ parts: [bytes(0, n), { size: 2000 + n }], end: 2000 + n }),
   shrinking: (n) => ({ parts: [bytes(0, 1000 + n), { size: n }], end: n, counted: 1000 + n }),
   reserved: (n) => ({ parts: [{ size: 5 * FAR + n }], end: 5 * FAR + n }),
 };

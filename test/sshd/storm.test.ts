@@ -104,6 +104,8 @@ const operation = fc.record({
   ),
   name: fc.constantFrom(...NAMES),
   folder: fc.constantFrom('', ...FOLDERS),
+  /** Whether it is about the file that was put or renamed last, instead. */
+  isOfLast: fc.boolean(),
   toName: fc.constantFrom(...NAMES),
   toFolder: fc.constantFrom('', ...FOLDERS),
   /** How a put writes, and what is most likely refused while its file is open. */
@@ -267,10 +269,12 @@ async function rage(
     return close(path, handle, size);
   }
 
+  let last = pathOf('', 'a');
   for (const each of operations) {
     const { kind, folder, toFolder, pause, isPatient } = each;
-    const path = pathOf(folder, each.name);
+    const path = each.isOfLast ? last : pathOf(folder, each.name);
     const to = pathOf(toFolder, each.toName);
+    if (kind === 'put' || kind === 'rename' || kind === 'replace') last = kind === 'put' ? path : to;
     const [from, onto] = [folder || 'd', toFolder || 'e'];
     let answer: Promise<unknown> | undefined;
     if (kind === 'put') {

@@ -77,12 +77,19 @@ export function jailFiles(jailDir: string): FilesRoot {
 
 /** Whether a path may be that of a name that the log has cut off after `start`, or that is followed by the log's wording. */
 export function beginsLike(path: FilePath, start: string): boolean {
-  // Folders can be spelled in many ways, so they are normalized. Only the last component may be cut off, or followed by
-  // wording of the log.
+  // Only the last component may be cut off, or followed by wording of the log.
   const cut = start.lastIndexOf('/') + 1;
-  const folder = filePath(`${start.slice(0, cut)}x`)?.slice(0, -1);
+  const folder = folderOf(start);
   if (folder === undefined || !path.startsWith(folder)) return false;
   const [name = ''] = path.slice(folder.length).split('/', 1);
   const said = start.slice(cut);
   return name.startsWith(said) || said.startsWith(`${name}"`);
+}
+
+/**
+ * The folder of a name that the log has cut off after `start`, as the beginning of a path: '' or with a `/` at its end. Folders
+ * can be spelled in many ways, so it is normalized.
+ */
+export function folderOf(start: string): string | undefined {
+  return filePath(`${start.slice(0, start.lastIndexOf('/') + 1)}x`)?.slice(0, -1);
 }

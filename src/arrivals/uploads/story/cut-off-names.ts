@@ -7,12 +7,12 @@
  * comparison with the disk decides what the kernel cannot tell.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { beginsLike } from '../file-path.ts';
+import { beginsLike, type FilePath, folderOf } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import { LOG_LAG } from '../record/file-stat.ts';
 import { droppedAt, type Handles, type HandlesOptions } from './handles.ts';
 import type { Ending } from './operations.ts';
-import type { Handle, ParkedClose, Session } from './sessions.ts';
+import { beginningOf, type CutOffOpen, type Handle, type ParkedClose, type Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
 /** How many files are remembered by their whole names after a close whose name the log has cut off. */
@@ -86,6 +86,16 @@ export class CutOffNames {
     return next;
   }
 
+  /** A folder was renamed, and with it files that were opened below it. */
+  moved(sessions: Iterable<Session>, from: FilePath, to: FilePath): void {
+    for (const session of sessions) {
+      for (const open of session.cutOff) {
+        const folder = open.movedTo ?? folderOf(open.start);
+        if (folder?.startsWith(`${from}/`)) open.movedTo = to + folder.slice(from.length);
+      }
+    }
+  }
+
   #askSoon(session: Session): void {
     this.#asking.set(session, { count: 0, due: this.#options.monotonic() + (QUESTIONS_MS[0] ?? 0) });
   }
@@ -116,7 +126,8 @@ export class CutOffNames {
     if (cut) session.cutOff.delete(cut);
     else if (first) session.ahead.add(first);
     const about = { openedAt: cut?.at, inode: undefined, order: 0 };
-    this.#options.cutOff(start, this.#cutOffEnd(session, about, { isForced: false, at }), session);
+    const end = this.#cutOffEnd(session, about, { isForced: false, at });
+    this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
     this.#options.compare();
   }
 
@@ -154,13 +165,13 @@ export class CutOffNames {
       ),
     );
     for (const cut of Array.from(session.cutOff)) {
-      const found = untracked.find((each) => beginsLike(each.path, cut.start) && this.#isName(each));
+      const found = untracked.find((each) => beginsLike(each.path, beginningOf(cut)) && this.#isName(each));
       if (!found) continue;
       session.cutOff.delete(cut);
       const { inode, path, isShownLater } = found;
       untracked.splice(0, untracked.length, ...untracked.filter((each) => each.inode !== inode));
       const flags = { creates: false, truncates: false, isExclusive: false };
-      const opening = { name: undefined, path, openedAt: cut.at, inode, isShownLater, ...flags };
+      const opening = { name: undefined, path: openedAs(cut, path), openedAt: cut.at, inode, isShownLater, ...flags };
       this.#handles.track(session, opening, this.#files.ensure(path));
     }
   }
@@ -184,12 +195,19 @@ export class CutOffNames {
   ): boolean {
     this.#settle(session, held);
     const named = namedLike(session, start);
+    const parked = parkedLike(session, start);
+    if (isForced && parked.length > 0 && named.length > 0) {
+      // Nobody can tell which of them was closed before the connection broke.
+      session.parked = session.parked.filter((each) => !parked.includes(each));
+      for (const each of named) this.#endCutOff(session, each, { isForced, at });
+      return true;
+    }
     const handle = isForced ? named[0] : this.#closed(session, named, { before: held, at });
     if (handle) {
       this.#endCutOff(session, handle, { isForced, at });
       return true;
     }
-    if (named.length > parkedLike(session, start).length) {
+    if (named.length > parked.length) {
       session.parked.push({ start, at });
       this.#askSoon(session);
       return true;
@@ -197,7 +215,8 @@ export class CutOffNames {
     const cut = [...session.cutOff].find((each) => isOfOne(each.start, start));
     if (cut) session.cutOff.delete(cut);
     const about = { openedAt: cut?.at, inode: undefined, order: 0 };
-    this.#options.cutOff(start, this.#cutOffEnd(session, about, { isForced, at }), session);
+    const end = this.#cutOffEnd(session, about, { isForced, at });
+    this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
     return false;
   }
 
@@ -237,20 +256,26 @@ export class CutOffNames {
     const isKnown = only?.isShownLater !== true && at - (only?.openedAt ?? at) > LOG_LAG;
     if (named.length === 1 && session.cutOff.size === 0 && isKnown) return only;
     const now = this.#options.heldBy(session.by.pid);
-    const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle): boolean =>
-      files !== undefined && files.every((file) => file.inode !== inode);
-    const wasGivenUp = (handle: Handle): boolean => handle.isShownLater !== true && lacks(before, handle);
+    // The kernel shows each of a file's handles.
+    const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle, among: readonly Handle[]): boolean => {
+      const handles = among.filter((each) => each.file && each.inode === inode).length;
+      return files !== undefined && files.filter((file) => file.inode === inode).length < handles;
+    };
+    const all = session.all();
+    const early = all.filter((each) => each.isShownLater !== true);
+    const wasGivenUp = (handle: Handle): boolean => early.includes(handle) && lacks(before, handle, early);
     const changed = ({ path }: Handle): number => this.#options.lstat(path)?.ctimeMs ?? 0;
     const [first] = named
-      .filter((handle) => wasGivenUp(handle) || lacks(now, handle))
+      .filter((handle) => wasGivenUp(handle) || lacks(now, handle, all))
       .toSorted((a, b) => Number(wasGivenUp(b)) - Number(wasGivenUp(a)) || changed(a) - changed(b));
     return first;
   }
 
   /** The process died, and the log has cut off which files it had opened. */
   drop(session: Session, at: Micros): void {
-    for (const { start, at: openedAt } of session.cutOff) {
-      this.#options.cutOff(start, droppedAt(session, { openedAt, inode: undefined, order: 0 }, at), session);
+    for (const open of session.cutOff) {
+      const about = { openedAt: open.at, inode: undefined, order: 0 };
+      this.#options.cutOff(beginningOf(open), droppedAt(session, about, at), session);
       this.#options.compare();
     }
   }
@@ -276,6 +301,11 @@ function namedLike(session: Session, start: string): Handle[] {
 /** The session's closes that wait and may be of a handle that a name with this beginning means. */
 function parkedLike(session: Session, start: string): ParkedClose[] {
   return session.parked.filter((each) => isOfOne(each.start, start));
+}
+
+/** The path of a file when it was opened. */
+function openedAs({ start, movedTo }: CutOffOpen, path: FilePath): FilePath {
+  return movedTo === undefined ? path : (folderOf(start) ?? '') + path.slice(movedTo.length);
 }
 
 /** Whether the log may have cut two beginnings off one name. A beginning may have the whole name, and wording after it. */

@@ -226,7 +226,7 @@ export class Session {
 
   /** Whether the session may have opened the file under a name that the log has cut off. */
   mayHaveOpened(path: FilePath): boolean {
-    return this.cutOff.values().some(({ start }) => beginsLike(path, start));
+    return this.cutOff.values().some((open) => beginsLike(path, beginningOf(open)));
   }
 
   all(): Handle[] {
@@ -238,6 +238,13 @@ export class Session {
 export interface CutOffOpen {
   readonly start: string;
   readonly at: Micros;
+  /** Once the folder has been renamed: its path now, followed by a `/`. */
+  movedTo?: string;
+}
+
+/** The beginning of the file's path now. */
+export function beginningOf({ start, movedTo }: CutOffOpen): string {
+  return movedTo === undefined ? start : movedTo + start.slice(start.lastIndexOf('/') + 1);
 }
 
 /** A close whose name the log has cut off after `start`. */

@@ -471,6 +471,7 @@ export class Story {
     }
     const inode = this.#files.at(from)?.inode;
     this.#files.move(from, to);
+    this.#cutOff.moved(this.#sessions.values(), from, to);
     happened({ kind: 'move', from, to, by, at, isCertain, inode });
     moved(from, to);
   }

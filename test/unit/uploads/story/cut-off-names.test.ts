@@ -170,3 +170,38 @@ test('the folder is renamed before the line of an open is interpreted: the kerne
   assert.deepEqual(puts, ['whole dropped']);
   assert.equal(lost(), 0);
 });
+
+test('the folder was renamed before the kernel was asked: the file is the one that the log has brought to its new folder', () => {
+  const { puts, lost, line, passes } = storyOf();
+  const moved = { ...HALF, path: `e/${HALF.path}` };
+  line(`open "d/${NAME}`.slice(0, 500), [], [moved]);
+  line('posix-rename old "d" new "e"', undefined, [moved]);
+  line('stat name "e"', undefined, [moved]);
+  passes(30, [moved]);
+  line(`forced close "d/${NAME}`.slice(0, 500), undefined, undefined);
+  assert.deepEqual(puts, [`${moved.path.slice(NAME.length + 1)} dropped`]);
+  assert.equal(lost(), 0);
+});
+
+test('one of two handles of a file is closed, and the other one when the connection breaks: the file is cut off', () => {
+  for (const shown of [[HALF], [HALF, HALF]]) {
+    const { puts, line, passes } = storyOf();
+    line(OPEN, [HALF], [HALF]);
+    line(OPEN, [HALF, HALF], [HALF, HALF]);
+    passes(300, [HALF, HALF]);
+    line(CLOSE, shown, shown);
+    line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined);
+    line('session closed for local user someone from [192.0.2.1]', undefined, undefined);
+    assert.deepEqual(puts, ['half dropped']);
+  }
+});
+
+test('the connection breaks before the kernel has shown which of two files was closed: neither counts as complete', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(OPEN, [WHOLE, HALF], [WHOLE, HALF]);
+  line(CLOSE, [WHOLE, HALF], [WHOLE, HALF]);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined);
+  line('session closed for local user someone from [192.0.2.1]', undefined, undefined);
+  assert.deepEqual(puts, ['whole dropped', 'half dropped']);
+});

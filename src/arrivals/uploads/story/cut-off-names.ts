@@ -47,7 +47,8 @@ export class CutOffNames {
   open(session: Session, start: string, at: Micros, held: readonly HeldPath[] | undefined): void {
     const open = { start, at };
     session.lastRequest = { kind: 'open-cut-off', open };
-    this.#settle(session, held);
+    // When a process logs a request, it has done the one before: what it still holds was not closed.
+    this.#settle(session, held, held);
     const canBeAsked = (held ?? this.#options.heldBy(session.by.pid)) !== undefined;
     for (const parked of Array.from(session.parked)) if (isOfOne(parked.start, start)) this.#giveUp(session, parked);
     const shown = [...session.ahead].find(({ path }) => beginsLike(path, start));
@@ -100,11 +101,14 @@ export class CutOffNames {
     this.#asking.set(session, { count: 0, due: this.#options.monotonic() + (QUESTIONS_MS[0] ?? 0) });
   }
 
-  /** Finds the files of opens, then the handles of closes, whose names the log has cut off. */
-  #settle(session: Session, held: readonly HeldPath[] | undefined): void {
+  /**
+   * Finds the files of opens, then the handles of closes, whose names the log has cut off.
+   * @param after what the process held when it had done these closes; undefined to ask for what it holds now.
+   */
+  #settle(session: Session, held: readonly HeldPath[] | undefined, after?: readonly HeldPath[]): void {
     this.#resolve(session, held);
     for (const parked of Array.from(session.parked)) {
-      const handle = this.#closed(session, namedLike(session, parked.start), { before: held, at: parked.at });
+      const handle = this.#closed(session, namedLike(session, parked.start), { before: held, after, at: parked.at });
       if (handle) this.#endParked(session, parked, handle);
     }
   }
@@ -246,16 +250,21 @@ export class CutOffNames {
    * when the line was read, then the one whose file was changed first. Undefined if the kernel does not show it: the file
    * of an open that was read late may be that of a later one.
    * @param before what the process held when the line was read.
+   * @param after what it held afterwards; undefined to ask for what it holds now.
    */
   #closed(
     session: Session,
     named: readonly Handle[],
-    { before, at }: { readonly before: readonly HeldPath[] | undefined; readonly at: Micros },
+    {
+      before,
+      after,
+      at,
+    }: { before: readonly HeldPath[] | undefined; after?: readonly HeldPath[] | undefined; at: Micros },
   ): Handle | undefined {
     const [only] = named;
     const isKnown = only?.isShownLater !== true && at - (only?.openedAt ?? at) > LOG_LAG;
     if (named.length === 1 && session.cutOff.size === 0 && isKnown) return only;
-    const now = this.#options.heldBy(session.by.pid);
+    const now = after ?? this.#options.heldBy(session.by.pid);
     // The kernel shows each of a file's handles.
     const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle, among: readonly Handle[]): boolean => {
       const handles = among.filter((each) => each.file && each.inode === inode).length;

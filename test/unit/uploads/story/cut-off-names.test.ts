@@ -205,3 +205,14 @@ test('the connection breaks before the kernel has shown which of two files was c
   line('session closed for local user someone from [192.0.2.1]', undefined, undefined);
   assert.deepEqual(puts, ['whole dropped', 'half dropped']);
 });
+
+test('a file is taken for that of an earlier open, and is open when the line of its own is read: it is complete once', () => {
+  const { puts, lost, line, dies } = storyOf();
+  line(OPEN, [], []);
+  line(CLOSE, [], [WHOLE]);
+  line(OPEN, [WHOLE], []);
+  line(CLOSE, [], []);
+  dies();
+  assert.deepEqual(puts, ['whole complete']);
+  assert.equal(lost(), 1);
+});

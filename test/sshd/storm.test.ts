@@ -215,6 +215,15 @@ async function rage(
     if (status === 0 && !hasDropped) model.completed.add(size);
   }
 
+  /** Sets the size of a file that is there through a handle that neither makes nor empties it. */
+  async function beginResize(path: string, isLarge: boolean): Promise<[Buffer, number] | undefined> {
+    const handle = await openAnew(path, OPEN.write);
+    if (!handle) return undefined;
+    const size = (isLarge ? 7 * FAR : 0) + nextSize();
+    write(handle, { size });
+    return [handle, size];
+  }
+
   /** A request while the file at a path is open. Most of these are refused. */
   async function meddle({ between, folder, toFolder, toName, isLarge }: Operation, path: string): Promise<unknown> {
     switch (between) {
@@ -260,15 +269,6 @@ async function rage(
     return [handle, writing];
   }
 
-  /** Sets the size of a file that is there through a handle that neither makes nor empties it. */
-  async function resize(path: string, isLarge: boolean): Promise<unknown> {
-    const handle = await openAnew(path, OPEN.write);
-    if (!handle) return undefined;
-    const size = (isLarge ? 7 * FAR : 0) + nextSize();
-    write(handle, { size });
-    return close(path, handle, size);
-  }
-
   let last = pathOf('', 'a');
   for (const each of operations) {
     const { kind, folder, toFolder, pause, isPatient } = each;
@@ -284,8 +284,10 @@ async function rage(
     else if (kind === 'replace') answer = moving([path, to], () => session.replace(path, to));
     else if (kind === 'remove') answer = moving([path], () => session.request(FXP.REMOVE, path));
     else if (kind === 'truncate') answer = truncate(path, each.isLarge);
-    else if (kind === 'resize') answer = resize(path, each.isLarge);
-    else if (kind === 'makeFolder') answer = session.request(FXP.MKDIR, from, NO_ATTRIBUTES);
+    else if (kind === 'resize') {
+      const begun = await beginResize(path, each.isLarge);
+      if (begun) answer = close(path, ...begun);
+    } else if (kind === 'makeFolder') answer = session.request(FXP.MKDIR, from, NO_ATTRIBUTES);
     else if (kind === 'renameFolder') answer = moving([from, onto], () => session.rename(from, onto));
     else if (kind === 'replaceFolder') answer = moving([from, onto], () => session.replace(from, onto));
     else if (kind === 'badRequest') answer = session.request(FXP.FSTAT, Buffer.from('nope'));

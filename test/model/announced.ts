@@ -26,27 +26,40 @@ export async function announcedWrongly({ database, jail, truth, isTemporary }: A
     .where('event', '=', 'uploaded')
     .execute();
   const transfers = rows.map((row) => ({ ...row, path: row.path && fromDisplayed(row.path) }));
+  const contents = Map.groupBy(
+    [...new Set([...truth.names.keys(), ...truth.promised.keys(), ...truth.allowed])],
+    Math.floor,
+  );
+  const keysOf = (bytes: number): readonly number[] => contents.get(bytes) ?? [];
   // What was appended under a lagging log may get the size of another session's file.
   const isOfIt = ({ bytes, path }: (typeof transfers)[number]): boolean => {
-    const names = truth.names.get(bytes ?? 0);
-    return names === undefined || names.has(path ?? '') || truth.raced.has(bytes ?? 0);
+    const named = keysOf(bytes ?? 0).filter((key) => truth.names.has(key));
+    return (
+      named.length === 0 || named.some((key) => truth.names.get(key)?.has(path ?? '') === true || truth.raced.has(key))
+    );
   };
   const times = Map.groupBy(transfers.filter(isOfIt), ({ bytes }) => bytes ?? 0);
-  for (const [bytes, path] of truth.promised) {
-    const count = times.get(bytes)?.length ?? 0;
-    const counted = truth.logged.get(bytes);
+  for (const [bytes, keys] of contents) {
+    const promised = keys.filter((key) => truth.promised.has(key));
+    const all = times.get(bytes) ?? [];
+    const most = promised.length + keys.filter((key) => truth.allowed.has(key) && !truth.promised.has(key)).length;
+    const isCounted = (key: number): boolean =>
+      transfers.some((each) => truth.logged.get(key)?.includes(each.bytes ?? 0) === true);
     // Once its file has been found, it is announced with its real size, too, under the name that it has then.
-    if (count <= 1 && counted !== undefined && transfers.some((each) => each.bytes === counted)) continue;
-    const name = times.get(bytes)?.[0]?.path ?? '';
-    if (count !== 1) wrong.push(`${path} ${bytes} was announced ${count} times`);
-    else if (!truth.isNameOf(bytes, name, isTemporary)) wrong.push(`${path} ${bytes} was announced as ${name}`);
-  }
-  for (const bytes of truth.allowed) {
-    const count = times.get(bytes)?.length ?? 0;
-    if (count > 1) wrong.push(`${bytes} was announced ${count} times`);
+    if (all.length <= promised.length && promised.some(isCounted)) continue;
+    const paths = promised.map((key) => truth.promised.get(key)).join(', ');
+    if (all.length < promised.length || (all.length > most && most > 0)) {
+      wrong.push(`${paths} ${bytes} was announced ${all.length} times`);
+    } else if (most === promised.length) {
+      for (const { path } of all) {
+        const isName = promised.some((key) => truth.isNameOf(key, path ?? '', isTemporary));
+        if (most > 0 && !isName) wrong.push(`${paths} ${bytes} was announced as ${path}`);
+      }
+    }
   }
   for (const [bytes, why] of truth.forbidden) {
-    if (times.has(bytes) && !truth.promised.has(bytes)) wrong.push(`${bytes} was announced, though it was ${why}`);
+    const isOnly = keysOf(Math.floor(bytes)).every((key) => !truth.promised.has(key));
+    if (times.has(bytes) && isOnly) wrong.push(`${bytes} was announced, though it was ${why}`);
   }
   return wrong;
 }

@@ -28,16 +28,28 @@ export interface Inode {
   isReused: boolean;
   /** A power cut has taken its data and left its size. */
   isZeros?: true;
+  /** What is in it, if its size does not tell: another content of that size was there before. */
+  content?: number | undefined;
+}
+
+/** A number of its own for what is in a file; its whole part is the size. */
+export function contentOf({ content, size }: Inode): number {
+  return content ?? size;
 }
 
 /** Room on the disk is given in blocks of that many bytes. */
 const BLOCK = 4096;
+
+/** More than a story has of one size. */
+const CONTENTS = 1024;
 
 export class ModelDisk {
   readonly #names = new Map<string, Inode>();
   /** Free inode numbers are used again at once, as ext4 does. */
   readonly #free: number[] = [];
   #last = 100;
+  /** How many contents there are of a size besides the first. */
+  readonly #others = new Map<number, number>();
   /** Whether somebody was notified. */
   changed: (path: string) => void = () => undefined;
   /** The names after each change since the last sync: a power cut leaves one of these. */
@@ -97,6 +109,19 @@ export class ModelDisk {
     const room = Math.min(allocated, size);
     Object.assign(inode, { size, allocated: room, mtime: now, ctime: now, writes: inode.writes + 1 });
     delete inode.isZeros;
+    inode.content = undefined;
+  }
+
+  /** Writes a content of that size that is another than those before. */
+  writeAnother(inode: Inode, size: number, now: number): void {
+    this.write(inode, size, now);
+    const others = (this.#others.get(size) ?? 0) + 1;
+    this.#others.set(size, others);
+    inode.content = size + others / CONTENTS;
+  }
+
+  hasAnother(size: number): boolean {
+    return this.#others.has(size);
   }
 
   /** As truncate(2): what is added is a hole. */
@@ -177,7 +202,7 @@ export class ModelDisk {
       inode.writers = 0;
       inode.links = 1;
       const what = inode.isFolder || this.isSynced(inode) ? 0 : random(3);
-      if (what === 1) Object.assign(inode, { size: 0, allocated: 0 });
+      if (what === 1) Object.assign(inode, { size: 0, allocated: 0, content: undefined });
       if (what === 2) inode.isZeros = true;
     }
     this.#commits = [new Map(this.#names)];

@@ -3,12 +3,12 @@
  * when it is a refusal. One request after the other. Writes are not logged, and the refusal of a write that the disk cuts
  * short does not name it.
  */
-import type { Inode, ModelDisk } from './disk.ts';
+import { contentOf, type Inode, type ModelDisk } from './disk.ts';
 import type { ModelTime } from './time.ts';
 import { RACE, type Truth } from './truth.ts';
 
 /** How a file is opened for writing. */
-export type Opening = 'truncate' | 'append' | 'exclusive' | 'exclusiveThenTruncate' | 'denied';
+export type Opening = 'truncate' | 'append' | 'inPlace' | 'exclusive' | 'exclusiveThenTruncate' | 'denied';
 
 /** How the last write goes. */
 export type Writing =
@@ -35,12 +35,26 @@ export type Step =
       readonly isTwice?: boolean;
       /** The handle is left open until the session ends. */
       readonly isLeft?: boolean;
+      /** What is written has the size of the file at that path, and is another content. */
+      readonly like?: string;
+      /** Before the close, the client sets that file's mtime, as `put -p` does. */
+      readonly isDatedLike?: boolean;
     }
   | { readonly kind: 'rename' | 'replace'; readonly path: string; readonly to: string }
+  /** Longer than the log may be late. */
+  | { readonly kind: 'pause' }
   /** Between two writes: sets the size of the open file. */
   | { readonly kind: 'resizeOpen' }
   | {
-      readonly kind: 'remove' | 'makeFolder' | 'removeFolder' | 'stat' | 'badHandle' | 'resize' | 'touch';
+      readonly kind:
+        | 'remove'
+        | 'makeFolder'
+        | 'removeFolder'
+        | 'stat'
+        | 'badHandle'
+        | 'resize'
+        | 'resizeToOwn'
+        | 'touch';
       readonly path: string;
     };
 
@@ -67,7 +81,10 @@ export interface SessionOptions {
 interface OpenFile {
   readonly inode: Inode;
   readonly path: string;
+  /** It was not emptied. */
   readonly isAppend: boolean;
+  /** And it is written from the beginning. */
+  readonly isInPlace: boolean;
   /** What sshd has counted. */
   written: number;
   /** Something that the client sent is not in the file. */
@@ -83,6 +100,7 @@ interface OpenFile {
 const FLAGS = {
   truncate: 'WRITE,CREATE,TRUNCATE',
   append: 'WRITE,APPEND,CREATE',
+  inPlace: 'WRITE',
   exclusive: 'WRITE,CREATE,EXCL',
 } as const;
 
@@ -91,6 +109,9 @@ export function asLogged(message: string): string {
   const octal = (char: string): string => `\\${char.charCodeAt(0).toString(8)}`;
   return message.replaceAll(/[\x80-\xff]/g, octal).slice(0, 500);
 }
+
+/** In µs: longer than `BUSY_LAG`. */
+const PAUSE = 2_500_000;
 
 /** More than a block, so that a hole shows. */
 const FAR = 1_000_000;
@@ -175,6 +196,7 @@ export class ModelSession {
 
   #do(step: Step, then: () => void): void {
     const { disk, time, truth, isTemporary, nextSize, pid } = this.options;
+    if (step.kind === 'pause') return this.#in(PAUSE, then);
     if (step.kind === 'resizeOpen') return this.#resizeOpen(then);
     const { path } = step;
     const refusal = (): string => (disk.at(path) ? 'Failure' : 'No such file');
@@ -237,6 +259,12 @@ export class ModelSession {
         };
         return this.#request(`set "${path}" size ${size}`, act, then);
       }
+      case 'resizeToOwn': {
+        // As truncate(2): a file that has the size already stays as it is. To set that of half a file says that it is whole.
+        const inode = disk.at(path);
+        if (!inode || !truth.promised.has(contentOf(inode))) return then();
+        return this.#request(`set "${path}" size ${inode.size}`, () => disk.at(path) === inode, then);
+      }
       case 'touch': {
         const act = (): boolean => {
           const inode = disk.at(path);
@@ -267,7 +295,18 @@ export class ModelSession {
   }
 
   #put(step: Put, then: () => void): void {
-    const { opening = 'truncate', isTwice = false, isLeft = false, hold, between = [], path } = step;
+    const {
+      opening = 'truncate',
+      isTwice = false,
+      isLeft = false,
+      hold,
+      between = [],
+      path,
+      isDatedLike = false,
+    } = step;
+    const { disk, truth } = this.options;
+    const there = step.like === undefined ? undefined : disk.at(step.like);
+    const like = there && truth.promised.has(contentOf(there)) ? { size: there.size, mtime: there.mtime } : undefined;
     this.#openFile(path, opening, (file) => {
       if (!file) {
         if (opening !== 'exclusiveThenTruncate') return then();
@@ -275,9 +314,14 @@ export class ModelSession {
       }
       const finish = (): void => {
         this.#in(hold, () => {
-          this.#write(file, step.writing ?? 'whole');
-          if (isLeft) return then();
-          this.#request(this.#closing(file, ''), () => this.#close(file, true), then);
+          const isAnother = like !== undefined && this.#writeLike(file, like.size);
+          if (!isAnother) this.#write(file, step.writing ?? 'whole');
+          const end = (): void => {
+            if (isLeft) return then();
+            this.#request(this.#closing(file, ''), () => this.#close(file, true), then);
+          };
+          if (!isAnother || !isDatedLike) return end();
+          this.#request(`set "${path}" modtime 20170714-02:40:00`, () => this.#date(file, like.mtime), end);
         });
       };
       const goOn = (): void => {
@@ -297,18 +341,22 @@ export class ModelSession {
 
   #openFile(path: string, opening: Opening, then: (file: OpenFile | undefined) => void): void {
     const { disk, time, truth } = this.options;
-    const isAppend = opening === 'append';
+    const isInPlace = opening === 'inPlace';
+    const isAppend = opening === 'append' || isInPlace;
     const isExclusive = opening === 'exclusive' || opening === 'exclusiveThenTruncate';
     let file: OpenFile | undefined;
     const act = (): boolean => {
       if (opening === 'denied') return false;
-      const how = { create: true, truncate: opening === 'truncate', exclusive: isExclusive };
+      const there = disk.at(path);
+      const content = there && contentOf(there);
+      const how = { create: !isInPlace, truncate: opening === 'truncate', exclusive: isExclusive };
       const inode = disk.open(path, how, time.now);
       if (!inode) return false;
       // The log may have the open before the close: sessions overtake each other.
       if (inode.writers > 1 || time.now - inode.closedAt < RACE) truth.blur(inode);
-      truth.overwritten(inode);
-      file = { inode, path, isAppend, written: 0, isShort: false, isDoubted: false, hasGap: false, resizedTo: 0 };
+      truth.overwritten(inode, content);
+      const kind = { isAppend, isInPlace };
+      file = { inode, path, ...kind, written: 0, isShort: false, isDoubted: false, hasGap: false, resizedTo: 0 };
       this.#open.add(file);
       return true;
     };
@@ -332,7 +380,7 @@ export class ModelSession {
     const { disk, time, truth, nextSize, log, trace, pid } = this.options;
     const { inode } = file;
     const hasHole = writing === 'sparse' || writing === 'gap';
-    const before = inode.size;
+    const [before, content] = [inode.size, contentOf(inode)];
     // What the log counts of a file with a hole is a number of its own, too.
     const part = hasHole ? nextSize() - file.written : 0;
     const unique = nextSize();
@@ -343,7 +391,7 @@ export class ModelSession {
       case 'whole':
         file.written += counted;
         disk.write(inode, size, time.now);
-        if (file.isAppend) truth.appended(before, size);
+        if (file.isAppend) truth.appended(content, size);
         break;
       case 'sparse':
         file.written += counted;
@@ -372,6 +420,30 @@ export class ModelSession {
     }
     trace(`  ${pid} writes ${file.path} ${inode.size} ${writing}`);
     disk.changed(file.path);
+  }
+
+  /** Writes another content of that size, unless the file is larger or has been written by somebody else meanwhile. */
+  #writeLike(file: OpenFile, size: number): boolean {
+    const { disk, time, truth, trace, pid, between } = this.options;
+    const { inode, isInPlace } = file;
+    if (inode.size !== (isInPlace ? size : 0) || truth.isUnclear(inode)) return false;
+    file.written = isInPlace ? between(1, size) : size;
+    const before = [size, ...(truth.logged.get(contentOf(inode)) ?? [])];
+    disk.writeAnother(inode, size, time.now);
+    // The log does not say where in the file it was written.
+    if (isInPlace) truth.counted(contentOf(inode), ...before.map((bytes) => bytes + file.written));
+    trace(`  ${pid} writes ${file.path} ${size} again`);
+    disk.changed(file.path);
+    return true;
+  }
+
+  /** As futimens(2). */
+  #date({ inode, path }: OpenFile, mtime: number): true {
+    const { disk, time } = this.options;
+    inode.mtime = mtime;
+    inode.ctime = time.now;
+    disk.changed(path);
+    return true;
   }
 
   /** Writes into what a set of size has made, and so leaves the size. */

@@ -1,8 +1,13 @@
-/** The true fate of each upload, and so what has to be announced. Every upload has a size of its own. */
-import type { Inode } from './disk.ts';
+/**
+ * The true fate of each upload, and so what has to be announced. An upload is known by its size, which is its own, or by a number
+ * between that size and the next (`contentOf`) if another one had the size before.
+ */
+import { contentOf, type Inode } from './disk.ts';
 
 /** How far two requests of two sessions may be apart if the log has them in the other order, in µs. */
 export const RACE = 300;
+
+const DROPPED = 'dropped';
 
 /** More of a name than that, in bytes beyond ASCII, the log cuts off. */
 const CUT_NAME = 120;
@@ -25,7 +30,7 @@ export class Truth {
   /** Sizes that must never be announced. */
   readonly forbidden = new Map<number, string>();
   /** What the log says of a size, if that differs: it is announced so when the file has been overwritten before a look. */
-  readonly logged = new Map<number, number>();
+  readonly logged = new Map<number, readonly number[]>();
   /** Inodes that several handles wrote at once, or whose size was set: their sizes prove nothing. */
   readonly #unclear = new WeakSet<Inode>();
   readonly #copies = new WeakSet<Inode>();
@@ -43,7 +48,7 @@ export class Truth {
     const before = this.#changes.get(inode);
     this.#changes.set(inode, change);
     const isOne = !before || before.pid === change.pid || !(before.isFolders || change.isFolders);
-    if (!isOne && change.at - before.at < RACE) this.raced.add(inode.size);
+    if (!isOne && change.at - before.at < RACE) this.raced.add(contentOf(inode));
   }
 
   isUnclear(inode: Inode): boolean {
@@ -52,6 +57,8 @@ export class Truth {
 
   blur(inode: Inode): void {
     this.#unclear.add(inode);
+    const content = contentOf(inode);
+    if (content > inode.size && !this.promised.has(content)) this.allowed.add(content);
     const fate = this.#fates.get(inode);
     if (fate?.kind === 'waiting') this.promised.delete(fate.size);
     this.overwritten(inode);
@@ -66,17 +73,17 @@ export class Truth {
   ): void {
     if (this.isUnclear(inode) || path === undefined) return;
     this.moved(inode, { pid, at, isFolders: false });
-    this.names.set(inode.size, new Set([path, openedAs]));
-    this.since.set(inode.size, at);
-    if (this.#unproven.delete(inode)) return void this.allowed.add(inode.size);
-    if (isTemporary(path)) this.#fates.set(inode, { kind: 'waiting', pid, size: inode.size });
-    else this.promised.set(inode.size, path);
+    this.names.set(contentOf(inode), new Set([path, openedAs]));
+    this.since.set(contentOf(inode), at);
+    if (this.#unproven.delete(inode)) return void this.allowed.add(contentOf(inode));
+    if (isTemporary(path)) this.#fates.set(inode, { kind: 'waiting', pid, size: contentOf(inode) });
+    else this.promised.set(contentOf(inode), path);
   }
 
   /** An administrator has copied it there: it is announced once it is stable. */
   copied(inode: Inode, path: string): void {
-    this.names.set(inode.size, new Set([path]));
-    this.promised.set(inode.size, path);
+    this.names.set(contentOf(inode), new Set([path]));
+    this.promised.set(contentOf(inode), path);
     this.#copies.add(inode);
   }
 
@@ -85,20 +92,24 @@ export class Truth {
     const fate = this.#fates.get(inode);
     if (fate?.kind === 'waiting') this.allowed.add(fate.size);
     this.#fates.delete(inode);
-    if (this.#copies.has(inode)) this.allow(inode.size);
+    if (this.#copies.has(inode)) this.allow(contentOf(inode));
   }
 
   /**
-   * An append to a file of the size `before`. If the log has miscounted that, its sum for the appended file is as wrong, and
+   * An append to a file with the content `before`. If the log has miscounted that, its sum for the appended file is as wrong, and
    * nothing shows it once the file has been overwritten.
    */
   appended(before: number, size: number): void {
     const counted = this.logged.get(before);
-    if (counted !== undefined) this.logged.set(size, counted + size - before);
+    if (counted)
+      this.logged.set(
+        size,
+        counted.map((bytes) => bytes + size - Math.floor(before)),
+      );
   }
 
   /** The log counts fewer bytes than the file of that size has, because of a hole or a write that was cut short. */
-  counted(size: number, written: number): void {
+  counted(size: number, ...written: readonly number[]): void {
     this.logged.set(size, written);
   }
 
@@ -108,9 +119,9 @@ export class Truth {
   }
 
   dropped(inode: Inode, path?: string): void {
-    if (path !== undefined && !this.names.has(inode.size)) this.names.set(inode.size, new Set([path]));
-    if (this.#unproven.delete(inode)) return void this.allowed.add(inode.size);
-    if (!this.isUnclear(inode) && inode.size > 0) this.forbidden.set(inode.size, 'dropped');
+    if (path !== undefined && !this.names.has(contentOf(inode))) this.names.set(contentOf(inode), new Set([path]));
+    if (this.#unproven.delete(inode)) return void this.allowed.add(contentOf(inode));
+    if (!this.isUnclear(inode) && inode.size > 0) this.forbidden.set(contentOf(inode), DROPPED);
   }
 
   /** Whether a promised upload may be announced under that name. */
@@ -122,10 +133,17 @@ export class Truth {
   }
 
   /** The power has gone. What had not been announced may be lost with it, and need not be announced any more. */
-  powerCut(announced: ReadonlySet<number>): void {
+  powerCut(announced: ReadonlyMap<number, number>): void {
     for (const { size } of [...this.#fates.values()].filter((fate) => fate.kind === 'waiting')) this.allowed.add(size);
     this.#fates.clear();
-    for (const size of this.promised.keys()) if (!announced.has(size)) this.allow(size);
+    for (const [size, contents] of Map.groupBy([...this.promised.keys()], Math.floor))
+      if ((announced.get(size) ?? 0) < contents.length) contents.forEach((content) => this.allow(content));
+  }
+
+  /** Whether what is in the file was cut off. */
+  isCutOff(inode: Inode): boolean {
+    const content = contentOf(inode);
+    return this.forbidden.get(content) === DROPPED && !this.promised.has(content);
   }
 
   /** It may be announced once, and need not. */
@@ -136,8 +154,8 @@ export class Truth {
 
   /** A write to it may have been cut short, as far as the log shows: it is announced only if it is found. */
   doubted(inode: Inode): void {
-    this.#doubted.set(inode, inode.size);
-    this.#late.add(inode.size);
+    this.#doubted.set(inode, contentOf(inode));
+    this.#late.add(contentOf(inode));
   }
 
   /** The process died with that file open. If the log has cut off the name, nobody can tell which of those alike is complete. */
@@ -148,15 +166,17 @@ export class Truth {
   }
 
   /** Somebody writes it again, or removed it: what waited is not announced any more. */
-  overwritten(inode: Inode): void {
+  overwritten(inode: Inode, content = contentOf(inode)): void {
     this.#fates.delete(inode);
+    // Nobody has found it where the log does not have it.
+    if (this.raced.has(content) && this.promised.has(content)) this.allow(content);
     const doubted = this.#doubted.get(inode);
     if (doubted !== undefined && this.promised.has(doubted)) this.allow(doubted);
     this.#doubted.delete(inode);
   }
 
   renamed(inode: Inode, to: string, isTemporary: (path: string) => boolean): void {
-    this.names.get(inode.size)?.add(to);
+    this.names.get(contentOf(inode))?.add(to);
     const fate = this.#fates.get(inode);
     if (fate?.kind !== 'waiting' || isTemporary(to)) return;
     this.#fates.delete(inode);

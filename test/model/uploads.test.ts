@@ -35,8 +35,8 @@ function pathIn({ base, prefix }: Place, random: Random): string {
 
 const KINDS = [
   'put', 'put', 'put', 'put', 'put', 'put', 'append', 'rename', 'rename', 'replace', 'replace', 'remove', 'drop',
-  'makeFolder', 'makeFolder', 'removeFolder', 'moveFolder', 'stat', 'badHandle', 'resize', 'touch', 'putAndRename',
-  'putAndRename',
+  'makeFolder', 'makeFolder', 'removeFolder', 'moveFolder', 'stat', 'badHandle', 'resize', 'resizeToOwn', 'touch',
+  'putAndRename', 'putAndRename', 'putAgain', 'putAgain', 'putAgainAndRename',
 ] as const; // prettier-ignore
 
 const OPENINGS: readonly Opening[] = [
@@ -52,6 +52,12 @@ function putStep(place: Place, path: string, hold: number, random: Random): Step
   const count = random(3) === 0 ? 1 + random(3) : 0;
   const between = Array.from({ length: count }, () => betweenWrites(place, random));
   return { kind: 'put', path, hold, opening, writing, between, isTwice: random(10) === 0 };
+}
+
+/** Another content of the size, and usually of the time, of the file at `like`; it may be cut off. */
+function putAgain(path: string, like: string, hold: number, random: Random): Step & { kind: 'put' } {
+  const opening = random(2) === 0 ? 'inPlace' : 'truncate';
+  return { kind: 'put', path, like, hold, opening, isDatedLike: random(4) > 0, isLeft: random(3) === 0 };
 }
 
 /** What a session asks for while a file is open. */
@@ -103,6 +109,14 @@ function stepsIn(place: Place, random: Random): Step[] {
       const to = pathIn(place, random);
       return [putStep(place, `${path}.part`, hold, random), { kind: 'replace', path: `${path}.part`, to }];
     }
+    case 'putAgain': {
+      const again = putAgain(path, path, hold, random);
+      return random(8) === 0 ? [{ kind: 'put', path, hold: 0 }, { kind: 'pause' }, again] : [again];
+    }
+    case 'putAgainAndRename': {
+      const again = { ...putAgain(`${path}.part`, path, hold, random), opening: 'truncate' } as const;
+      return [again, { kind: 'replace', path: `${path}.part`, to: path }];
+    }
     case 'rename':
     case 'replace':
       return [{ kind, path, to: pathIn(place, random) }];
@@ -117,6 +131,7 @@ function stepsIn(place: Place, random: Random): Step[] {
     case 'stat':
     case 'badHandle':
     case 'resize':
+    case 'resizeToOwn':
     case 'touch':
       return [{ kind, path }];
   }

@@ -85,7 +85,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   /** The power has gone, and `serve` has not been started since. */
   let isDark = false;
   let boot: UncleanBoot | undefined;
-  const announced = new Set<number>();
+  const announced = new Map<number, number>();
   const faults: string[] = [];
   const jobs = new Set<Promise<void>>();
   const inDatabase = (job: Promise<void>): void => void jobs.add(job.finally(() => jobs.delete(job)));
@@ -120,6 +120,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     monotonic: () => time.now / 1000,
     wait: (ms) => new Promise<void>((resolve) => time.in(ms * 1000, resolve)),
   };
+  /** No line was read later than that. */
+  const now = (): number => Math.max(time.now, lastAt);
   let recorder = begin();
   let comparing: Promise<void> | undefined;
 
@@ -129,7 +131,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     let isComparing = false;
     return new Recorder({
       world,
-      clock: { now: () => time.now },
+      clock: { now },
       log: createLog('silent'),
       node: '',
       isTemporary,
@@ -152,10 +154,10 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   function recorded({ event, path, bytes }: Transfer): void {
     trace(`  = ${event} ${path ?? ''} ${bytes ?? ''}`);
     if (event !== 'uploaded' || typeof path !== 'string') return;
-    announced.add(bytes ?? 0);
+    announced.set(bytes ?? 0, (announced.get(bytes ?? 0) ?? 0) + 1);
     if (bytes === 0) return;
     const inode = disk.at(fromDisplayed(path));
-    if (inode === undefined || inode.size !== bytes || inode.writers > 0) return;
+    if (inode === undefined || inode.size !== bytes || inode.writers > 0 || disk.hasAnother(inode.size)) return;
     if (inode.isZeros) faults.push(`${path} ${bytes} was announced, and its data is lost`);
     else if (!disk.isSynced(inode)) faults.push(`${path} ${bytes} was announced before it was synced`);
   }
@@ -216,8 +218,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const held = world.heldBy(jail, pid);
       const compared = held && known?.compareHandles(pid, held);
       return () => {
-        if (!compared && known?.isLive(session)) known.end(pid, time.now, 'killed');
-        compared?.(world.heldBy(jail, pid) ?? [], time.now, true);
+        if (!compared && known?.isLive(session)) known.end(pid, now(), 'killed');
+        compared?.(world.heldBy(jail, pid) ?? [], now(), true);
       };
     });
     const checkSessions = async (): Promise<void> => {
@@ -361,7 +363,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         if (!noticed) return;
         time.in(5_000_000, () => {
           noticed();
-          if (!isAway) void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, time.now, 'killed'));
+          if (!isAway) void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, now(), 'killed'));
         });
       },
     });
@@ -414,6 +416,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         const stat = `${inode.ino} ${inode.size} ${inode.mtime}`;
         faults.push(`the row of ${path} is ${row.inode} ${row.size_bytes} ${row.mtime} ${row.state}, on disk ${stat}`);
       } else if (row.state === 'waiting') faults.push(`${path} still waits`);
+      else if (story.shared !== 'names' && truth.isCutOff(inode) && row.state !== 'partial')
+        faults.push(`${path} ${inode.size} is ${row.state}, though it was cut off`);
       if (row && !isInStory(row.uploaded_at)) faults.push(`${path} is dated ${row.uploaded_at}`);
     }
     const history = await database.db

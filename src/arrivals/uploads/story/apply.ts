@@ -5,6 +5,7 @@
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName } from '../record/files.ts';
 import {
+  BUSY_LAG,
   type FileIdentity,
   type FileStat,
   isFileOf,
@@ -19,7 +20,7 @@ import {
 import type { DirectoryInTransaction } from './directory.ts';
 import type { Task } from './jobs.ts';
 import { isLike, isOfThatTime } from './lost.ts';
-import type { End, Ending, Move, Put, Remove } from './operations.ts';
+import type { End, Ending, Move, Put, Remove, TrackedFile } from './operations.ts';
 
 /** How many rows below a folder, or of a session, one operation changes in one transaction. */
 const STEP = 100;
@@ -109,12 +110,10 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (isThere && !task.isSynced(stat)) return { wait: 'sync', path: here ?? path };
   // The size of a file that was written since says nothing about a write that may have been cut short.
   const isShown = bytes === stat.size_bytes && !(isRewritten && end.isDoubted);
-  if (isShown) await putUpload(operation, stat, row, directory);
-  else {
-    // The file holds bytes that have not been announced, so the row must not match it.
-    await putUpload(operation, unseen(end, bytes), row, directory);
-    directory.requests.look(path, SOON_MS);
-  }
+  // A file that was written since may hold bytes that have not been announced, so the row must not match it.
+  const seen = isRewritten ? { ...stat, ctime: STALE_MTIME } : stat;
+  await putUpload(operation, isShown ? seen : unseen(end, bytes), row, directory);
+  if (isRewritten || !isShown) directory.requests.look(path, SOON_MS);
   return 'done';
 }
 
@@ -242,9 +241,12 @@ function unseen({ inode }: Ending, size_bytes: number) {
  * cut short, a size that was set), the ctime shows.
  */
 function hasAddedNothing(end: Ending, row: FileRow, stat: FileStat): boolean {
-  const { isUnwritten, isDoubted, written, openedAt } = end;
+  const { isUnwritten, isDoubted, isEmptied = false, written, openedAt } = end;
+  if (isEmptied) return false;
   if (isUnwritten && !isDoubted) return isSame(row, stat);
-  return written === 0 && isUnchanged(row, stat) && openedAt !== undefined && stat.ctime < openedAt - LOG_LAG;
+  // If the process died, only the ctime says whether it had written.
+  const lag = end.isComplete ? LOG_LAG : BUSY_LAG;
+  return written === 0 && isUnchanged(row, stat) && openedAt !== undefined && stat.ctime < openedAt - lag;
 }
 
 async function putUpload(
@@ -292,14 +294,20 @@ async function drop(
   reason: string | undefined,
 ): Promise<Outcome> {
   const { path, end } = operation;
-  // Nothing had been written: the log says so, or the ctime if the process died without a line.
-  if (row && end.written === 0 && (isUnchanged(row, stat) || hasAddedNothing(end, row, stat))) return 'done';
+  // Nothing had been written: the log says so, or the ctime if the process died without a line. The row may have the ctime of
+  // what that process had written, if it had opened the file right after the row's upload.
+  const mayBeUnchanged = end.written === 0 && end.isEmptied !== true;
+  const isKnownOpen = end.openedAt !== undefined && row?.state !== 'partial';
+  if (row && mayBeUnchanged && ((!isKnownOpen && isUnchanged(row, stat)) || hasAddedNothing(end, row, stat)))
+    return 'done';
   const isRewritten = isWrittenSince(operation, stat);
   // A later handle adds to what this one has left. Of a process that died, nobody knows how much that is.
   const isKnown = isOverwritten(operation) && (end.bytes !== undefined || end.written > 0);
   const size_bytes = isKnown ? sizeByTheLog(end, row) : stat.size_bytes;
   const seen = isRewritten ? { ...stat, mtime: STALE_MTIME, size_bytes } : stat;
-  replace(row, stat, directory);
+  // If the file turns up elsewhere, looking like the row's, it is what this handle has left.
+  const isOfRow = end.inode === undefined || end.inode === row?.inode;
+  replace(row && isOfRow ? { ...row, state: 'partial' } : row, stat, directory);
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.files.put({ ...values, state: 'partial' }, row);
   const bytes = isRewritten ? (end.bytes ?? size_bytes) : stat.size_bytes;
@@ -371,7 +379,12 @@ async function moveFile(
   }
   if (replaced && replaced.id !== row.id) await directory.forget(replaced);
   if (isFinal) {
-    const values = { ...asFound(row, arrived), path: bytesOf(to), uploaded_at: operation.at, session_pid: null };
+    const values = {
+      ...asFound(row, arrived, world.trackedAt(to)),
+      path: bytesOf(to),
+      uploaded_at: operation.at,
+      session_pid: null,
+    };
     row = await files.update(row, { ...values, state: directory.arrivalState });
     await directory.arrived(about, row);
   } else {
@@ -441,7 +454,7 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
     const at = Math.max(operation.at, row.uploaded_at);
     const stat = directory.fileAt(path);
     const values = {
-      ...asFound(row, stat),
+      ...asFound(row, stat, directory.world.trackedAt(path)),
       state: directory.arrivalState,
       uploaded_at: at,
       session_pid: null,
@@ -454,9 +467,10 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
   return rows.length === STEP && announced > 0 ? { again: '' } : 'done';
 }
 
-/** The ctime of a row's file that is announced now: its rename has changed that. */
-function asFound(row: FileRow, stat: FileStat | undefined) {
-  return stat && isSame(row, stat) ? { ctime: stat.ctime } : undefined;
+/** The ctime of a row's file that is announced now: its rename has changed that. So has what has written it again since. */
+function asFound(row: FileRow, stat: FileStat | undefined, file: TrackedFile | undefined) {
+  const isRewritten = file !== undefined && (file.hasOpenWriters || file.puts.length > 0);
+  return stat && isSame(row, stat) && !isRewritten ? { ctime: stat.ctime } : undefined;
 }
 
 function announcement(path: FilePath, { at, by: session, openedAt }: Ending, bytes: number) {

@@ -13,7 +13,7 @@ import type { LogEventOf } from '../log/log-line.ts';
 import type { Found } from './directory.ts';
 import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
-import type { Ending, Operation, Put } from './operations.ts';
+import type { Ending, Operation, Put, Resize } from './operations.ts';
 import type { File, Handle, LastRequest, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
@@ -67,7 +67,9 @@ export class Handles {
     const opening = { name, path, openedAt: at, creates, truncates, isExclusive };
     if (!flags.includes('WRITE') && !flags.includes('APPEND'))
       return this.track(session, { ...opening, inode: undefined });
-    const identity = this.#identityAt(path, truncates ? at : 0);
+    // If the session has the file open already, that was seen earlier, when less could have taken its name.
+    const other = [...(this.#files.at(path)?.writers ?? [])].find((each) => each.session === session);
+    const identity = other?.inode === undefined ? this.#identityAt(path, truncates ? at : 0) : identityOf(other);
     const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
     const handle = this.track(session, { ...opening, ...identity }, this.#files.ensure(path));
@@ -169,8 +171,9 @@ export class Handles {
       if (doubted.includes(handle)) return !handle.isExclusive || handles.every(({ order }) => order <= handle.order);
       return !handle.truncates || !found || found.blocks * 512 < found.size;
     };
+    // The inode may be that of a file which had the name when the open was read.
     const isHeld = ({ inode, doubtedInode = inode, file }: Handle): boolean =>
-      held?.some((each) => each.inode === doubtedInode && each.path === file?.path) === true;
+      held?.some((each) => (file?.path === undefined ? each.inode === doubtedInode : each.path === file.path)) === true;
     const unheld = handles.filter((handle) => !isHeld(handle));
     const among = unheld.length > 0 ? unheld : handles;
     const likely = [closed, among.filter(mayBe)].find((some) => some.length > 0) ?? among;
@@ -195,8 +198,7 @@ export class Handles {
   #endOf(handle: Handle, { forced, written }: LogEventOf<'close'>, at: Micros): Ending {
     const { session, openedAt, truncates, inode, bornMs, order, resizedTo } = handle;
     const isComplete = !forced && !handle.isRefused;
-    // A size is set by name, which may be that of another file by then.
-    const isSizeKnown = truncates && (isComplete || resizedTo === undefined);
+    const isSizeKnown = truncates && (isComplete || handle.hasDoubtfulSize !== true);
     return {
       isComplete,
       isRefused: !forced && handle.isRefused,
@@ -365,8 +367,10 @@ export class Handles {
       const { setAt, resized } = file;
       undone.push(() => Object.assign(file, { setAt, resized }));
       file.setAt = this.#options.monotonic();
-      // Another file may have the path by now. It has another size.
-      if (now && now.size === size && !file.hasOpenWriters) file.resized = { by: session.by, at, inode: now.ino };
+      if (size !== undefined && !file.hasOpenWriters)
+        file.resized = resizedAgain(resized, { by: session.by, at, size }, now);
+      // A size is set by name, which may be that of another file by now.
+      if (size !== undefined && file.path !== path) for (const each of file.writers) each.hasDoubtfulSize = true;
       for (const each of size !== undefined ? [...file.puts.slice(-1), ...file.writers, ...file.doubted] : []) {
         const { resizedTo } = each;
         undone.push(() => void (each.resizedTo = resizedTo));
@@ -376,6 +380,22 @@ export class Handles {
     }
     return { kind: 'set', undo: () => undone.forEach((undo) => undo()) };
   }
+}
+
+function identityOf({ inode, bornMs }: Handle): Pick<Handle, 'inode' | 'bornMs'> {
+  return { inode, bornMs };
+}
+
+/** A file's size was set. Another file may have the path by now (`there`). It has another size. */
+function resizedAgain(
+  before: Resize | undefined,
+  set: Pick<Resize, 'by' | 'at' | 'size'>,
+  there: Observation | undefined,
+): Resize {
+  const isOfOther = before?.inode !== undefined && there !== undefined && before.inode !== there.ino;
+  const isVaried = before !== undefined && !isOfOther && (before.isVaried || before.size !== set.size);
+  if (there?.size === set.size) return { ...set, inode: there.ino, isVaried };
+  return { ...(before ?? set), inode: before?.inode, size: set.size, isVaried };
 }
 
 /** Whether its session has the handle's file open already. */
@@ -407,14 +427,22 @@ function isRefusalOf(lastRequest: LastRequest | undefined, after: readonly (Obse
   return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < lastRequest.at - BUSY_LAG);
 }
 
-/** How a handle ends when its process dies. */
+/** How a handle ends when its process dies. Another request after the open shows that the open was done. */
 export function droppedAt(
-  { by }: Session,
-  { openedAt, inode, bornMs, order }: Pick<Handle, 'openedAt' | 'inode' | 'bornMs' | 'order'>,
+  { by, lastAt }: Session,
+  {
+    openedAt,
+    inode,
+    bornMs,
+    order,
+    truncates,
+  }: Pick<Handle, 'openedAt' | 'inode' | 'bornMs' | 'order'> & { readonly truncates?: boolean },
   at: Micros,
 ): Ending {
+  const isEmptied = truncates === true && openedAt !== undefined && lastAt !== undefined && lastAt > openedAt;
   const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
-  return { isComplete: false, isRefused: false, isReserved: false, at, by, openedAt, inode, bornMs, order, ...unknown };
+  const handle = { openedAt, inode, bornMs, order, isEmptied };
+  return { isComplete: false, isRefused: false, isReserved: false, at, by, ...handle, ...unknown };
 }
 
 /**

@@ -46,11 +46,15 @@ export async function lookAt(
   }
   look.wasSet ||= file?.wasSet === true;
   const isOfRow = row?.inode === stat.inode && file?.resized?.inode === stat.inode;
-  const resized = isOfRow && row.uploaded_at < file.resized.at ? file.resized : undefined;
+  // A size that the file has already changes nothing.
+  const isResized = isOfRow && (row.size_bytes !== stat.size_bytes || file.resized.isVaried);
+  const resized = isResized && row.uploaded_at < file.resized.at ? file.resized : undefined;
   // A client may have set the times of what it had left: a partial file stays one.
   const wasUnseen = row?.mtime === STALE_MTIME && row.size_bytes === stat.size_bytes;
   const isAsSet = wasUnseen && (look.wasSet || row.state === 'partial');
   if (row && !resized && (isAsSet || isUnseen(row, stat, true))) {
+    // The file is being written again, so it is not what the row has. The end of that says more.
+    if (file?.hasOpenWriters) return 'settled';
     // Nobody has synced the file, since nobody knew where it was.
     if (!look.isSynced(stat)) return { wait: 'sync' };
     await directory.files.update(row, stat);
@@ -64,7 +68,9 @@ export async function lookAt(
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
     if (resized && directory.world.isDoubted(found)) return unproven(path, stat, row, directory);
     if (resized) return resize(look, stat, { resized, row }, directory);
-    if (!endingOf(path, found, stat, row, directory)) return touched(row, stat, directory);
+    if (!endingOf(path, found, stat, row, directory)) {
+      return file?.hasOpenWriters ? 'settled' : touched(row, stat, directory);
+    }
   }
   const placement = await directory.files.placementOf(stat);
   const isNew = placement?.recorded === 0;

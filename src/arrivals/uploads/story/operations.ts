@@ -25,7 +25,7 @@ export interface Ending {
   readonly openedAt: Micros | undefined;
   /**
    * Bytes written through a handle that began with an empty file, or the size that was set while it was open, if that is
-   * larger; undefined for other handles, and for a cut upload of which a size may have been set. This is the file's size,
+   * larger; undefined for other handles, and for a cut upload if that size may be another file's. This is the file's size,
    * unless bytes were written twice or the file was cut.
    */
   readonly bytes: number | undefined;
@@ -39,6 +39,8 @@ export interface Ending {
   readonly isOfUnknownSize?: boolean;
   /** The handle neither wrote to the file nor emptied it. This is an upload only if the open created the file. */
   readonly isUnwritten: boolean;
+  /** The process died, and the handle had emptied the file for certain. */
+  readonly isEmptied?: boolean;
   /**
    * The handle made an empty file and set its size, but wrote nothing: other handles will. Until the session ends the
    * file is treated as if it had a temporary name.
@@ -84,9 +86,13 @@ export interface TrackedFile {
 
 /** A client has set the size of a file. */
 export interface Resize {
-  readonly inode: number;
+  /** Undefined if the file was not seen with that size. */
+  readonly inode: number | undefined;
   readonly by: BySession;
   readonly at: Micros;
+  readonly size: number;
+  /** Another size had been set before: the file may have lost something, whatever its size is now. */
+  readonly isVaried: boolean;
 }
 
 /** The last writer of a file has gone. */

@@ -47,6 +47,8 @@ export interface Handle {
   isRefused: boolean;
   /** The size in bytes that a client has set since the open, so the bytes written need not explain it. */
   resizedTo?: number | undefined;
+  /** That size may be another file's. */
+  hasDoubtfulSize?: boolean;
   /** The kernel showed the handle after the line of the open had been read, so lines in between may be of a time before. */
   readonly isShownLater?: boolean;
 }
@@ -315,6 +317,7 @@ export class File implements TrackedFile {
 
   addPut(put: Put): void {
     this.#inode = put.end.inode ?? this.#inode;
+    this.resized = undefined;
     this.puts.push(put);
   }
 

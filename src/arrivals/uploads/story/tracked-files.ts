@@ -42,8 +42,10 @@ export class TrackedFiles {
     const moving = [...this.#files.values()].filter(({ path = '' }) => path === from || isBelow(path, from));
     // A file that is only remembered because its times or size were set keeps its name, in case the log is wrong about
     // the rename.
-    for (const [path, { isKnown }] of this.#files) {
-      if (isKnown && (path === to || isBelow(path, to))) this.loseName(path);
+    for (const [path, file] of this.#files) {
+      if (path !== to && !isBelow(path, to)) continue;
+      if (file.isKnown) this.loseName(path);
+      else file.resized = undefined;
     }
     for (const file of moving) {
       const path = file.path ?? '';

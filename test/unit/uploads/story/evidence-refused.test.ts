@@ -224,3 +224,18 @@ test('a refusal right after an open was not that of the open, and a size is set:
   at.logged(1, `open "a" ${WRITE}`, FAILURE, 'set "a" size 30', close('a', 10));
   await at.comesTo(['a 30'], ['a 30 uploaded']);
 });
+
+test('a file with two handles lost its name before the second open was read, and is not renamed back: it is cut off', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`);
+  await at.parting.drained();
+  renameSync(join(at.files, 'a'), join(at.files, 'f'));
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, `open "a" ${APPEND}`, close('a', 2), 'rename old "a" new "b"', `open "x" ${WRITE}`, close('x', 9));
+  at.logged(1, 'posix-rename old "x" new "a"', 'stat name "a"', 'rename old "b" new "a"', FAILURE);
+  at.logged(1, 'rename old "b" new "f"', 'stat name "f"');
+  await at.parting.drained();
+  at.gone(1);
+  await at.settles(['x 9'], ['a 9 uploaded', 'f 5 partial']);
+});

@@ -1,0 +1,92 @@
+/** Other contents of the same size and time: the ctime, or what the log says of it, shows that a file has changed. */
+import { chmodSync, renameSync, truncateSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+
+const CLOSE = 'close "a" bytes read 0 written 5';
+const IN_PLACE = 'open "a" flags WRITE mode 0644';
+
+/** Longer than a line may be late. */
+const LONG = 2100;
+
+async function uploaded() {
+  const at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, CLOSE);
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  return at;
+}
+
+test('a size is set that the file has already, and its mode is changed: no new upload', async () => {
+  await using at = await uploaded();
+  truncateSync(join(at.files, 'a'), 5);
+  at.logged(1, 'set "a" size 5');
+  await at.parting.drained();
+  chmodSync(join(at.files, 'a'), 0o640);
+  at.touch('a');
+  await at.settles(['a 5'], ['a 5 uploaded']);
+});
+
+test('another size is set, and then the old one: a new upload', async () => {
+  await using at = await uploaded();
+  truncateSync(join(at.files, 'a'), 3);
+  at.logged(1, 'set "a" size 3');
+  truncateSync(join(at.files, 'a'), 5);
+  at.logged(1, 'set "a" size 5');
+  await at.settles(['a 5', 'a 5'], ['a 5 uploaded']);
+});
+
+test('overwritten with as many bytes and dated like the first upload: a second one', async () => {
+  await using at = await uploaded();
+  at.write('a', 'yyyyy');
+  utimesSync(join(at.files, 'a'), 1_500_000_000, 1_500_000_000);
+  at.logged(1, `open "a" ${WRITE}`, 'set "a" modtime 20170714-02:40:00', CLOSE);
+  await at.settles(['a 5', 'a 5'], ['a 5 uploaded']);
+});
+
+test('the process dies while it writes an upload again that was not recorded before: partial', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, CLOSE, IN_PLACE);
+  await at.parting.drained();
+  at.gone(1);
+  await at.settles(['a 5'], ['a 5 partial']);
+});
+
+for (const [when, ms, state] of [
+  ['right after', 0, 'partial'],
+  ['long after', LONG, 'uploaded'],
+] as const) {
+  test(`the process dies with a file open that it opened ${when} its last change: ${state}`, async () => {
+    await using at = await uploaded();
+    await wait(ms);
+    at.logged(1, IN_PLACE);
+    await at.parting.drained();
+    at.gone(1);
+    await at.settles(['a 5'], [`a 5 ${state}`]);
+  });
+}
+
+test('the log is late, and a file of which half is written has taken the name of the first: partial', async () => {
+  await using at = await uploaded();
+  await wait(LONG);
+  // What was recorded is the second file already.
+  at.logged(1, `open "b" ${WRITE}`, 'posix-rename old "b" new "a"', 'stat name "a"');
+  await at.parting.drained();
+  at.gone(1);
+  await at.settles(['a 5'], ['a 5 partial']);
+});
+
+test('the process dies while it writes an upload again that it has just renamed: partial', async () => {
+  await using at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
+  at.write('a.part', 'xxxxx');
+  at.logged(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
+  await at.comesTo([], ['a.part 5 waiting']);
+  renameSync(join(at.files, 'a.part'), join(at.files, 'a'));
+  at.logged(1, 'rename old "a.part" new "a"', IN_PLACE);
+  await at.parting.drained();
+  at.gone(1);
+  await at.settles(['a 5'], ['a 5 partial']);
+});

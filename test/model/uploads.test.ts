@@ -111,7 +111,10 @@ function stepsIn(place: Place, random: Random): Step[] {
     }
     case 'putAgain': {
       const again = putAgain(path, path, hold, random);
-      return random(8) === 0 ? [{ kind: 'put', path, hold: 0 }, { kind: 'pause' }, again] : [again];
+      if (random(4) > 0) return [again];
+      // Only the ctime shows that it was written, if the process dies.
+      const late = { ...again, opening: 'inPlace', isDatedLike: true, isLeft: true } as const;
+      return [{ kind: 'put', path, hold: 0 }, { kind: 'pause' }, late];
     }
     case 'putAgainAndRename': {
       const again = { ...putAgain(`${path}.part`, path, hold, random), opening: 'truncate' } as const;

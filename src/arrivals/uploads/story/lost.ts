@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import { beginsLike, type FilePath } from '../file-path.ts';
+import { beginsLike, type FilePath, folderOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
   BUSY_LAG,
@@ -61,6 +61,20 @@ export class Lost {
   #add(directoryId: string, ending: LostEnding): void {
     const others = this.#endings.get(directoryId) ?? [];
     this.#endings.set(directoryId, [ending, ...others].slice(0, ENDINGS));
+  }
+
+  /** A folder was renamed, and with it files whose names the log has cut off. */
+  moved(directoryId: string, from: FilePath, to: FilePath): void {
+    const endings = this.#endings.get(directoryId);
+    if (!endings?.some(({ cutOff }) => cutOff)) return;
+    const moved = endings.map((each): LostEnding => {
+      const { cutOff } = each;
+      const folder = cutOff && folderOf(cutOff.start);
+      if (!cutOff || !folder?.startsWith(`${from}/`)) return each;
+      const name = cutOff.start.slice(cutOff.start.lastIndexOf('/') + 1);
+      return { ...each, cutOff: { ...cutOff, start: to + folder.slice(from.length) + name } };
+    });
+    this.#endings.set(directoryId, moved);
   }
 
   /**

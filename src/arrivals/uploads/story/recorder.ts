@@ -272,6 +272,7 @@ export class Recorder {
    */
   #happened(work: Work, operation: Operation): void {
     const task = work.agenda.add(operation);
+    if (operation.kind === 'move') this.#lost.moved(work.jail.id, operation.from, operation.to);
     this.#wake(work);
     const { isTemporary } = this.#options;
     if (operation.kind === 'put') {

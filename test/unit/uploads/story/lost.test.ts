@@ -68,3 +68,14 @@ for (const [what, ending] of [
     assert.equal(lost.endingOf('d', 'b', stat, undefined, []), ending);
   });
 }
+
+test('the folder of an upload whose name the log has cut off is renamed before its file is found: it is of that upload', () => {
+  const lost = new Lost();
+  const end = { ...CUT_OFF, inode: undefined, bornMs: undefined };
+  lost.addEnding('d', end, { start: 'a/nnn', session: { hasSetCutOff: false } });
+  const found = { inode: 8, mtime: AT, ctime: AT, size_bytes: 4, changedAt: AT, bornAt: AT - 5000 };
+  assert.equal(lost.endingOf('d', 'b/g/nnnn', found, undefined, []), undefined);
+  lost.moved('d', 'a', 'b/g');
+  assert.equal(lost.endingOf('d', 'b/g/nnnn', found, undefined, []), end);
+  assert.equal(lost.endingOf('d', 'a/nnnn', found, undefined, []), undefined);
+});

@@ -72,6 +72,7 @@ export class Handles {
     const identity = other?.inode === undefined ? this.#identityAt(path, truncates ? at : 0) : identityOf(other);
     const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
+    this.#correct(session, path);
     const handle = this.track(session, { ...opening, ...identity }, this.#files.ensure(path));
     if (adopted && !session.openBefore().includes(adopted)) this.withdraw(adopted);
     return handle;
@@ -112,6 +113,20 @@ export class Handles {
     const seen = this.#options.observe(path);
     if (!seen || seen.mtimeMs * 1000 < emptiedAt - TIMER_GRAIN) return { inode: undefined };
     return { inode: seen.ino, bornMs: seen.birthtimeMs };
+  }
+
+  /**
+   * A session opens a file. What is at its path is none of the session's files with another name: if one was taken for that, the
+   * line of its open was read so late that another file had the name.
+   */
+  #correct(session: Session, path: FilePath): void {
+    const there = this.#options.observe(path)?.ino;
+    if (there === undefined) return;
+    for (const handle of session.all()) {
+      if (handle.inode !== there || handle.file?.path === path) continue;
+      handle.inode = undefined;
+      handle.bornMs = undefined;
+    }
   }
 
   /** A handle was closed. */

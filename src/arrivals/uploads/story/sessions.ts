@@ -33,9 +33,9 @@ export interface Handle {
   readonly openedAt: Micros | undefined;
   /** Later handles have higher numbers. */
   readonly order: number;
-  readonly inode: number | undefined;
+  inode: number | undefined;
   /** When the file with that inode was created, in ms. Undefined where it is not known. */
-  readonly bornMs?: number | undefined;
+  bornMs?: number | undefined;
   /** Of a doubted handle: the file that was at its path when the refusal was read. It may be a later one. */
   doubtedInode?: number;
   /** Of a doubted handle: the latest put of its file, which was none if the handle exists. */

@@ -90,3 +90,14 @@ test('the process dies while it writes an upload again that it has just renamed:
   at.gone(1);
   await at.settles(['a 5'], ['a 5 partial']);
 });
+
+test('another file has the name when an open is read, and dates like those before are set: what the process has left is partial', async () => {
+  await using at = await uploaded();
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  utimesSync(join(at.files, 'b'), 1_500_000_000, 1_500_000_000);
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, IN_PLACE, 'rename old "a" new "b"', `open "a" ${WRITE}`, 'close "a" bytes read 0 written 9');
+  await at.comesTo(['a 5', 'a 9'], ['a 9 uploaded', 'b 5 uploaded']);
+  at.gone(1);
+  await at.settles(['a 5', 'a 9'], ['a 9 uploaded', 'b 5 partial']);
+});

@@ -279,8 +279,15 @@ export interface Kernel {
   monotonic(): number;
 }
 
+/** The path that the kernel shows for a handle that writes. */
+export function shownPath({ path, file }: Handle): string {
+  return file?.path ?? `${file?.lostPath ?? path} (deleted)`;
+}
+
 export class File implements TrackedFile {
   path: FilePath | undefined;
+  /** The last path of a file that has lost its name, if that is known. */
+  lostPath: FilePath | undefined;
   readonly writers = new Set<Handle>();
   /** While others still write: how the newest ended handle ended, with the time of the last end. */
   newestEnd: Ending | undefined;
@@ -328,16 +335,14 @@ export class File implements TrackedFile {
   /**
    * Asks the kernel how many descriptors of the file the processes of its doubted handles have. Returns a function for when
    * every line that was logged before has been read: it returns the doubted handles for which there is no descriptor.
-   * @param newest the order of the handle that was opened last.
+   * @param othersOf how many of the descriptors are those of other handles.
    */
-  askForDoubted(newest: number): () => Handle[] {
+  askForDoubted(othersOf: (handle: Handle) => number): () => Handle[] {
     const asked = [...this.doubted].map((handle) => {
       const { session, inode, doubtedInode = inode } = handle;
       const isKnown = doubtedInode !== undefined;
       return { handle, times: isKnown ? this.#kernel.timesHeldBy(session.by.pid, doubtedInode, this.doubtedAt) : 0 };
     });
-    const othersOf = ({ session }: Handle): number =>
-      [...this.writers].filter((other) => other.session === session && other.order <= newest).length;
     return () =>
       asked
         .filter(({ handle, times }) => this.doubted.has(handle) && times !== undefined && times <= othersOf(handle))

@@ -15,7 +15,7 @@ import type { SessionNote } from '../record/transfer-history.ts';
 import { CutOffNames } from './cut-off-names.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
 import { type ChangeOptions, PendingChange } from './pending-change.ts';
-import { File, type Handle, type Kernel, type KeptSession, Session, type SessionStart } from './sessions.ts';
+import { File, type Handle, type Kernel, type KeptSession, Session, type SessionStart, shownPath } from './sessions.ts';
 import { isBelow, TrackedFiles } from './tracked-files.ts';
 import type { Ending, Operation, Put, TrackedFile } from './operations.ts';
 
@@ -306,7 +306,8 @@ export class Story {
    */
   askAbout(file: TrackedFile, isLast: boolean): () => void {
     if (!(file instanceof File)) return () => undefined;
-    const unheld = file.askForDoubted(this.#handles.newest);
+    const { newest } = this.#handles;
+    const unheld = file.askForDoubted((handle) => this.#othersOf(handle, newest));
     const isUnknown = ({ session, doubtedInode }: Handle): boolean =>
       doubtedInode === undefined || this.#options.heldBy(session.by.pid) === undefined;
     const unknown = isLast ? [] : [...file.doubted].filter(isUnknown);
@@ -316,11 +317,23 @@ export class Story {
     };
   }
 
+  /**
+   * How many descriptors of the file that a doubted handle may have opened are those of other handles of its session. That file
+   * may be a later one, under which name the kernel shows it.
+   */
+  #othersOf({ session, file, inode, doubtedInode = inode }: Handle, newest: number): number {
+    const held = this.#options.heldBy(session.by.pid)?.filter((each) => each.inode === doubtedInode) ?? [];
+    const isIt = (other: Handle): boolean =>
+      other.file === file ||
+      ((other.inode ?? doubtedInode) === doubtedInode && held.some(({ path }) => path === shownPath(other)));
+    return session.all().filter((other) => other.file && other.order <= newest && isIt(other)).length;
+  }
+
   /** Whether the handle's process holds a file that has lost the handle's name, and no other handle is known to be that. */
   #mayHoldReplaced({ session, path }: Handle): boolean {
-    const held = this.#options.heldBy(session.by.pid)?.filter((each) => each.path === `${path} (deleted)`) ?? [];
-    const known = session.all().filter((other) => other.path === path && other.file && other.file.path === undefined);
-    return held.length > known.length;
+    const lost = `${path} (deleted)`;
+    const held = this.#options.heldBy(session.by.pid)?.filter((each) => each.path === lost) ?? [];
+    return held.length > session.all().filter((other) => other.file && shownPath(other) === lost).length;
   }
 
   /** The doubted handles of a put's file exist: the file is still being written, so it is no put yet. */

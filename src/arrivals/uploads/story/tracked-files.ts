@@ -35,6 +35,7 @@ export class TrackedFiles {
     if (!file) return;
     this.#files.delete(path);
     file.path = undefined;
+    file.lostPath = path;
   }
 
   /** A file or folder was renamed. Files that were at the new path lose their name. */

@@ -8,6 +8,7 @@ import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 const close = (name: string, written: number, how = ''): string =>
   `${how}close "${name}" bytes read 0 written ${written}`;
 const APPEND = 'flags WRITE,APPEND,CREATE mode 0644';
+const EXCLUSIVE = 'flags WRITE,CREATE,EXCL mode 0644';
 const FAILURE = 'sent status Failure';
 
 test('a size that was refused, for a name that a file gets right after: it is announced once', async () => {
@@ -56,7 +57,7 @@ test('of several opens that may have been refused, a forced close is that of the
   at.logged(1, close('a', 7), 'rename old "a" new "b"', 'stat name "b"');
   renameSync(join(at.files, 'a'), join(at.files, 'b'));
   at.write('a', 'y'.repeat(9));
-  at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', FAILURE, `open "a" ${APPEND}`, close('a', 9));
+  at.logged(1, `open "a" ${EXCLUSIVE}`, FAILURE, `open "a" ${APPEND}`, close('a', 9));
   at.logged(1, close('a', 3, 'forced '), 'session closed for local user someone from [192.0.2.1]');
   await at.comesTo(['a 9'], ['a 9 uploaded', 'b 7 partial']);
 });
@@ -129,7 +130,7 @@ test('a file waits for the end of its session, while an open of it by another se
   await using at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
   at.write('x.part', 'xxxxx');
   at.logged(2, `open "x.part" ${WRITE}`, close('x.part', 5));
-  at.logged(1, 'open "x.part" flags WRITE,CREATE,EXCL mode 0644');
+  at.logged(1, `open "x.part" ${EXCLUSIVE}`);
   await at.comesTo([], ['x.part 5 waiting']);
   at.logged(2, 'session closed for local user someone from [192.0.2.1]');
   await at.comesTo([], ['x.part 5 waiting']);
@@ -157,7 +158,7 @@ test('a cut upload is moved with its folder, and its times are set, before it is
 test('an exclusive open is refused, the next one succeeds, and both have the file under a new name: one is closed', async () => {
   await using at = await recordingPlace();
   at.write('b', 'x'.repeat(9));
-  at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', FAILURE, `open "a" ${WRITE}`);
+  at.logged(1, `open "a" ${EXCLUSIVE}`, FAILURE, `open "a" ${WRITE}`);
   at.logged(1, 'rename old "a" new "b"', 'stat name "b"', close('a', 5), 'set "b" size 9');
   await at.settles(['b 5', 'b 9'], ['b 9 uploaded']);
 });
@@ -176,7 +177,7 @@ test('of two files that have lost the name by which they were opened, the one th
   at.write('c', 'x'.repeat(9));
   at.write('a', 'xx');
   for (const path of ['a', 'b']) held.push({ path, inode: statSync(join(at.files, path)).ino });
-  at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', 'rename old "a" new "c"', 'stat name "c"', close('a', 5));
+  at.logged(1, `open "a" ${EXCLUSIVE}`, 'rename old "a" new "c"', 'stat name "c"', close('a', 5));
   at.logged(1, `open "c" ${WRITE}`, close('c', 9));
   await at.comesTo(['c 5', 'c 9'], ['c 9 uploaded']);
 });
@@ -238,4 +239,29 @@ test('a file with two handles lost its name before the second open was read, and
   await at.parting.drained();
   at.gone(1);
   await at.settles(['x 9'], ['a 9 uploaded', 'f 5 partial']);
+});
+
+test('an exclusive open is refused, and berth finds a file there that the session has overwritten and is writing: announced', async () => {
+  const held: HeldPath[] = [];
+  await using at = await recordingPlace({ isHeld: () => held.length > 0, heldBy: () => held });
+  at.write('b', 'x'.repeat(9));
+  at.logged(1, `open "b" ${WRITE}`, close('b', 9));
+  await at.comesTo(['b 9'], ['b 9 uploaded']);
+  renameSync(join(at.files, 'b'), join(at.files, 'a'));
+  held.push({ path: 'a', inode: statSync(join(at.files, 'a')).ino });
+  at.logged(1, `open "a" ${EXCLUSIVE}`, FAILURE, `open "a" ${WRITE}`, close('a', 5));
+  at.logged(1, 'posix-rename old "b" new "a"', 'open "a" flags WRITE mode 0644');
+  await at.settles(['b 9', 'a 5'], ['a 9 uploaded']);
+});
+
+test('an exclusive open is refused, while the session holds a file that was renamed to that name and removed: announced', async () => {
+  await using at = await recordingPlace({ heldBy: () => [{ path: 'a (deleted)', inode: 1 }] });
+  at.write('c', 'x'.repeat(9));
+  at.logged(1, `open "c" ${WRITE}`, close('c', 9));
+  await at.comesTo(['c 9'], ['c 9 uploaded']);
+  at.logged(1, `open "b" ${WRITE}`, 'rename old "b" new "a"', 'remove name "a"', 'stat name "a"');
+  renameSync(join(at.files, 'c'), join(at.files, 'a'));
+  at.logged(1, `open "a" ${EXCLUSIVE}`, FAILURE, `open "a" ${WRITE}`, close('a', 5));
+  at.logged(1, 'posix-rename old "c" new "a"', 'stat name "a"');
+  await at.settles(['c 9', 'a 5'], ['a 9 uploaded']);
 });

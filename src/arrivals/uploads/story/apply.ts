@@ -349,7 +349,7 @@ async function moveFile(
   task: Task,
   directory: DirectoryInTransaction,
 ): Promise<Outcome> {
-  const { from, to, isCertain, inode } = operation;
+  const { from, to, isCertain, inode, isOpen } = operation;
   const { files, requests, world } = directory;
   const arrived = directory.fileAt(to);
   const left = directory.fileAt(from);
@@ -366,7 +366,9 @@ async function moveFile(
     return 'done';
   }
   // A row that waits for its file, not for its session, stays so.
-  const isFinal = row.state === 'waiting' && row.session_pid !== null && !world.isTemporary(to);
+  const isReleased = row.state === 'waiting' && row.session_pid !== null && !world.isTemporary(to);
+  // A row whose file is being written again waits for the end of that instead.
+  const isFinal = isReleased && !isOpen;
   // The file may have come back by a rename whose line has not been read yet.
   const isUnsynced = arrived?.size_bytes === row.size_bytes && !task.isSynced(arrived);
   if (isFinal && (task.synced === undefined || isUnsynced)) return { wait: 'sync', path: to };
@@ -388,7 +390,7 @@ async function moveFile(
     row = await files.update(row, { ...values, state: directory.arrivalState });
     await directory.arrived(about, row);
   } else {
-    await files.update(row, { path: bytesOf(to) });
+    await files.update(row, { path: bytesOf(to), ...(isReleased && { session_pid: null }) });
     if (isKnownByName(row)) await directory.record({ ...about, event: 'renamed' });
   }
   // A rename changes the ctime, so a look decides whether that is all that has changed.

@@ -121,6 +121,8 @@ export interface Move {
   readonly isCertain: boolean;
   /** The inode of the file that was moved, when the story knows it. */
   readonly inode: number | undefined;
+  /** Whether a handle was writing the file. Its close announces the file. */
+  readonly isOpen: boolean;
 }
 
 /** A file was removed. */

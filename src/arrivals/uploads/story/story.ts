@@ -482,10 +482,10 @@ export class Story {
       this.#files.loseName(from);
       return happened({ kind: 'remove', path: from, by, at });
     }
-    const inode = this.#files.at(from)?.inode;
+    const { inode, hasOpenWriters: isOpen = false } = this.#files.at(from) ?? {};
     this.#files.move(from, to);
     this.#cutOff.moved(this.#sessions.values(), from, to);
-    happened({ kind: 'move', from, to, by, at, isCertain, inode });
+    happened({ kind: 'move', from, to, by, at, isCertain, inode, isOpen });
     moved(from, to);
   }
 }

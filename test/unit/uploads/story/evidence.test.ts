@@ -333,6 +333,24 @@ story(
   ['a 5 uploaded'],
 );
 
+for (const [how, size] of [
+  ['written', 9],
+  ['closed without a change', 5],
+] as const) {
+  test(`opened again under its temporary name, renamed, and then ${how}: one upload, when it is closed`, async () => {
+    await using at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
+    write(at, 'a.part');
+    at.logged(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
+    await at.comesTo([], ['a.part 5 waiting']);
+    at.logged(1, 'open "a.part" flags WRITE mode 0644', 'rename old "a.part" new "a"', 'stat name "a"');
+    renameSync(join(at.files, 'a.part'), join(at.files, 'a'));
+    await at.comesTo([], ['a 5 waiting']);
+    if (size > 5) write(at, 'a', 'x'.repeat(size));
+    at.logged(1, `close "a.part" bytes read 0 written ${size > 5 ? size : 0}`);
+    await at.settles([`a ${size}`], [`a ${size} uploaded`]);
+  });
+}
+
 story(
   'the file of an upload has replaced another before the other’s lines are heard: each once, by its size',
   {},

@@ -340,7 +340,7 @@ export class ModelSession {
   }
 
   #openFile(path: string, opening: Opening, then: (file: OpenFile | undefined) => void): void {
-    const { disk, time, truth } = this.options;
+    const { disk, time, truth, pid } = this.options;
     const isInPlace = opening === 'inPlace';
     const isAppend = opening === 'append' || isInPlace;
     const isExclusive = opening === 'exclusive' || opening === 'exclusiveThenTruncate';
@@ -354,6 +354,7 @@ export class ModelSession {
       if (!inode) return false;
       // The log may have the open before the close: sessions overtake each other.
       if (inode.writers > 1 || time.now - inode.closedAt < RACE) truth.blur(inode);
+      truth.moved(inode, { pid, at: time.now, isFolders: false }, content);
       truth.overwritten(inode, content);
       const kind = { isAppend, isInPlace };
       file = { inode, path, ...kind, written: 0, isShort: false, isDoubted: false, hasGap: false, resizedTo: 0 };

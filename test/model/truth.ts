@@ -16,6 +16,14 @@ type Fate =
   /** Written, under a temporary name, by that session: announced when it gets a final name, or when the session ends. */
   { readonly kind: 'waiting'; readonly pid: number; readonly size: number } | { readonly kind: 'none' };
 
+interface Change {
+  readonly pid: number;
+  /** In µs. */
+  readonly at: number;
+  /** Its folder was moved. */
+  readonly isFolders: boolean;
+}
+
 export class Truth {
   /** Sizes that have to be announced exactly once. */
   readonly promised = new Map<number, string>();
@@ -38,17 +46,26 @@ export class Truth {
   /** The size that it had then. */
   readonly #doubted = new WeakMap<Inode, number>();
   readonly #fates = new Map<Inode, Fate>();
-  /** The last time that a session has moved the folder of a file, or renamed or closed the file itself. */
-  readonly #changes = new WeakMap<Inode, { readonly pid: number; readonly at: number; readonly isFolders: boolean }>();
+  /** The latest times that a session has moved the folder of a file, or renamed, opened or closed the file itself. */
+  readonly #changes = new WeakMap<Inode, readonly (Change & { readonly content: number })[]>();
   /** Sizes of files whose folder was moved at the same time: they may be announced under any name. */
   readonly raced = new Set<number>();
 
-  /** A session has moved the folder of a file, or renamed or closed the file. The log may have it in another order. */
-  moved(inode: Inode, change: { readonly pid: number; readonly at: number; readonly isFolders: boolean }): void {
-    const before = this.#changes.get(inode);
-    this.#changes.set(inode, change);
-    const isOne = !before || before.pid === change.pid || !(before.isFolders || change.isFolders);
-    if (!isOne && change.at - before.at < RACE) this.raced.add(contentOf(inode));
+  /**
+   * A session has moved the folder of a file, or renamed, opened or closed the file. The log may have it in another order.
+   * @param content what was in the file before.
+   */
+  moved(inode: Inode, change: Change, content = contentOf(inode)): void {
+    const recent = (this.#changes.get(inode) ?? []).filter(({ at }) => change.at - at < RACE);
+    this.#changes.set(inode, [...recent, { ...change, content }]);
+    const others = recent.filter(({ pid, isFolders }) => pid !== change.pid && (isFolders || change.isFolders));
+    if (others.length === 0) return;
+    const now = contentOf(inode);
+    for (const each of [...others.map((other) => other.content), content, now]) {
+      this.raced.add(each);
+      // It has been overwritten, and nobody has found it where the log does not have it.
+      if (each !== now && this.promised.has(each)) this.allow(each);
+    }
   }
 
   isUnclear(inode: Inode): boolean {

@@ -1,4 +1,6 @@
 /** A disk in memory: names, inodes and open handles, with the rules of POSIX that matter to uploads. */
+import type { FileAlike } from '../../src/arrivals/uploads/log/journal-record.ts';
+import { observationOf } from '../../src/arrivals/uploads/log/line-owners.ts';
 import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import type { Found } from '../../src/arrivals/uploads/story/directory.ts';
 import type { Random } from './random.ts';
@@ -80,6 +82,15 @@ export class ModelDisk {
     const times = { mtimeMs: mtime / 1000, ctimeMs: ctime / 1000, birthtimeMs: born / 1000 };
     const blocks = Math.ceil(allocated / BLOCK) * (BLOCK / 512);
     return { ino, size, blocks, ...times, isFile: () => !isFolder, isDirectory: () => isFolder };
+  }
+
+  /** The files at paths like that. */
+  alike(isLike: (path: string) => boolean): FileAlike[] {
+    return this.files().flatMap(([path]) => {
+      const found = isLike(path) ? this.lstat(path) : undefined;
+      const seen = found ? observationOf(found) : null;
+      return seen ? [{ ...seen, path }] : [];
+    });
   }
 
   makeFolder(path: string, now: number): boolean {

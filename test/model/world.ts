@@ -7,7 +7,7 @@ import { createLog } from '../../src/foundation/base/log.ts';
 import { type FilePath, pathOf, temporaryNames } from '../../src/arrivals/uploads/file-path.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
 import type { LineRecord } from '../../src/arrivals/uploads/log/journal-record.ts';
-import { heldLike, observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
+import { alikeIn, heldLike, observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { fileStat, isSame, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
@@ -271,9 +271,11 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const paths = pathsToLookAt(event, owner);
       if (paths) {
         const seen = paths.map((path) => observationOf(disk.lstat(path)));
-        const held = event.kind === 'unclear' ? heldLike(event, () => world.heldBy(jail, pid)) : undefined;
+        const isUnclear = event.kind === 'unclear';
+        const alike = isUnclear ? alikeIn(event, (_folder, isLike) => disk.alike(isLike)) : undefined;
+        const held = isUnclear ? heldLike(event, () => world.heldBy(jail, pid)) : undefined;
         const address = event.kind === 'session-opened' ? event.address : '';
-        const record = { pid, event, at: lastAt, address, seen: paths.length === 0 ? undefined : seen, held };
+        const record = { pid, event, at: lastAt, address, seen: paths.length === 0 ? undefined : seen, held, alike };
         journal.push(record);
         follow(record);
       }
@@ -284,10 +286,10 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     }
   }
 
-  function follow({ pid, event, at, address, seen, held }: LineRecord): void {
+  function follow({ pid, event, at, address, seen, held, alike }: LineRecord): void {
     if (event.kind === 'session-opened')
       recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: at, born: undefined }, at);
-    else recorder.add(jail, { pid, event, at, seen, held, isFresh: time.now - at < LOG_LAG });
+    else recorder.add(jail, { pid, event, at, seen, held, alike, isFresh: time.now - at < LOG_LAG });
   }
 
   function log(pid: number, text: string): void {

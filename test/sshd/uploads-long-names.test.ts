@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
-import { CREATE_ANEW, FXP, type RawSftp, rawSftp } from '../support/raw-sftp.ts';
+import { CREATE_ANEW, FXP, OPEN, type RawSftp, rawSftp } from '../support/raw-sftp.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 import { processesOf } from '../support/user-processes.ts';
 
@@ -120,6 +120,38 @@ void describe('long names', { concurrency: true }, () => {
     await until('all are announced', () => berth.receiver.requests.length >= names.length);
     await wait(PAUSE_MS);
     assert.deepEqual(announced(berth).toSorted(), names.map((name) => `${name} 4`).toSorted());
+  });
+
+  test('small files that are sent again at once, and read: announced as often as they were sent', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    const names = Array.from({ length: 20 }, (_, i) => `${i}${LONG}`);
+    const sessions = ['a', 'b', 'c', 'd'].map(async (client) => {
+      await using connection = await berth.connect(directory);
+      const session = await rawSftp(connection);
+      for (let i = 0; i < 3; i++) {
+        for (const name of names) {
+          assert.ok(await session.put(client + name, `${i} ${name}`));
+          await session.request(FXP.SETSTAT, client + name, ...TIMES);
+        }
+      }
+      for (const name of names) {
+        const handle = await session.open(client + name, OPEN.read);
+        assert.ok(handle);
+        await session.request(FXP.CLOSE, handle);
+      }
+    });
+    await Promise.all(sessions);
+    await until('all are announced', () => announced(berth).length >= sessions.length * names.length * 3);
+    await wait(PAUSE_MS);
+    const filenames = berth.receiver.requests.map(webhookOf).map(({ filename }) => filename);
+    const times = ['a', 'b', 'c', 'd'].flatMap((client) =>
+      names.map((name) => filenames.filter((each) => each === client + name).length),
+    );
+    assert.deepEqual(
+      times,
+      times.map(() => 3),
+    );
   });
 
   test('dated after its close, as rclone does: announced once', async () => {

@@ -77,12 +77,11 @@ export function jailFiles(jailDir: string): FilesRoot {
 
 /** Whether a path may be that of a name that the log has cut off after `start`, or that is followed by the log's wording. */
 export function beginsLike(path: FilePath, start: string): boolean {
-  // Only the last component may be cut off, or followed by wording of the log.
-  const cut = start.lastIndexOf('/') + 1;
   const folder = folderOf(start);
   if (folder === undefined || !path.startsWith(folder)) return false;
+  // Only the last component may be cut off, or followed by wording of the log.
   const [name = ''] = path.slice(folder.length).split('/', 1);
-  const said = start.slice(cut);
+  const said = baseName(start);
   return name.startsWith(said) || said.startsWith(`${name}"`);
 }
 

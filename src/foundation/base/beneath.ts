@@ -5,13 +5,16 @@
  * Node has no openat(2). `/proc/self/fd/N/name` does the same: the kernel starts at the open folder N, whatever its
  * path has become (proc(5)), and only the last component is left to resolve.
  */
-import { closeSync, constants, lstatSync, openSync, type Stats, unlinkSync } from 'node:fs';
+import { closeSync, constants, lstatSync, opendirSync, openSync, type Stats, unlinkSync } from 'node:fs';
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';
 import { errorCode } from './errors.ts';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const SLASH = 0x2f;
+
+/** How many entries of a folder one call reads. */
+const BATCH_ENTRIES = 256;
 
 /** An open folder. Close it, or hold it with `using`. */
 export interface Folder extends Disposable {
@@ -68,6 +71,17 @@ export function lstatEntry(folder: Folder, name: Buffer): Stats | undefined {
   return lstatSync(at(folder.fd, name), { throwIfNoEntry: false });
 }
 
+/** The names in an open folder, with one character a byte; undefined if there are more than `most`. */
+export function namesIn({ fd }: Folder, most: number): string[] | undefined {
+  const names: string[] = [];
+  using entries = opendirSync(`/proc/self/fd/${fd}`, { bufferSize: BATCH_ENTRIES, encoding: 'latin1' });
+  for (let entry = entries.readSync(); entry; entry = entries.readSync()) {
+    if (names.length === most) return undefined;
+    names.push(entry.name);
+  }
+  return names;
+}
+
 /**
  * A path to an entry of an open folder, valid while the folder is open. Use it only in calls that do not follow a link in the last
  * component.
@@ -86,9 +100,6 @@ export function unlinkBeneath(root: string, path: Buffer): boolean {
     throw error;
   }
 }
-
-/** How many entries of a folder one call reads. */
-const BATCH_ENTRIES = 256;
 
 /** Like `openFolder`, without holding up the event loop. */
 export async function enterFolder(root: string, path: Buffer = Buffer.alloc(0)): Promise<FileHandle> {

@@ -4,6 +4,7 @@
  * removed.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
+import type { FilePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
 
@@ -19,6 +20,11 @@ export interface Observation {
   readonly sinceMs?: number | undefined;
   /** When it was created; 0 where the file system does not keep that. Missing in a record of an older version. */
   readonly birthtimeMs?: number | undefined;
+}
+
+/** A file that a name may mean which the log has cut off. */
+export interface FileAlike extends Observation {
+  readonly path: FilePath;
 }
 
 /** What a line says. */
@@ -45,6 +51,11 @@ export interface LineRecord {
    * writing. Undefined when the process could not be asked.
    */
   readonly held?: readonly HeldPath[] | undefined;
+  /**
+   * Of a close, new times, a new size or a rename whose name the log has cut off: the files that it may mean, just before the
+   * process was asked what it holds. Undefined if the folder has too many.
+   */
+  readonly alike?: readonly FileAlike[] | undefined;
   readonly isGap?: undefined;
 }
 

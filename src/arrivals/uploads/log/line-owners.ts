@@ -5,13 +5,13 @@
 import type { Stats } from 'node:fs';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { lstatBeneath } from '../../../foundation/base/beneath.ts';
+import { isAbsent, lstatBeneath, lstatEntry, namesIn, openFolder } from '../../../foundation/base/beneath.ts';
 import { isUsername } from '../../../rules/directories/host.ts';
 import { isThere } from '../../../foundation/base/there.ts';
-import { beginsLike, bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
+import { beginsLike, bytesOf, type FilePath, filePath, folderOf, jailFiles } from '../file-path.ts';
 import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes.ts';
 import type { Owned } from './journal-files.ts';
-import type { LineRecord, Observation } from './journal-record.ts';
+import type { FileAlike, LineRecord, Observation } from './journal-record.ts';
 import { type LogEvent, type LogEventOf, readEvent } from './log-line.ts';
 
 /** How many sessions are remembered. The owner of a live process can also be found in /proc. */
@@ -19,6 +19,10 @@ const REMEMBERED = 20_000;
 
 /** The most components that a path may have to be looked at. Each costs some 5 µs, for which all other lines wait. */
 const DEEPEST = 64;
+
+/** The most entries of a folder that are read to find a file, and the most files that may be alike. All other lines wait. */
+const MOST_ENTRIES = 1000;
+const MOST_ALIKE = 30;
 
 /** A line as sshd wrote it. */
 export interface Line {
@@ -62,8 +66,11 @@ export class LineOwners {
     if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
     const paths = pathsToLookAt(event, owner);
     if (!paths) return undefined;
-    if (event.kind === 'unclear')
-      return { user, record: { ...record, held: heldLike(event, () => fewPathsHeldBy(pid, user)) } };
+    if (event.kind === 'unclear') {
+      const root = jailFiles(this.#options.jailDir)(user);
+      const alike = alikeIn(event, (folder, isLike) => filesIn(root, folder, isLike));
+      return { user, record: { ...record, alike, held: heldLike(event, () => fewPathsHeldBy(pid, user)) } };
+    }
     return { user, record: paths.length === 0 ? record : { ...record, seen: this.#look(user, paths) } };
   }
 
@@ -145,6 +152,32 @@ export function heldLike(
 ): HeldPath[] | undefined {
   if (about !== 'open' && about !== 'close') return undefined;
   return ask()?.filter(({ path }) => beginsLike(path, start));
+}
+
+/** The files that a line with an uncertain name may mean. Looks only where that says something. */
+export function alikeIn(
+  { about, start }: LogEventOf<'unclear'>,
+  look: (folder: FilePath, isLike: (path: FilePath) => boolean) => FileAlike[] | undefined,
+): FileAlike[] | undefined {
+  const folder = about === 'open' || about === 'remove' ? undefined : folderOf(start);
+  return folder === undefined || isTooDeep(folder) ? undefined : look(folder, (path) => beginsLike(path, start));
+}
+
+/** The files in a folder (`''`, or with a `/` at its end) whose paths are like that; undefined if it has too many. */
+function filesIn(root: string, path: FilePath, isLike: (path: FilePath) => boolean): FileAlike[] | undefined {
+  try {
+    using folder = openFolder(root, bytesOf(path));
+    const names = namesIn(folder, MOST_ENTRIES)?.filter((name) => isLike(path + name));
+    if (!names || names.length > MOST_ALIKE) return undefined;
+    return names.flatMap((name) => {
+      const stats = lstatEntry(folder, bytesOf(name));
+      const seen = stats?.isFile() ? observationOf(stats) : null;
+      return seen ? [{ ...seen, path: path + name }] : [];
+    });
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
 }
 
 function pathsOf(...names: readonly string[]): readonly FilePath[] {

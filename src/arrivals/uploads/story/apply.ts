@@ -78,6 +78,10 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
     return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, task, row, directory);
   }
   if (row && isSame(row, stat) && end.at <= row.uploaded_at) return outdated(operation, row, directory);
+  if (end.isOfUnknownSize && (await isMoved(path, stat, directory))) {
+    directory.requests.look(path, SOON_MS);
+    return 'done';
+  }
   if (row && row.state !== 'partial' && hasAddedNothing(end, row, stat)) {
     // Its session may be over, and have left it to this handle.
     if (row.state === 'waiting') directory.requests.look(path, SOON_MS);
@@ -129,6 +133,12 @@ function isHeard({ seen }: Task, stat: FileStat | undefined): boolean {
 /** Whether the log says that the file is being written again, or has been since, so nothing shows what was uploaded. */
 function isOverwritten({ file, end }: Put): boolean {
   return file.hasOpenWriters || file.puts.at(-1)?.end !== end;
+}
+
+/** Whether the file is that of a row under another name: it was renamed, in a line that the log has cut off. */
+async function isMoved(path: FilePath, stat: FileStat, { files }: DirectoryInTransaction): Promise<boolean> {
+  const rows = await files.ofInode(stat);
+  return rows.some((row) => pathOf(row.path) !== path && isSame(row, stat));
 }
 
 /** Whether the file at the path is another one than was uploaded. */

@@ -1,34 +1,54 @@
 /**
  * Tracks handles whose names sshd's log has cut off (`log-line.ts`). While a process lives, the kernel has the whole paths
  * of the files that it holds, so an open gets its file from there, and a close counts once the kernel no longer shows the
- * handle.
+ * handle. A small file may be closed by then: `written-files.ts` finds it.
  *
  * Promise: a file counts as closed only if its process lived on without it, or if the session has closed all its handles. A
  * comparison with the disk decides what the kernel cannot tell.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath, folderOf } from '../file-path.ts';
+import type { FileAlike } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
 import { LOG_LAG } from '../record/file-stat.ts';
 import { droppedAt, type Handles, type HandlesOptions } from './handles.ts';
 import type { Ending } from './operations.ts';
-import { beginningOf, type CutOffOpen, type Handle, type ParkedClose, type Session } from './sessions.ts';
+import { beginningOf, type CutOffClose, type CutOffOpen, type Handle, type Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
+import { WrittenFiles, type Written } from './written-files.ts';
 
 /** How many files are remembered by their whole names after a close whose name the log has cut off. */
 const CLOSED = 20;
 
+/** The log has cut off the flags, too. */
+const UNKNOWN_FLAGS = { creates: false, truncates: false, isExclusive: false };
+
 /** When to ask the kernel again about a name that the log has cut off, in ms after the last time. */
 const QUESTIONS_MS = [2, 5, 20, 50, 200, 700];
 
+/** What a close may be of. */
+interface Candidates {
+  /** Handles that are known. */
+  readonly named: readonly Handle[];
+  /** An open whose file the kernel has not shown. */
+  readonly cut: CutOffOpen | undefined;
+}
+
+export interface CutOffNamesOptions extends HandlesOptions {
+  sessions(): Iterable<Session>;
+}
+
 export class CutOffNames {
-  readonly #options: HandlesOptions;
+  readonly #options: CutOffNamesOptions;
   readonly #files: TrackedFiles;
   readonly #handles: Handles;
+  readonly #written = new WrittenFiles();
   /** Sessions of which the kernel is asked again, how often it was asked, and when next, by the monotonic clock in ms. */
   readonly #asking = new Map<Session, { count: number; due: number }>();
+  /** Closes whose lines were read when the process had ended: its session's end says whether it had closed all handles. */
+  readonly #late = new Map<Session, readonly { readonly close: CutOffClose; readonly cut: CutOffOpen }[]>();
 
-  constructor(options: HandlesOptions, files: TrackedFiles, handles: Handles) {
+  constructor(options: CutOffNamesOptions, files: TrackedFiles, handles: Handles) {
     this.#options = options;
     this.#files = files;
     this.#handles = handles;
@@ -36,7 +56,8 @@ export class CutOffNames {
 
   /** How many closes wait until the kernel shows them. */
   get waiting(): number {
-    return this.#asking.keys().reduce((sum, session) => sum + session.parked.length, 0);
+    const late = this.#late.values().reduce((sum, closes) => sum + closes.length, 0);
+    return this.#asking.keys().reduce((sum, session) => sum + session.parked.length, late);
   }
 
   /**
@@ -50,7 +71,8 @@ export class CutOffNames {
     // When a process logs a request, it has done the one before: what it still holds was not closed.
     this.#settle(session, held, held);
     const canBeAsked = (held ?? this.#options.heldBy(session.by.pid)) !== undefined;
-    for (const parked of Array.from(session.parked)) if (isOfOne(parked.start, start)) this.#giveUp(session, parked);
+    for (const parked of Array.from(session.parked))
+      if (isOfOne(parked.start, start)) this.#giveUp(session, parked, true);
     const shown = [...session.ahead].find(({ path }) => beginsLike(path, start));
     if (shown) {
       session.ahead.delete(shown);
@@ -113,31 +135,39 @@ export class CutOffNames {
     }
   }
 
-  #endParked(session: Session, parked: ParkedClose, handle: Handle): void {
+  #endParked(session: Session, parked: CutOffClose, handle: Handle): void {
     session.parked = session.parked.filter((each) => each !== parked);
-    this.#endCutOff(session, handle, { isForced: false, at: parked.at });
+    this.#end(session, handle, parked);
   }
 
   /**
    * The kernel does not show which handle was closed: the file may have been opened again, or the handle that is known may
-   * be that of an open that has not been read. A comparison with the disk finds the file.
+   * be that of an open that has not been read.
+   * @param isReopened whether the kernel may show a later handle of the same file.
    */
-  #giveUp(session: Session, parked: ParkedClose): void {
-    const { start, at } = parked;
+  #giveUp(session: Session, parked: CutOffClose, isReopened = false): void {
+    const cut = cutLike(session, parked);
+    const [first, second] = namedLike(session, parked.start).filter((each) => !session.ahead.has(each));
+    const candidates = { named: first ? [first] : [], cut };
+    const found = this.#changed(session, candidates, parked);
+    if (!cut && first && !second && isReopened && found === 'none') return this.#endParked(session, parked, first);
     session.parked = session.parked.filter((each) => each !== parked);
-    const cut = [...session.cutOff].find((each) => isOfOne(each.start, start));
-    const [first] = namedLike(session, start).filter((each) => !session.ahead.has(each));
-    if (cut) session.cutOff.delete(cut);
-    else if (first) session.ahead.add(first);
-    const about = { openedAt: cut?.at, inode: undefined, order: 0 };
-    const end = this.#cutOffEnd(session, about, { isForced: false, at });
-    this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
-    this.#options.compare();
+    if (found && found !== 'none') return this.#endWritten(session, found.file, candidates, parked);
+    this.#expect(session, candidates);
+    if (!found) this.#lose(session, parked, cut);
   }
 
   /** The session is over. `isSaid`: its process has closed all its handles. */
   end(session: Session, isSaid: boolean): void {
     this.#asking.delete(session);
+    const late = this.#late.get(session) ?? [];
+    this.#late.delete(session);
+    for (const { close, cut } of late) {
+      const candidates = { named: [], cut };
+      const found = isSaid ? this.#changed(session, candidates, { ...close, held: [] }) : undefined;
+      if (!found) this.#lose(session, close, cut);
+      else if (found !== 'none') this.#endWritten(session, found.file, candidates, close);
+    }
     for (const parked of Array.from(session.parked)) {
       const named = namedLike(session, parked.start);
       const [handle] = named;
@@ -174,9 +204,16 @@ export class CutOffNames {
       session.cutOff.delete(cut);
       const { inode, path, isShownLater } = found;
       untracked.splice(0, untracked.length, ...untracked.filter((each) => each.inode !== inode));
-      const flags = { creates: false, truncates: false, isExclusive: false };
-      const opening = { name: undefined, path: openedAs(cut, path), openedAt: cut.at, inode, isShownLater, ...flags };
-      this.#handles.track(session, opening, this.#files.ensure(path));
+      const opening = {
+        name: undefined,
+        path: openedAs(cut, path),
+        openedAt: cut.at,
+        inode,
+        isShownLater,
+        ...UNKNOWN_FLAGS,
+      };
+      const handle = this.#handles.track(session, opening, this.#files.ensure(path));
+      handle.isRefused = cut.isRefused === true;
     }
   }
 
@@ -188,53 +225,114 @@ export class CutOffNames {
     return (!isShownLater && !path.endsWith(' (deleted)')) || this.#options.lstat(path)?.ino === inode;
   }
 
-  /**
-   * A handle was closed whose name the log has cut off. If nobody knows which, the upload is lost, and a comparison with
-   * the disk finds its file. Returns whether the handle was known.
-   */
-  close(
-    session: Session,
-    { start, isForced, held }: { start: string; isForced: boolean; held: readonly HeldPath[] | undefined },
-    at: Micros,
-  ): boolean {
+  /** A handle was closed whose name the log has cut off. If nobody knows which, a comparison with the disk finds its file. */
+  close(session: Session, close: CutOffClose): void {
+    const { start, isForced, at, held } = close;
     this.#settle(session, held);
     const named = namedLike(session, start);
     const parked = parkedLike(session, start);
     if (isForced && parked.length > 0 && named.length > 0) {
       // Nobody can tell which of them was closed before the connection broke.
       session.parked = session.parked.filter((each) => !parked.includes(each));
-      for (const each of named) this.#endCutOff(session, each, { isForced, at });
-      return true;
+      for (const each of named) this.#end(session, each, close);
+      return;
     }
-    const handle = isForced ? named[0] : this.#closed(session, named, { before: held, at });
-    if (handle) {
-      this.#endCutOff(session, handle, { isForced, at });
-      return true;
+    const candidates = { named, cut: cutLike(session, close) };
+    const isClear = isForced || this.#isOnly(session, named, at);
+    const found = isClear ? undefined : this.#changed(session, candidates, close);
+    const written = found === 'none' ? undefined : found;
+    if (written?.isCertain) return this.#endWritten(session, written.file, candidates, close);
+    // A handle that the kernel has shown only after this line is that of a later open.
+    const wasOpen = ({ inode, isShownLater }: Handle): boolean =>
+      isShownLater !== true || held?.some((each) => each.inode === inode) === true;
+    const sure = found ? named.filter(wasOpen) : named;
+    const handle = isForced ? named[0] : this.#closed(session, sure, { before: held, at });
+    if (handle) return this.#end(session, handle, close);
+    if (sure.length > parked.length) {
+      session.parked.push(close);
+      return this.#askSoon(session);
     }
-    if (named.length > parked.length) {
-      session.parked.push({ start, at });
-      this.#askSoon(session);
-      return true;
-    }
-    const cut = [...session.cutOff].find((each) => isOfOne(each.start, start));
-    if (cut) session.cutOff.delete(cut);
-    const about = { openedAt: cut?.at, inode: undefined, order: 0 };
-    const end = this.#cutOffEnd(session, about, { isForced, at });
-    this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
-    return false;
+    if (written) return this.#endWritten(session, written.file, candidates, close);
+    this.#expect(session, candidates);
+    if (found === 'none') return;
+    const { cut } = candidates;
+    const isGone = !held && this.#options.heldBy(session.by.pid) === undefined;
+    if (!isForced && isGone && cut) this.#late.set(session, [...(this.#late.get(session) ?? []), { close, cut }]);
+    else this.#lose(session, close, cut);
   }
 
-  #endCutOff(session: Session, handle: Handle, how: { readonly isForced: boolean; readonly at: Micros }): void {
+  /** A close is not that of a known handle: it takes an open whose file is not known, or the handle's open is still to be read. */
+  #expect(session: Session, { named, cut }: Candidates): void {
+    if (cut) return void session.cutOff.delete(cut);
+    const first = named.find((each) => !session.ahead.has(each));
+    if (first) session.ahead.add(first);
+  }
+
+  /** The disk shows which file a closed handle has written. */
+  #endWritten(
+    session: Session,
+    { path, ino: inode, birthtimeMs: bornMs }: FileAlike,
+    of: Candidates,
+    close: CutOffClose,
+  ) {
+    const known = of.named.find((each) => each.inode === inode);
+    if (known) return this.#end(session, known, close);
+    this.#expect(session, of);
+    const openedAt = of.cut?.at ?? of.named[0]?.openedAt;
+    const opening = { name: undefined, path, openedAt, inode, bornMs, ...UNKNOWN_FLAGS };
+    const handle = this.#handles.track(session, opening, this.#files.ensure(path));
+    handle.isRefused = of.cut?.isRefused === true;
+    this.#end(session, handle, close);
+  }
+
+  /** The file that a closed handle has written according to the disk, `'none'` if none. */
+  #changed(session: Session, { named, cut }: Candidates, { held, alike }: CutOffClose): Written | 'none' | undefined {
+    const opened = [...named.map(({ openedAt }) => openedAt), cut?.at].filter((each) => each !== undefined);
+    return this.#written.closed({
+      held,
+      alike,
+      openedAt: opened.length > 0 ? Math.min(...opened) : undefined,
+      isOwn: ({ ino }) => named.some(({ inode }) => inode === ino),
+      isHeldElsewhere: (file) => this.#isHeldElsewhere(session, file),
+    });
+  }
+
+  #isHeldElsewhere(session: Session, { path, ino }: FileAlike): boolean | undefined {
+    let isHeld = false;
+    for (const other of this.#options.sessions()) {
+      if (other === session) continue;
+      // Its own close will say more.
+      if (other.all().some((each) => each.file && each.inode === ino)) return true;
+      if (!other.mayHaveOpened(path)) continue;
+      const held = this.#options.heldBy(other.by.pid);
+      if (!held) return undefined;
+      isHeld ||= held.some(({ inode }) => inode === ino);
+    }
+    return isHeld;
+  }
+
+  /** A handle ended, and nobody knows its file: a comparison with the disk finds it. */
+  #lose(session: Session, close: CutOffClose, cut: CutOffOpen | undefined): void {
+    const { start, at, isForced } = close;
+    const openedAt = cut?.at;
+    if (isForced) this.#written.broke(start, openedAt ?? at, at);
+    const end = this.#endOf(session, { openedAt, inode: undefined, order: 0 }, close);
+    this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
+    this.#options.compare();
+  }
+
+  #end(session: Session, handle: Handle, close: CutOffClose): void {
     session.forget(handle);
+    this.#written.ended(handle.inode, close.alike);
     session.closedCutOff.unshift(handle.path);
     session.closedCutOff.length = Math.min(session.closedCutOff.length, CLOSED);
-    this.#handles.ended(handle, this.#cutOffEnd(session, handle, how));
+    this.#handles.ended(handle, this.#endOf(session, handle, close));
   }
 
-  #cutOffEnd(
+  #endOf(
     session: Session,
     about: Pick<Handle, 'openedAt' | 'inode' | 'order'> & { readonly isRefused?: boolean },
-    { isForced, at }: { readonly isForced: boolean; readonly at: Micros },
+    { isForced, at }: CutOffClose,
   ): Ending {
     return {
       ...droppedAt(session, about, at),
@@ -243,6 +341,13 @@ export class CutOffNames {
       isUnproven: at < this.#options.provenFrom,
       isOfUnknownSize: true,
     };
+  }
+
+  /** Whether the close can only be of one handle, which was open for so long that no other can be meant. */
+  #isOnly(session: Session, named: readonly Handle[], at: Micros): boolean {
+    const [only] = named;
+    const isKnown = only?.isShownLater !== true && at - (only?.openedAt ?? at) > LOG_LAG;
+    return named.length === 1 && session.cutOff.size === 0 && isKnown;
   }
 
   /**
@@ -261,9 +366,7 @@ export class CutOffNames {
       at,
     }: { before: readonly HeldPath[] | undefined; after?: readonly HeldPath[] | undefined; at: Micros },
   ): Handle | undefined {
-    const [only] = named;
-    const isKnown = only?.isShownLater !== true && at - (only?.openedAt ?? at) > LOG_LAG;
-    if (named.length === 1 && session.cutOff.size === 0 && isKnown) return only;
+    if (this.#isOnly(session, named, at)) return named[0];
     const now = after ?? this.#options.heldBy(session.by.pid);
     // The kernel shows each of a file's handles.
     const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle, among: readonly Handle[]): boolean => {
@@ -284,9 +387,20 @@ export class CutOffNames {
   drop(session: Session, at: Micros): void {
     for (const open of session.cutOff) {
       const about = { openedAt: open.at, inode: undefined, order: 0 };
+      this.#written.broke(beginningOf(open), open.at, at);
       this.#options.cutOff(beginningOf(open), droppedAt(session, about, at), session);
       this.#options.compare();
     }
+  }
+
+  /** A client renamed a file whose name the log has cut off, or set its times or size. */
+  touched(session: Session, start: string, alike: readonly FileAlike[] | undefined): void {
+    const isOpen = session.cutOff.values().some((each) => isOfOne(each.start, start));
+    if (isOpen || namedLike(session, start).length > 0) return;
+    this.#written.touched(
+      alike,
+      session.closedCutOff.find((path) => beginsLike(path, start)),
+    );
   }
 
   /** A client set the times or the size of a file whose name the log has cut off. */
@@ -308,8 +422,13 @@ function namedLike(session: Session, start: string): Handle[] {
 }
 
 /** The session's closes that wait and may be of a handle that a name with this beginning means. */
-function parkedLike(session: Session, start: string): ParkedClose[] {
+function parkedLike(session: Session, start: string): CutOffClose[] {
   return session.parked.filter((each) => isOfOne(each.start, start));
+}
+
+/** An open that may be that of the close, and of which the kernel has not shown a file. */
+function cutLike(session: Session, { start }: CutOffClose): CutOffOpen | undefined {
+  return [...session.cutOff].find((each) => isOfOne(each.start, start));
 }
 
 /** The path of a file when it was opened. */

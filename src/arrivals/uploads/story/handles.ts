@@ -472,4 +472,6 @@ export function refuseWrites(session: Session, start: string): void {
     name === undefined ? beginsLike(path, start) : name.slice(0, NAME_SHOWN) === start;
   for (const handle of exact.length > 0 ? exact : session.all().filter((each) => isMeant(each) && isOpen(each)))
     handle.isRefused = true;
+  if (exact.length > 0) return;
+  for (const open of session.cutOff) if (open.start.slice(0, NAME_SHOWN) === start) open.isRefused = true;
 }

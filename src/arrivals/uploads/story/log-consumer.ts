@@ -85,8 +85,8 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
     recorder.add(jail, lineOf(record));
   }
 
-  function lineOf({ at, pid, event, seen, held }: LineRecord): Line {
-    return { at, pid, event, seen, held, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
+  function lineOf({ at, pid, event, seen, held, alike }: LineRecord): Line {
+    return { at, pid, event, seen, held, alike, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
   }
 
   async function adopt(pid: number, uid: number | undefined): Promise<void> {

@@ -3,6 +3,8 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { Reads } from '../log/reads.ts';
+import type { FileAlike } from '../log/journal-record.ts';
+import type { HeldPath } from '../processes.ts';
 import type { BySession, Ending, Put, Resize, TrackedFile } from './operations.ts';
 
 /** How long after a session was adopted the log may still report opens that the kernel has already shown, in ms. */
@@ -104,7 +106,7 @@ export class Session {
    */
   readonly ahead = new Set<Handle>();
   /** Closes that the kernel has not shown yet: the descriptor may be open a moment longer than its close is logged. */
-  parked: ParkedClose[] = [];
+  parked: CutOffClose[] = [];
   /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
   readonly closedCutOff: FilePath[] = [];
   /** The session has set times or a size of a file whose name the log has cut off. */
@@ -242,6 +244,8 @@ export interface CutOffOpen {
   readonly at: Micros;
   /** Once the folder has been renamed: its path now, followed by a `/`. */
   movedTo?: string;
+  /** The server refused a write to a file whose name begins like that. */
+  isRefused?: boolean;
 }
 
 /** The beginning of the file's path now. */
@@ -250,9 +254,15 @@ export function beginningOf({ start, movedTo }: CutOffOpen): string {
 }
 
 /** A close whose name the log has cut off after `start`. */
-export interface ParkedClose {
+export interface CutOffClose {
   readonly start: string;
   readonly at: Micros;
+  /** The connection broke. */
+  readonly isForced: boolean;
+  /** What the process held when the line was read. */
+  readonly held: readonly HeldPath[] | undefined;
+  /** The files that the name may mean, as they were then. */
+  readonly alike: readonly FileAlike[] | undefined;
 }
 
 /** A request that sshd may refuse. */

@@ -49,7 +49,7 @@ export interface StoryOptions {
 }
 
 /** A line that sshd logged in a session. */
-export interface Line extends Pick<LineRecord, 'at' | 'pid' | 'event' | 'seen' | 'held'> {
+export interface Line extends Pick<LineRecord, 'at' | 'pid' | 'event' | 'seen' | 'held' | 'alike'> {
   /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
   readonly isFresh: boolean;
 }
@@ -84,7 +84,7 @@ export class Story {
       sessionOf: (pid: number) => this.#sessions.get(pid),
     };
     this.#handles = new Handles(asked, this.#files);
-    this.#cutOff = new CutOffNames(asked, this.#files, this.#handles);
+    this.#cutOff = new CutOffNames({ ...asked, sessions: () => this.#sessions.values() }, this.#files, this.#handles);
   }
 
   /**
@@ -434,18 +434,19 @@ export class Story {
 
   /** Interprets a line whose name the log has cut off. */
   #unclear(session: Session, { about, start }: LogEventOf<'unclear'>, at: Micros): void {
-    const held = this.#line?.held;
+    const { held, alike } = this.#line ?? {};
     switch (about) {
       case 'open':
         return this.#cutOff.open(session, start, at, held);
       case 'close':
       case 'forced close':
-        if (this.#cutOff.close(session, { start, isForced: about === 'forced close', held }, at)) return;
-        break;
+        return this.#cutOff.close(session, { start, at, isForced: about === 'forced close', held, alike });
       case 'set':
+        this.#cutOff.touched(session, start, alike);
         this.#cutOff.set(session, start);
         break;
       case 'rename':
+        this.#cutOff.touched(session, start, alike);
         session.hasLostName = true;
         break;
       case 'remove':

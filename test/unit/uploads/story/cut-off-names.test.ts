@@ -1,80 +1,8 @@
 /** Closes under names that the log has cut off: the kernel shows which file was closed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
-import type { Operation } from '../../../../src/arrivals/uploads/story/operations.ts';
-import { Story } from '../../../../src/arrivals/uploads/story/story.ts';
-
-/** 2026, in µs. */
-const BEGINNING = 1_790_000_000_000_000;
-const NAME = 'n'.repeat(520);
-const WHOLE: HeldPath = { path: `${NAME}-whole`, inode: 1 };
-const HALF: HeldPath = { path: `${NAME}-half`, inode: 2 };
-const OPEN = `open "${NAME}`.slice(0, 500);
-const CLOSE = `close "${NAME}`.slice(0, 500);
-
-const FILE = {
-  size: 4,
-  blocks: 8,
-  mtimeMs: 0,
-  ctimeMs: 0,
-  birthtimeMs: 0,
-  isFile: () => true,
-  isDirectory: () => false,
-};
-
-/**
- * A story of one session, whose process holds what the test says; undefined when it has gone. With `hasMoved`, nothing is at
- * any path.
- */
-function storyOf({ hasMoved = false } = {}) {
-  const puts: string[] = [];
-  let held: readonly HeldPath[] | undefined = [];
-  let cutOff = 0;
-  let ms = 0;
-  const shown = (operation: Operation): void => {
-    if (operation.kind !== 'put') return;
-    puts.push(`${operation.path.slice(NAME.length + 1)} ${operation.end.isComplete ? 'complete' : 'dropped'}`);
-  };
-  const story = new Story({
-    directoryId: 'd',
-    lstat: (path) => (hasMoved ? undefined : { ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
-    heldBy: () => held,
-    isHeldBy: () => true,
-    timesHeldBy: () => 0,
-    isTemporary: () => false,
-    monotonic: () => ms,
-    happened: shown,
-    homeless: () => undefined,
-    doubted: () => undefined,
-    cutOff: () => void (cutOff += 1),
-    look: () => undefined,
-    moved: () => undefined,
-    compare: () => undefined,
-    note: () => undefined,
-    provenFrom: -Infinity,
-  });
-  story.begin({ by: { pid: 1, address: '' }, openedAt: BEGINNING, born: undefined }, BEGINNING);
-  return {
-    puts,
-    lost: () => cutOff,
-    /** sshd logs a line; the process holds `then` when the listener reads it, and `now` afterwards. */
-    line(text: string, then: readonly HeldPath[] | undefined, now: readonly HeldPath[] | undefined): void {
-      held = now;
-      story.add({ at: BEGINNING + (ms += 1) * 1000, pid: 1, event: readEvent(text), held: then, isFresh: true });
-      story.advance(10);
-    },
-    passes(until: number, now: readonly HeldPath[] | undefined): void {
-      held = now;
-      for (; ms < until; ms += 1) story.advance(10);
-    },
-    dies(): void {
-      held = undefined;
-      story.end(1, BEGINNING + ms * 1000, 'killed');
-    },
-  };
-}
+import { CLOSE, HALF, NAME, OPEN, storyOf, WHOLE } from '../../../support/cut-off-story.ts';
 
 test('a descriptor is open a moment longer than its close is logged: its file is complete, the next one is not', () => {
   const { puts, line, dies } = storyOf();

@@ -72,7 +72,7 @@ for (const [when, ms, state] of [
 test('the log is late, and a file of which half is written has taken the name of the first: partial', async () => {
   await using at = await uploaded();
   await wait(LONG);
-  // What was recorded is the second file already.
+  // The row is of the second file already.
   at.logged(1, `open "b" ${WRITE}`, 'posix-rename old "b" new "a"', 'stat name "a"');
   await at.parting.drained();
   at.gone(1);

@@ -1,0 +1,85 @@
+/** A story of one session whose names the log cuts off. The test says what its process holds, and what is in the folder. */
+import type { FileAlike } from '../../src/arrivals/uploads/log/journal-record.ts';
+import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
+import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
+import type { Operation } from '../../src/arrivals/uploads/story/operations.ts';
+import { Story } from '../../src/arrivals/uploads/story/story.ts';
+
+/** 2026, in µs. */
+export const BEGINNING = 1_790_000_000_000_000;
+export const NAME = 'n'.repeat(520);
+export const WHOLE: HeldPath = { path: `${NAME}-whole`, inode: 1 };
+export const HALF: HeldPath = { path: `${NAME}-half`, inode: 2 };
+export const OPEN = `open "${NAME}`.slice(0, 500);
+export const CLOSE = `close "${NAME}`.slice(0, 500);
+
+const FILE = {
+  size: 4,
+  blocks: 8,
+  mtimeMs: 0,
+  ctimeMs: 0,
+  birthtimeMs: 0,
+  isFile: () => true,
+  isDirectory: () => false,
+};
+
+/**
+ * A story of one session, whose process holds what the test says; undefined when it has gone. With `hasMoved`, nothing is at
+ * any path.
+ */
+export function storyOf({ hasMoved = false } = {}) {
+  const puts: string[] = [];
+  let held: readonly HeldPath[] | undefined = [];
+  let cutOff = 0;
+  let ms = 0;
+  const shown = (operation: Operation): void => {
+    if (operation.kind !== 'put') return;
+    puts.push(`${operation.path.slice(NAME.length + 1)} ${operation.end.isComplete ? 'complete' : 'dropped'}`);
+  };
+  const story = new Story({
+    directoryId: 'd',
+    lstat: (path) => (hasMoved ? undefined : { ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
+    heldBy: () => held,
+    isHeldBy: () => true,
+    timesHeldBy: () => 0,
+    isTemporary: () => false,
+    monotonic: () => ms,
+    happened: shown,
+    homeless: () => undefined,
+    doubted: () => undefined,
+    cutOff: () => void (cutOff += 1),
+    look: () => undefined,
+    moved: () => undefined,
+    compare: () => undefined,
+    note: () => undefined,
+    provenFrom: -Infinity,
+  });
+  story.begin({ by: { pid: 1, address: '' }, openedAt: BEGINNING, born: undefined }, BEGINNING);
+  return {
+    puts,
+    lost: () => cutOff,
+    /**
+     * sshd logs a line; the process holds `then` when the listener reads it, and `now` afterwards.
+     * @param alike the files that its name may mean.
+     */
+    line(
+      text: string,
+      then: readonly HeldPath[] | undefined,
+      now: readonly HeldPath[] | undefined,
+      alike?: readonly FileAlike[],
+    ): void {
+      held = now;
+      const [at, event] = [BEGINNING + (ms += 1) * 1000, readEvent(text)];
+      story.add({ at, pid: 1, event, held: then, alike, isFresh: true });
+      story.advance(10);
+    },
+    passes(until: number, now: readonly HeldPath[] | undefined): void {
+      held = now;
+      for (; ms < until; ms += 1) story.advance(10);
+    },
+    dies(): void {
+      held = undefined;
+      story.end(1, BEGINNING + ms * 1000, 'killed');
+    },
+  };
+}

@@ -1,0 +1,126 @@
+/** Small files with names that the log has cut off: closed before the kernel was asked, they are found by their ctimes. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { FileAlike } from '../../../../src/arrivals/uploads/log/journal-record.ts';
+import { BEGINNING, CLOSE, HALF, NAME, OPEN, storyOf, WHOLE } from '../../../support/cut-off-story.ts';
+
+const SET = `set "${NAME}`.slice(0, 500);
+const SESSION_END = 'session closed for local user someone from [192.0.2.1]';
+
+/** A file as it was changed `ms` after the beginning, and last written then, or when the client has set. */
+function changed({ path, inode }: typeof WHOLE, ms: number, writtenMs = ms): FileAlike {
+  const at = (after: number): number => BEGINNING / 1000 + after;
+  return { path, ino: inode, size: 4, mtimeMs: at(writtenMs), sinceMs: at(ms), birthtimeMs: at(-1000) };
+}
+
+const OLD = -5000;
+
+test('a file is closed before the kernel was asked: the changed one of two is complete', () => {
+  const { puts, lost, line } = storyOf();
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(HALF, OLD), changed(WHOLE, 1)]);
+  assert.deepEqual([puts, lost()], [['whole complete'], 0]);
+});
+
+test('it is sent again with the same size and time: each time it is complete', () => {
+  const { puts, lost, line } = storyOf();
+  for (const ms of [1, 100, 200]) {
+    line(OPEN, [], []);
+    line(CLOSE, [], [], [changed(WHOLE, ms, OLD)]);
+    line(SET, [], [], [changed(WHOLE, ms + 1, OLD)]);
+  }
+  assert.deepEqual([puts, lost()], [['whole complete', 'whole complete', 'whole complete'], 0]);
+});
+
+test('a file is only read: nothing is complete, also when its times were set before', () => {
+  const { puts, lost, line } = storyOf();
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 1)]);
+  line(SET, [], [], [changed(WHOLE, 3, OLD), changed(HALF, OLD)]);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 3, OLD), changed(HALF, OLD)]);
+  assert.deepEqual([puts, lost()], [['whole complete'], 0]);
+});
+
+test('several files were written before the first line was read: the one that was written first comes first', () => {
+  const { puts, line } = storyOf();
+  const files = [changed(HALF, 2), changed(WHOLE, 1)];
+  line(OPEN, [], []);
+  line(CLOSE, [], [], files);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], files);
+  assert.deepEqual(puts, ['whole complete', 'half complete']);
+});
+
+test('the kernel shows the next file before the close of the first is interpreted: each is complete once', () => {
+  const { puts, lost, line, passes } = storyOf();
+  line(OPEN, [], [HALF]);
+  line(CLOSE, [], [HALF], [changed(WHOLE, 1)]);
+  line(OPEN, [HALF], [HALF]);
+  line(CLOSE, [], [], [changed(WHOLE, 1), changed(HALF, 4)]);
+  passes(30, []);
+  assert.deepEqual([puts, lost()], [['whole complete', 'half complete'], 0]);
+});
+
+test('the file is open again when its close is interpreted: it is complete, and again at the end', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE], [changed(WHOLE, 1)]);
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [], [], [changed(WHOLE, 4)]);
+  assert.deepEqual(puts, ['whole complete', 'whole complete']);
+});
+
+test('a set size or time of a file that is open is no upload, and no other file becomes one', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(SET, [WHOLE], [WHOLE], [changed(WHOLE, 2, OLD)]);
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE], [changed(WHOLE, 2, OLD), changed(HALF, OLD)]);
+  assert.deepEqual(puts, []);
+});
+
+test('a file that is held is not complete, although the session closes another one like it', () => {
+  const { puts, line, dies } = storyOf();
+  line(OPEN, [], []);
+  line(OPEN, [HALF], [HALF]);
+  line(CLOSE, [HALF], [HALF], [changed(HALF, 1), changed(WHOLE, 2)]);
+  dies();
+  assert.deepEqual(puts, ['whole complete', 'half dropped']);
+});
+
+test('the process has ended before the line of a close is read: the end of its session decides', () => {
+  const { puts, lost, line } = storyOf();
+  line(OPEN, undefined, undefined);
+  line(CLOSE, undefined, undefined, [changed(WHOLE, 1)]);
+  assert.deepEqual(puts, []);
+  line(SESSION_END, undefined, undefined);
+  assert.deepEqual([puts, lost()], [['whole complete'], 0]);
+});
+
+test('its connection broke while it had another file like it open: nobody can tell which is complete', () => {
+  const { puts, lost, line } = storyOf();
+  line(OPEN, undefined, undefined);
+  line(OPEN, undefined, undefined);
+  line(CLOSE, undefined, undefined, [changed(WHOLE, 1), changed(HALF, 2)]);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined, [changed(WHOLE, 1), changed(HALF, 2)]);
+  line(SESSION_END, undefined, undefined);
+  assert.deepEqual([puts, lost()], [[], 2]);
+});
+
+test('its process was killed: nobody can tell', () => {
+  const { puts, lost, line, dies } = storyOf();
+  line(OPEN, undefined, undefined);
+  line(CLOSE, undefined, undefined, [changed(HALF, 1)]);
+  dies();
+  assert.deepEqual([puts, lost()], [[], 1]);
+});
+
+test('a write to a small file was refused: it is not complete', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [], []);
+  line(`error: process_write: write "${WHOLE.path.slice(0, 100)}": No space left on device`, [], []);
+  line('sent status Failure', [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 1)]);
+  assert.deepEqual(puts, ['whole dropped']);
+});

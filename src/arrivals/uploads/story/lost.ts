@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import { beginsLike, type FilePath, folderOf } from '../file-path.ts';
+import { baseName, beginsLike, type FilePath, folderOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
   BUSY_LAG,
@@ -32,8 +32,8 @@ interface LostEnding {
   readonly end: Ending;
   /** Undefined for an upload whose file had lost its name. */
   readonly cutOff: CutOff | undefined;
-  /** A row that was written from the log has the upload, and waits for its file. */
-  readonly isAwaited?: true;
+  /** The path of a row that was written from the log, has the upload, and waits for its file. */
+  readonly awaitedAt?: FilePath;
 }
 
 /** What is known of an upload whose name the log has cut off. */
@@ -54,8 +54,8 @@ export class Lost {
   }
 
   /** Adds an upload whose row waits for its file. */
-  addAwaited(directoryId: string, end: Ending): void {
-    this.#add(directoryId, { end, cutOff: undefined, isAwaited: true });
+  addAwaited(directoryId: string, end: Ending, path: FilePath): void {
+    this.#add(directoryId, { end, cutOff: undefined, awaitedAt: path });
   }
 
   #add(directoryId: string, ending: LostEnding): void {
@@ -92,8 +92,8 @@ export class Lost {
     const isDatedAsBefore = row !== undefined && isSame(row, stat);
     // The log has brought a later upload to the path, whose file was not seen.
     const isTaken = row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial';
-    const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
-      isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
+    const isOfRow = ({ end, awaitedAt }: LostEnding): boolean =>
+      awaitedAt !== undefined && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const endings = (this.#endings.get(directoryId) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
       // What a handle has written has a new mtime. Of a cut upload a client may have set it.
@@ -107,7 +107,12 @@ export class Lost {
         ({ end }) =>
           end.inode === stat.inode && (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat)) && mayBe(end, stat),
       ) ??
-      endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
+      endings.find(({ end, awaitedAt }) => awaitedAt === undefined && !isDatedAsBefore && isLike(end, stat)) ??
+      // Its folder may have been renamed right after the open.
+      endings.find(
+        ({ end, awaitedAt }) =>
+          isNamedLike(awaitedAt, path) && end.inode === undefined && isOfThatTime(end, stat, LOG_LAG),
+      ) ??
       cutOffAt(endings, path, stat.changedAt);
     return found?.end;
   }
@@ -173,6 +178,10 @@ function cutOffAt(endings: readonly LostEnding[], path: FilePath, changedAt: Mic
   const isOver = (at: Micros): boolean =>
     changedAt > at + LOG_LAG && possible.some(({ end }) => end.isComplete && (end.openedAt ?? at) > at);
   return possible.find(({ end }) => !end.isComplete && !isOver(end.at)) ?? possible[0];
+}
+
+function isNamedLike(a: FilePath | undefined, b: FilePath): boolean {
+  return a !== undefined && baseName(a) === baseName(b);
 }
 
 /**

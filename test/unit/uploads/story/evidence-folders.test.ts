@@ -25,3 +25,14 @@ test('a folder is renamed many times before a look: the rows below it follow', a
   renameSync(join(at.files, 'd0'), join(at.files, 'd20'));
   await at.comesTo(['d0/a 5'], ['d20/a 5 uploaded']);
 });
+
+test('a folder is renamed right after a file in it was opened, by the log before, and a write may have been cut short: partial', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'f'));
+  at.write('f/a', 'x'.repeat(19));
+  at.logged(2, 'rename old "d" new "f"', 'stat name "f"');
+  at.logged(1, `open "d/a" ${WRITE}`, 'sent status Failure', 'close "d/a" bytes read 0 written 0');
+  await at.parting.drained();
+  at.touch('f/a');
+  await at.settles([], ['f/a 19 partial']);
+});

@@ -120,10 +120,11 @@ export class Handles {
    * line of its open was read so late that another file had the name.
    */
   #correct(session: Session, path: FilePath): void {
-    const there = this.#options.observe(path)?.ino;
-    if (there === undefined) return;
-    for (const handle of session.all()) {
-      if (handle.inode !== there || handle.file?.path === path) continue;
+    const others = session.all().filter(({ inode, file }) => inode !== undefined && file?.path !== path);
+    // Most sessions have one file open at a time, and the disk need not be asked.
+    const there = others.length === 0 ? undefined : this.#options.observe(path)?.ino;
+    for (const handle of others) {
+      if (handle.inode !== there) continue;
       handle.inode = undefined;
       handle.bornMs = undefined;
     }

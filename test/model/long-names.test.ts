@@ -1,6 +1,7 @@
 /**
  * Stories whose names sshd's log cuts off, and whose files begin alike: a name of 40 Chinese letters takes 480 of the 500
- * characters. Every name is used once, since the log says nothing about what is written under it again.
+ * characters. A name is used once, or else by one file of its own that is sent again later, with the same size: what follows
+ * sooner may be unknown (docs/limits.md).
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -21,10 +22,10 @@ function storyOf(seed: number): Story {
   const random = randomOf(seed);
   let names = 0;
   const fresh = (base: string): string => `${base}${LONG}${(names += 1)}`;
-  const stepsIn = (base: string): Step[] => {
+  const stepsIn = (base: string, isCut: boolean): Step[] => {
     const path = fresh(base);
     const hold = random(3) === 0 ? random(20_000) : random(200);
-    switch (random(9)) {
+    switch (random(10)) {
       case 0:
         return [{ kind: 'put', path, hold, isLeft: true }];
       case 1:
@@ -49,17 +50,27 @@ function storyOf(seed: number): Story {
         ];
       case 7:
         return [{ kind: 'put', path, hold, between: [{ kind: 'put', path: fresh(base), hold: random(200) }] }];
-      default:
-        return [{ kind: 'put', path, hold }];
+      case 8: {
+        if (isCut) break;
+        const own = `${base}${(names += 1)}${LONG}`;
+        return [
+          { kind: 'put', path: own, hold },
+          { kind: 'touch', path: own },
+          { kind: 'pause' },
+          { kind: 'put', path: own, hold: random(200), like: own },
+        ];
+      }
     }
+    return [{ kind: 'put', path, hold }];
   };
   const sessions = Array.from({ length: 1 + random(3) }, (_, index) => {
     const base = `s${index + 1}/`;
-    const steps = Array.from({ length: 1 + random(8) }, () => stepsIn(base)).flat();
+    const end = (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit';
+    const steps = Array.from({ length: 1 + random(8) }, () => stepsIn(base, end !== 'quit')).flat();
     return {
       begins: random(3000),
       steps: [{ kind: 'makeFolder' as const, path: `s${index + 1}` }, ...steps],
-      end: (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit',
+      end,
     };
   });
   const ends = random(3) === 0 ? [endIn(random)] : [];

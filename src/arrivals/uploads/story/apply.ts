@@ -267,7 +267,7 @@ async function putUpload(
 ): Promise<void> {
   // A write may have been cut short. Only its file shows whether one was, so the upload is announced when that is found.
   const isMissing = end.isDoubted && stat.mtime === STALE_MTIME;
-  if (isMissing) directory.world.lost.addAwaited(directory.row.id, end, path);
+  if (isMissing) directory.world.lost.addAwaited(directory.row.id, end, directory.fileAt(path) ? undefined : path);
   const isWaiting = isMissing || end.isReserved || directory.world.isTemporary(path);
   replace(row, stat, directory);
   const written = await directory.files.put(

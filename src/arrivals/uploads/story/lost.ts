@@ -32,8 +32,10 @@ interface LostEnding {
   readonly end: Ending;
   /** Undefined for an upload whose file had lost its name. */
   readonly cutOff: CutOff | undefined;
-  /** The path of a row that was written from the log, has the upload, and waits for its file. */
-  readonly awaitedAt?: FilePath;
+  /** A row that was written from the log has the upload, and waits for its file. */
+  readonly isAwaited?: true;
+  /** Its path, if there was no file then. */
+  readonly missingAt?: FilePath | undefined;
 }
 
 /** What is known of an upload whose name the log has cut off. */
@@ -54,8 +56,8 @@ export class Lost {
   }
 
   /** Adds an upload whose row waits for its file. */
-  addAwaited(directoryId: string, end: Ending, path: FilePath): void {
-    this.#add(directoryId, { end, cutOff: undefined, awaitedAt: path });
+  addAwaited(directoryId: string, end: Ending, missingAt: FilePath | undefined): void {
+    this.#add(directoryId, { end, cutOff: undefined, isAwaited: true, missingAt });
   }
 
   #add(directoryId: string, ending: LostEnding): void {
@@ -92,8 +94,8 @@ export class Lost {
     const isDatedAsBefore = row !== undefined && isSame(row, stat);
     // The log has brought a later upload to the path, whose file was not seen.
     const isTaken = row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial';
-    const isOfRow = ({ end, awaitedAt }: LostEnding): boolean =>
-      awaitedAt !== undefined && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
+    const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
+      isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const endings = (this.#endings.get(directoryId) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
       // What a handle has written has a new mtime. Of a cut upload a client may have set it.
@@ -107,11 +109,11 @@ export class Lost {
         ({ end }) =>
           end.inode === stat.inode && (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat)) && mayBe(end, stat),
       ) ??
-      endings.find(({ end, awaitedAt }) => awaitedAt === undefined && !isDatedAsBefore && isLike(end, stat)) ??
+      endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
       // Its folder may have been renamed right after the open.
       endings.find(
-        ({ end, awaitedAt }) =>
-          isNamedLike(awaitedAt, path) && end.inode === undefined && isOfThatTime(end, stat, LOG_LAG),
+        ({ end, missingAt }) =>
+          isNamedLike(missingAt, path) && end.inode === undefined && isOfThatTime(end, stat, LOG_LAG),
       ) ??
       cutOffAt(endings, path, stat.changedAt);
     return found?.end;

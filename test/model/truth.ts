@@ -157,6 +157,13 @@ export class Truth {
       if ((announced.get(size) ?? 0) < contents.length) contents.forEach((content) => this.allow(content));
   }
 
+  /** The log's lines from then on are lost. A file that was written since, with the size and the time of what it had, looks the same. */
+  unlogged(inode: Inode, since: number): void {
+    const content = contentOf(inode);
+    const looksOld = content > inode.size && inode.mtime <= since && inode.ctime > since;
+    if (looksOld && this.forbidden.delete(content)) this.allowed.add(content);
+  }
+
   /** Whether what is in the file was cut off. */
   isCutOff(inode: Inode): boolean {
     const content = contentOf(inode);

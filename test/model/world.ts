@@ -10,7 +10,7 @@ import type { LineRecord } from '../../src/arrivals/uploads/log/journal-record.t
 import { alikeIn, heldLike, observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
-import { fileStat, isSame, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
+import { fileStat, isUnchanged, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
 import type { KeptSession } from '../../src/arrivals/uploads/story/sessions.ts';
 import type { World } from '../../src/arrivals/uploads/story/world.ts';
@@ -193,6 +193,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     const syncedAt = time.now - random(1_000_000);
     const isKept = random(2) === 0;
     journal = journal.filter(({ at }) => isKept || at <= syncedAt);
+    if (!isKept) for (const [, inode] of disk.files()) truth.unlogged(inode, syncedAt);
     written.length = read;
     isDark = true;
   }
@@ -249,7 +250,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const found = disk.lstat(path);
       const row = paths.get(path);
       paths.delete(path);
-      if (found && (!row || !isSame(row, fileStat(found)))) recorder.look(jail, path, 0);
+      if (found && (!row || !isUnchanged(row, fileStat(found)))) recorder.look(jail, path, 0);
     }
     for (const path of paths.keys()) recorder.look(jail, path, 0);
   }

@@ -49,6 +49,8 @@ export class PendingChange {
   answer: Answer | undefined;
   readonly #since: number;
   #looks = 0;
+  /** A look after the first one has met what should have gone: by then sshd has done a request, or has refused it. */
+  #hasStayed = false;
 
   /** @param now by the monotonic clock, in ms. */
   constructor(change: ChangeOptions, now: number) {
@@ -66,10 +68,11 @@ export class PendingChange {
     if (answer) {
       if (answer.event.kind !== 'status') return 'certain';
       if (this.change.session.isAnswer(answer.event.text)) return 'refused';
-      return this.#isShown(files, lstat, answer.seen) ? 'likely' : 'doubtful';
+      return !this.#hasStayed && this.#isShown(files, lstat, answer.seen) ? 'likely' : 'doubtful';
     }
     if (now < this.nextLook) return 'pending';
     this.#looks += 1;
+    if (this.#looks > 1 && lstat(this.change.from)) this.#hasStayed = true;
     if (this.#isShown(files, lstat)) return 'likely';
     return this.#looks < LOOKS_MS.length ? 'pending' : 'likely';
   }

@@ -2,6 +2,7 @@
 import { mkdirSync, renameSync, rmSync, statSync, truncateSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
@@ -264,4 +265,19 @@ test('an exclusive open is refused, while the session holds a file that was rena
   at.logged(1, `open "a" ${EXCLUSIVE}`, FAILURE, `open "a" ${WRITE}`, close('a', 5));
   at.logged(1, 'posix-rename old "c" new "a"', 'stat name "a"');
   await at.settles(['c 9', 'a 5'], ['a 9 uploaded']);
+});
+
+test('a rename is refused, and what it asked for is done by a later one before the refusal is read: it was refused', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.write('b', 'x'.repeat(9));
+  at.logged(1, `open "b" ${WRITE}`, close('b', 9), `open "a" ${WRITE}`, 'rename old "a" new "b"');
+  await wait(100);
+  renameSync(join(at.files, 'b'), join(at.files, 'c'));
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.logged(1, FAILURE, 'rename old "b" new "c"', 'rename old "a" new "b"', `open "c" ${WRITE}`, close('c', 9));
+  at.logged(1, close('a', 5, 'forced '), 'session closed for local user someone from [192.0.2.1]');
+  await at.parting.drained();
+  at.touch('b');
+  await at.settles(['b 9', 'c 9'], ['b 5 partial', 'c 9 uploaded']);
 });

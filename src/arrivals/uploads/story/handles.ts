@@ -72,7 +72,7 @@ export class Handles {
     const identity = other?.inode === undefined ? this.#identityAt(path, truncates ? at : 0) : identityOf(other);
     const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
-    this.#correct(session, path);
+    this.correct(session, [path], () => this.#options.observe(path));
     const handle = this.track(session, { ...opening, ...identity }, this.#files.ensure(path));
     if (adopted && !session.openBefore().includes(adopted)) this.withdraw(adopted);
     return handle;
@@ -116,13 +116,14 @@ export class Handles {
   }
 
   /**
-   * A session opens a file. What is at its path is none of the session's files with another name: if one was taken for that, the
-   * line of its open was read so late that another file had the name.
+   * A session names paths. What is there is none of its files with another name: if one was taken for that, the line of its open
+   * was read so late that another file had the name.
    */
-  #correct(session: Session, path: FilePath): void {
-    const others = session.all().filter(({ inode, file }) => inode !== undefined && file?.path !== path);
+  correct(session: Session, paths: readonly FilePath[], observe: () => Observation | null | undefined): void {
+    const isNamed = ({ file }: Handle): boolean => file?.path !== undefined && paths.includes(file.path);
+    const others = session.all().filter((handle) => handle.inode !== undefined && !isNamed(handle));
     // Most sessions have one file open at a time, and the disk need not be asked.
-    const there = others.length === 0 ? undefined : this.#options.observe(path)?.ino;
+    const there = others.length === 0 ? undefined : observe()?.ino;
     for (const handle of others) {
       if (handle.inode !== there) continue;
       handle.inode = undefined;

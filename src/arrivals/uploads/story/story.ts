@@ -477,12 +477,14 @@ export class Story {
     return true;
   }
 
-  #done({ from, to, session: { by }, at }: ChangeOptions, isCertain: boolean): void {
+  #done({ from, to, session, at, seen }: ChangeOptions, isCertain: boolean): void {
+    const { by } = session;
     const { happened, moved } = this.#options;
     if (to === undefined) {
       this.#files.loseName(from);
       return happened({ kind: 'remove', path: from, by, at });
     }
+    this.#handles.correct(session, [from, to], () => seen?.[1]);
     const { inode, hasOpenWriters: isOpen = false } = this.#files.at(from) ?? {};
     this.#files.move(from, to);
     this.#cutOff.moved(this.#sessions.values(), from, to);

@@ -1,8 +1,11 @@
 /** Other contents of the same size and time: the ctime, or what the log says of it, shows that a file has changed. */
-import { chmodSync, renameSync, truncateSync, utimesSync } from 'node:fs';
+import { chmodSync, lstatSync, renameSync, truncateSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { observationOf } from '../../../../src/arrivals/uploads/log/line-owners.ts';
+import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const CLOSE = 'close "a" bytes read 0 written 5';
@@ -100,4 +103,19 @@ test('another file has the name when an open is read, and dates like those befor
   await at.comesTo(['a 5', 'a 9'], ['a 9 uploaded', 'b 5 uploaded']);
   at.gone(1);
   await at.settles(['a 5', 'a 9'], ['a 9 uploaded', 'b 5 partial']);
+});
+
+test('and if that file was renamed to the name', async () => {
+  await using at = await uploaded();
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  utimesSync(join(at.files, 'b'), 1_500_000_000, 1_500_000_000);
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, IN_PLACE, 'rename old "a" new "b"', `open "c" ${WRITE}`, 'close "c" bytes read 0 written 9');
+  const event = readEvent('posix-rename old "c" new "a"');
+  const seen = [null, observationOf(lstatSync(join(at.files, 'a')))];
+  at.parting.recorder.add(at.jail, { pid: 1, event, at: systemClock().now(), seen, isFresh: true });
+  at.logged(1, 'stat name "a"');
+  await at.comesTo(['a 5', 'c 9'], ['a 9 uploaded', 'b 5 uploaded']);
+  at.gone(1);
+  await at.settles(['a 5', 'c 9'], ['a 9 uploaded', 'b 5 partial']);
 });

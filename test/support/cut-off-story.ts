@@ -1,4 +1,4 @@
-/** A story of one session whose names the log cuts off. The test says what its process holds, and what is in the folder. */
+/** A story of two sessions whose names the log cuts off. The test says what its process holds, and what is in the folder. */
 import type { FileAlike } from '../../src/arrivals/uploads/log/journal-record.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
@@ -24,8 +24,8 @@ const FILE = {
 };
 
 /**
- * A story of one session, whose process holds what the test says; undefined when it has gone. With `hasMoved`, nothing is at
- * any path.
+ * A story of two sessions, 1 and 2. Their processes hold what the test says; undefined when they have gone. With `hasMoved`,
+ * nothing is at any path.
  */
 export function storyOf({ hasMoved = false } = {}) {
   const puts: string[] = [];
@@ -54,23 +54,25 @@ export function storyOf({ hasMoved = false } = {}) {
     note: () => undefined,
     provenFrom: -Infinity,
   });
-  story.begin({ by: { pid: 1, address: '' }, openedAt: BEGINNING, born: undefined }, BEGINNING);
+  for (const pid of [1, 2]) story.begin({ by: { pid, address: '' }, openedAt: BEGINNING, born: undefined }, BEGINNING);
   return {
     puts,
     lost: () => cutOff,
     /**
      * sshd logs a line; the process holds `then` when the listener reads it, and `now` afterwards.
      * @param alike the files that its name may mean.
+     * @param pid the process of the session.
      */
     line(
       text: string,
       then: readonly HeldPath[] | undefined,
       now: readonly HeldPath[] | undefined,
       alike?: readonly FileAlike[],
+      pid = 1,
     ): void {
       held = now;
       const [at, event] = [BEGINNING + (ms += 1) * 1000, readEvent(text)];
-      story.add({ at, pid: 1, event, held: then, alike, isFresh: true });
+      story.add({ at, pid, event, held: then, alike, isFresh: true });
       story.advance(10);
     },
     passes(until: number, now: readonly HeldPath[] | undefined): void {

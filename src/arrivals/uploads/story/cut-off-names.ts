@@ -383,8 +383,12 @@ export class CutOffNames {
     return first;
   }
 
-  /** The process died, and the log has cut off which files it had opened. */
+  /** The process died. No other session has closed what it had open. Of some files the log has cut off the names. */
   drop(session: Session, at: Micros): void {
+    for (const handle of session.all()) {
+      const { file, path, inode, openedAt = at } = handle;
+      if (file && inode !== undefined && !session.ahead.has(handle)) this.#written.broke(path, openedAt, at, inode);
+    }
     for (const open of session.cutOff) {
       const about = { openedAt: open.at, inode: undefined, order: 0 };
       this.#written.broke(beginningOf(open), open.at, at);

@@ -14,9 +14,11 @@ import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 const FILES = 1000;
 const BROKEN = 100;
 
-/** An open with a cut-off name whose process died or whose connection broke: it has left part of a file. */
+/** An open whose process died, or one with a cut-off name whose connection broke: it has left part of a file. */
 interface Broken {
   readonly start: string;
+  /** Undefined if the kernel has not shown the file. */
+  readonly inode: number | undefined;
   readonly from: Micros;
   readonly until: Micros;
 }
@@ -67,9 +69,9 @@ export class WrittenFiles {
     if (file && (latest !== undefined || touched.length === 1)) this.ended(file.ino, [file]);
   }
 
-  /** A file was cut off whose name begins like that. */
-  broke(start: string, from: Micros, until: Micros): void {
-    this.#broken = [{ start, from, until }, ...this.#broken].slice(0, BROKEN);
+  /** A file was cut off whose name begins like that. With an inode, it is that file. */
+  broke(start: string, from: Micros, until: Micros, inode?: number): void {
+    this.#broken = [{ start, inode, from, until }, ...this.#broken].slice(0, BROKEN);
   }
 
   /**
@@ -79,10 +81,13 @@ export class WrittenFiles {
   closed({ openedAt, alike, held, isOwn, isHeldElsewhere }: Closing): Written | 'none' | undefined {
     if (openedAt === undefined || !held || !alike || alike.length === 0) return undefined;
     const changed = alike.filter(
-      (file) => this.#isChanged(file, openedAt) && held.every(({ inode }) => inode !== file.ino),
+      (file) =>
+        this.#isChanged(file, openedAt) &&
+        !this.#isBroken(file, file.ino) &&
+        held.every(({ inode }) => inode !== file.ino),
     );
     const elsewhere = changed.map(isHeldElsewhere);
-    if (elsewhere.includes(undefined) || changed.some((file) => this.#mayBeBroken(file))) return undefined;
+    if (elsewhere.includes(undefined) || changed.some((file) => this.#isBroken(file, undefined))) return undefined;
     // A client may have set the times of a file only, or renamed it.
     const rank = (file: FileAlike): number => (isOwn(file) ? 0 : isAsWritten(file) ? 1 : 2);
     const [first] = changed
@@ -96,10 +101,14 @@ export class WrittenFiles {
     return explained === undefined ? sinceMs * 1000 >= openedAt - LOG_LAG : sinceMs !== explained;
   }
 
-  #mayBeBroken({ path, sinceMs = 0 }: FileAlike): boolean {
+  /** Whether a file that was cut off, and that has this inode as far as the kernel has shown it, may be this one. */
+  #isBroken({ path, sinceMs = 0 }: FileAlike, ino: number | undefined): boolean {
     return this.#broken.some(
-      ({ start, from, until }) =>
-        sinceMs * 1000 >= from - LOG_LAG && sinceMs * 1000 <= until + TIMER_GRAIN && beginsLike(path, start),
+      ({ start, inode, from, until }) =>
+        inode === ino &&
+        sinceMs * 1000 >= from - LOG_LAG &&
+        sinceMs * 1000 <= until + TIMER_GRAIN &&
+        (inode !== undefined || beginsLike(path, start)),
     );
   }
 }

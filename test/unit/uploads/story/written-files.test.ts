@@ -124,3 +124,15 @@ test('a write to a small file was refused: it is not complete', () => {
   line(CLOSE, [], [], [changed(WHOLE, 1)]);
   assert.deepEqual(puts, ['whole dropped']);
 });
+
+test('its process was killed, and another session reads or closes a file like it: it stays partial', () => {
+  const { puts, line, dies } = storyOf();
+  line(OPEN, [HALF], [HALF]);
+  dies();
+  const files = [changed(HALF, 1), changed(WHOLE, 3)];
+  line(OPEN, [], [], undefined, 2);
+  line(CLOSE, [], [], files, 2);
+  line(OPEN, [], [], undefined, 2);
+  line(CLOSE, [], [], files, 2);
+  assert.deepEqual(puts, ['half dropped', 'whole complete']);
+});

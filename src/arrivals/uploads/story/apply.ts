@@ -25,6 +25,9 @@ import type { End, Ending, Move, Put, Remove, TrackedFile } from './operations.t
 /** How many rows below a folder, or of a session, one operation changes in one transaction. */
 const STEP = 100;
 
+/** How long after an upload of a file that is being written again it is looked at, in ms. */
+const REST_MS = 2000;
+
 /** How soon to look at a path where log and disk disagree, in ms. */
 const SOON_MS = 5;
 
@@ -82,7 +85,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
     directory.requests.look(path, SOON_MS);
     return 'done';
   }
-  if (row && row.state !== 'partial' && hasAddedNothing(end, row, stat)) {
+  if (row && row.state !== 'partial' && file.owed.size === 0 && hasAddedNothing(end, row, stat)) {
     // Its session may be over, and have left it to this handle.
     if (row.state === 'waiting') directory.requests.look(path, SOON_MS);
     return 'done';
@@ -104,8 +107,10 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (end.isRefused) reason = REFUSED;
   else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? SHORT : undefined;
   if (!end.isComplete || reason !== undefined) return drop(operation, stat, row, directory, reason);
-  if (end.isOfUnknownSize && isOverwritten(operation)) {
+  const isUnclear = isOverwritten(operation) || isChangedSince(end, stat) || directory.world.mayWrite(path, stat.inode);
+  if (end.isOfUnknownSize && isUnclear) {
     file.owed.add(end);
+    directory.requests.look(path, REST_MS);
     return 'done';
   }
   const bytes = isRewritten ? expected : stat.size_bytes;
@@ -187,6 +192,12 @@ async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: Dir
   if (row?.state === 'placed' && isUnchanged(row, stat)) return true;
   const placement = await files.placementOf(stat);
   return placement !== undefined && isSame(placement, stat);
+}
+
+/** Whether the file has been written since the line of its close was read. A client may have set its times only. */
+function isChangedSince({ seen }: Ending, stat: FileStat): boolean {
+  if (!seen || seen.ctime === stat.ctime) return false;
+  return seen.size_bytes !== stat.size_bytes || stat.mtime === stat.ctime;
 }
 
 /** Whether somebody wrote the file after that upload had ended. */
@@ -310,6 +321,8 @@ async function drop(
   const isKnownOpen = end.openedAt !== undefined && row?.state !== 'partial';
   if (row && mayBeUnchanged && ((!isKnownOpen && isUnchanged(row, stat)) || hasAddedNothing(end, row, stat)))
     return 'done';
+  // What was sent before has gone.
+  directory.takeOwed(operation.file);
   const isRewritten = isWrittenSince(operation, stat);
   // A later handle adds to what this one has left. Of a process that died, nobody knows how much that is.
   const isKnown = isOverwritten(operation) && (end.bytes !== undefined || end.written > 0);

@@ -10,7 +10,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath, folderOf } from '../file-path.ts';
 import type { FileAlike } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
-import { LOG_LAG } from '../record/file-stat.ts';
+import { type FileStat, fileStat, LOG_LAG } from '../record/file-stat.ts';
 import { droppedAt, type Handles, type HandlesOptions } from './handles.ts';
 import type { Ending } from './operations.ts';
 import { beginningOf, type CutOffClose, type CutOffOpen, type Handle, type Session } from './sessions.ts';
@@ -323,10 +323,14 @@ export class CutOffNames {
 
   #end(session: Session, handle: Handle, close: CutOffClose): void {
     session.forget(handle);
-    this.#written.ended(handle.inode, close.alike);
+    const { inode, openedAt, path } = handle;
+    const isWhole = !close.isForced && !handle.isRefused;
+    this.#written.ended(inode, close.alike, isWhole);
+    if (!isWhole && inode !== undefined) this.#written.broke(path, openedAt ?? close.at, close.at, inode);
     session.closedCutOff.unshift(handle.path);
     session.closedCutOff.length = Math.min(session.closedCutOff.length, CLOSED);
-    this.#handles.ended(handle, this.#endOf(session, handle, close));
+    const seen = close.alike?.find(({ ino }) => ino === handle.inode);
+    this.#handles.ended(handle, { ...this.#endOf(session, handle, close), seen: seen && statOf(seen) });
   }
 
   #endOf(
@@ -433,6 +437,10 @@ function parkedLike(session: Session, start: string): CutOffClose[] {
 /** An open that may be that of the close, and of which the kernel has not shown a file. */
 function cutLike(session: Session, { start }: CutOffClose): CutOffOpen | undefined {
   return [...session.cutOff].find((each) => isOfOne(each.start, start));
+}
+
+function statOf({ sinceMs, ...seen }: FileAlike): FileStat {
+  return fileStat({ ...seen, ctimeMs: sinceMs ?? 0 });
 }
 
 /** The path of a file when it was opened. */

@@ -51,6 +51,8 @@ export interface WorldOfDirectory {
   isDiskThere(): boolean;
   /** The story's file at a path. */
   trackedAt(path: FilePath): TrackedFile | undefined;
+  /** Whether a session that has opened a name like that, which the log has cut off, may be writing the file. */
+  mayWrite(path: FilePath, inode: number): boolean;
   /** The processes of the directory's live sessions. */
   pids(): readonly number[];
   readonly lost: Lost;

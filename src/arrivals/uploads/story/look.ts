@@ -9,7 +9,7 @@ import type { Look } from './jobs.ts';
 import { isUnseen } from './lost.ts';
 import { SHORT } from './apply.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
-import type { Resize, TrackedFile } from './operations.ts';
+import type { Ending, Resize, TrackedFile } from './operations.ts';
 
 /** How long a file has to stay unchanged before it is recorded, in ms. */
 export const REST_MS = 2000;
@@ -45,6 +45,7 @@ export async function lookAt(
     return file?.hasOpenWriters ? 'settled' : known(row, stat, directory);
   }
   look.wasSet ||= file?.wasSet === true;
+  const isOwing = owedBy(file, stat).length > 0;
   const isOfRow = row?.inode === stat.inode && file?.resized?.inode === stat.inode;
   // A size that the file has already changes nothing.
   const isResized = isOfRow && (row.size_bytes !== stat.size_bytes || file.resized.isVaried);
@@ -52,7 +53,7 @@ export async function lookAt(
   // A client may have set the times of what it had left: a partial file stays one.
   const wasUnseen = row?.mtime === STALE_MTIME && row.size_bytes === stat.size_bytes;
   const isAsSet = wasUnseen && (look.wasSet || row.state === 'partial');
-  if (row && !resized && (isAsSet || isUnseen(row, stat, true))) {
+  if (row && !resized && !isOwing && (isAsSet || isUnseen(row, stat, true))) {
     // The file is being written again, so it is not what the row has. The end of that says more.
     if (file?.hasOpenWriters) return 'settled';
     // Nobody has synced the file, since nobody knew where it was.
@@ -62,7 +63,11 @@ export async function lookAt(
   }
   const wasSet = look.wasSet && row !== undefined && row.mtime !== STALE_MTIME && row.inode === stat.inode;
   if (wasSet && file?.isHeld(stat.inode)) return { again: REST_MS };
-  if (row && (resized || isSame(row, stat) || isCopy(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))) {
+  if (
+    row &&
+    !isOwing &&
+    (resized || isSame(row, stat) || isCopy(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))
+  ) {
     // The log names every session that wrote to the file. If none did, only its times, mode or name have changed.
     if (!look.found?.isUnexplained) return { wait: 'explanation' };
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
@@ -79,9 +84,11 @@ export async function lookAt(
   // A session still writes the file, and its close will be logged.
   if (file?.isHeld(stat.inode)) return { again: REST_MS };
   // A client may have set the file's times, so only the size has to agree.
-  if (isNew && look.wasSet && placement.size_bytes === stat.size_bytes)
+  if (isNew && !isOwing && look.wasSet && placement.size_bytes === stat.size_bytes)
     return placed(look, stat, { placement, row }, directory);
-  return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
+  return (
+    (await elsewhere(look, stat, row, directory)) ?? unexplained({ look, file, found, stat, row, stillFor }, directory)
+  );
 }
 
 /** There is no file at the path, but there is a row. */
@@ -229,11 +236,21 @@ async function rowElsewhere(
  * it there.
  */
 async function unexplained(
-  look: Look,
-  found: Found,
-  stat: FileStat,
-  row: FileRow | undefined,
-  stillFor: number,
+  {
+    look,
+    file,
+    found,
+    stat,
+    row,
+    stillFor,
+  }: {
+    readonly look: Look;
+    readonly file: TrackedFile | undefined;
+    readonly found: Found;
+    readonly stat: FileStat;
+    readonly row: FileRow | undefined;
+    readonly stillFor: number;
+  },
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
   const { world, files } = directory;
@@ -245,10 +262,13 @@ async function unexplained(
   if (!look.isSynced(stat)) return { wait: 'sync' };
   const end = endingOf(path, found, stat, row, directory);
   if (end) directory.matched.push(end);
+  const owed = owedBy(file, stat);
+  if (file) directory.takeOwed(file);
   const pid = end?.by.pid ?? world.pids()[0];
   const isWaiting = world.isTemporary(path) && pid !== undefined && world.pids().includes(pid);
-  const uploaded_at = end?.at ?? world.now;
-  const values = { ...stat, path: bytesOf(path), uploaded_at, source: end ? 'log' : 'disk' } as const;
+  const latest = end ?? owed.at(-1);
+  const uploaded_at = latest?.at ?? world.now;
+  const values = { ...stat, path: bytesOf(path), uploaded_at, source: latest ? 'log' : 'disk' } as const;
   const isShort = end !== undefined && directory.mayBeShort(end, path);
   if (end && (!end.isComplete || isShort)) {
     await files.put({ ...values, state: 'partial', session_pid: null }, row);
@@ -259,8 +279,10 @@ async function unexplained(
     directory.requests.waits(pid, path);
   } else {
     const written = await files.put({ ...values, state: directory.arrivalState, session_pid: null }, row);
-    const openedAt = end?.openedAt;
-    await directory.arrived({ path, at: uploaded_at, by: end?.by, openedAt, bytes: stat.size_bytes }, written);
+    const ends = [...owed, end].filter((each) => each !== undefined);
+    const uploads = ends.map(({ at, by, openedAt }) => ({ at, by, openedAt }));
+    for (const each of uploads.length > 0 ? uploads : [{ at: uploaded_at }])
+      await directory.arrived({ path, bytes: stat.size_bytes, ...each }, written);
   }
   return 'settled';
 }
@@ -280,6 +302,12 @@ async function unproven(
   await directory.files.put({ ...stat, ...values, path: bytesOf(path) }, row);
   await directory.record({ event: 'upload-dropped', path, at, bytes: stat.size_bytes });
   return 'settled';
+}
+
+/** Uploads that have not been announced, because the file might have been written again: it was as it is now when they ended. */
+function owedBy(file: TrackedFile | undefined, { size_bytes, mtime }: FileStat): Ending[] {
+  if (!file || file.hasOpenWriters) return [];
+  return [...file.owed].filter(({ seen }) => seen?.size_bytes === size_bytes && (seen.mtime === mtime || file.wasSet));
 }
 
 /** The upload without a known name that may have left this file. */

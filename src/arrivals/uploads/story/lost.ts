@@ -99,6 +99,8 @@ export class Lost {
     const endings = (this.#endings.get(directoryId) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
       // What a handle has written has a new mtime. Of a cut upload a client may have set it.
+      // A file that was cut off, and that nobody has written since, is not that of another upload.
+      .filter(({ end }) => !(isDatedAsBefore && row.state === 'partial' && end.isComplete))
       .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
       .filter((each) => !isTaken || each.cutOff !== undefined || isOfRow(each))
       .filter(({ end }) => !isOther(end, stat));

@@ -4,6 +4,7 @@
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { FilePath } from '../file-path.ts';
+import type { FileStat } from '../record/file-stat.ts';
 
 /** The session that did something. */
 export interface BySession {
@@ -37,6 +38,8 @@ export interface Ending {
   readonly written: number;
   /** The log has cut off how much was written. */
   readonly isOfUnknownSize?: boolean;
+  /** The file when the line of the close was read, if the log has cut off its name and the disk could be asked. */
+  readonly seen?: FileStat | undefined;
   /** The handle neither wrote to the file nor emptied it. This is an upload only if the open created the file. */
   readonly isUnwritten: boolean;
   /** The process died, and the handle had emptied the file for certain. */

@@ -349,6 +349,7 @@ export class Recorder {
       isTemporary,
       isChecked,
       trackedAt: (path) => story.fileAt(path),
+      mayWrite: (path, inode) => story.mayWrite(path, inode),
       pids: () => story.pids(),
       lost: this.#lost,
       isDoubted: (found) => doubts.has(jail.id, found, now),

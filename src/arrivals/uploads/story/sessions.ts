@@ -369,6 +369,6 @@ export class File implements TrackedFile {
   }
 
   get isNeeded(): boolean {
-    return this.isKnown || this.wasSet || this.isDoubted;
+    return this.isKnown || this.wasSet || this.isDoubted || this.owed.size > 0;
   }
 }

@@ -298,6 +298,14 @@ export class Story {
       .some((session) => this.#options.isHeldBy(session.by.pid, inode));
   }
 
+  /** Whether a session that has opened a name like that, which the log has cut off, holds the file now, or has died. */
+  mayWrite(path: FilePath, inode: number): boolean {
+    return this.#sessions
+      .values()
+      .filter((session) => session.mayHaveOpened(path))
+      .some(({ by }) => this.#options.heldBy(by.pid)?.some((held) => held.inode === inode) ?? true);
+  }
+
   /**
    * Asks the kernel about a file's doubted handles. Call the function that it returns once every line that was logged before
    * has been read: the opens of handles that were not held then were refused.

@@ -43,17 +43,23 @@ export interface Written {
   readonly isCertain: boolean;
 }
 
+interface Explained {
+  readonly file: FileAlike;
+  /** Whether its last handle was closed: otherwise it is part of a file. */
+  readonly isWhole: boolean;
+}
+
 export class WrittenFiles {
-  /** The ctime of each file, in ms, that a line has explained, by inode. An `LRUCache` would take 40 KB for each live directory. */
-  readonly #explained = new Map<number, number>();
+  /** Each file as the last line about it has explained it, by inode. An `LRUCache` would take 40 KB for each live directory. */
+  readonly #explained = new Map<number, Explained>();
   #broken: readonly Broken[] = [];
 
   /** A line has ended a handle of the file with that inode. */
-  ended(inode: number | undefined, alike: readonly FileAlike[] = []): void {
+  ended(inode: number | undefined, alike: readonly FileAlike[] = [], isWhole = true): void {
     const file = alike.find(({ ino }) => ino === inode);
-    if (file?.sinceMs === undefined) return;
+    if (!file) return;
     this.#explained.delete(file.ino);
-    this.#explained.set(file.ino, file.sinceMs);
+    this.#explained.set(file.ino, { file, isWhole });
     const [oldest] = this.#explained.keys();
     if (oldest !== undefined && this.#explained.size > FILES) this.#explained.delete(oldest);
   }
@@ -63,10 +69,13 @@ export class WrittenFiles {
    * @param latest the path of the one that the session has closed last: clients set a file's times after that.
    */
   touched(alike: readonly FileAlike[] = [], latest?: FilePath): void {
-    const isTouched = (file: FileAlike): boolean => !isAsWritten(file) && this.#explained.has(file.ino);
-    const touched = alike.filter((file) => isTouched(file) && this.#explained.get(file.ino) !== file.sinceMs);
+    const touched = alike.filter((file) => {
+      const explained = this.#explained.get(file.ino);
+      return explained && !isAsWritten(file) && explained.file.sinceMs !== file.sinceMs;
+    });
     const file = latest === undefined ? touched[0] : touched.find(({ path }) => path === latest);
-    if (file && (latest !== undefined || touched.length === 1)) this.ended(file.ino, [file]);
+    if (!file || (latest === undefined && touched.length > 1)) return;
+    this.ended(file.ino, [file], this.#explained.get(file.ino)?.isWhole);
   }
 
   /** A file was cut off whose name begins like that. With an inode, it is that file. */
@@ -80,12 +89,11 @@ export class WrittenFiles {
    */
   closed({ openedAt, alike, held, isOwn, isHeldElsewhere }: Closing): Written | 'none' | undefined {
     if (openedAt === undefined || !held || !alike || alike.length === 0) return undefined;
-    const changed = alike.filter(
-      (file) =>
-        this.#isChanged(file, openedAt) &&
-        !this.#isBroken(file, file.ino) &&
-        held.every(({ inode }) => inode !== file.ino),
+    const free = alike.filter(
+      (file) => !this.#isBroken(file, file.ino) && held.every(({ inode }) => inode !== file.ino),
     );
+    const changes = free.map((file) => ({ file, change: this.#changeOf(file, openedAt) }));
+    const changed = changes.filter(({ change }) => change === 'changed').map(({ file }) => file);
     const elsewhere = changed.map(isHeldElsewhere);
     if (elsewhere.includes(undefined) || changed.some((file) => this.#isBroken(file, undefined))) return undefined;
     // A client may have set the times of a file only, or renamed it.
@@ -93,23 +101,34 @@ export class WrittenFiles {
     const [first] = changed
       .filter((_, index) => elsewhere[index] === false)
       .toSorted((a, b) => rank(a) - rank(b) || (a.sinceMs ?? 0) - (b.sinceMs ?? 0));
-    return first ? { file: first, isCertain: rank(first) < 2 } : 'none';
+    const isCertain = first !== undefined && rank(first) < 2;
+    if (!isCertain && changes.some(({ change }) => change === 'unclear')) return undefined;
+    return first ? { file: first, isCertain } : 'none';
   }
 
-  #isChanged({ ino, sinceMs = 0 }: FileAlike, openedAt: Micros): boolean {
-    const explained = this.#explained.get(ino);
-    return explained === undefined ? sinceMs * 1000 >= openedAt - LOG_LAG : sinceMs !== explained;
+  /** What has happened to a file since the last line about it. What has left part of a file is never taken for a whole one. */
+  #changeOf(file: FileAlike, openedAt: Micros): 'none' | 'changed' | 'unclear' {
+    const { ino, size, mtimeMs, sinceMs = 0, birthtimeMs = 0 } = file;
+    const known = this.#explained.get(ino);
+    const since = openedAt - LOG_LAG;
+    if (!known) {
+      if (sinceMs * 1000 < since) return 'none';
+      return isAsWritten(file) || birthtimeMs * 1000 >= since ? 'changed' : 'unclear';
+    }
+    if (known.file.sinceMs === sinceMs) return 'none';
+    if (known.isWhole || isAsWritten(file)) return 'changed';
+    return known.file.size === size && known.file.mtimeMs === mtimeMs ? 'none' : 'unclear';
   }
 
   /** Whether a file that was cut off, and that has this inode as far as the kernel has shown it, may be this one. */
-  #isBroken({ path, sinceMs = 0 }: FileAlike, ino: number | undefined): boolean {
-    return this.#broken.some(
-      ({ start, inode, from, until }) =>
-        inode === ino &&
-        sinceMs * 1000 >= from - LOG_LAG &&
-        sinceMs * 1000 <= until + TIMER_GRAIN &&
-        (inode !== undefined || beginsLike(path, start)),
-    );
+  #isBroken(file: FileAlike, ino: number | undefined): boolean {
+    const { path, sinceMs = 0 } = file;
+    return this.#broken.some(({ start, inode, from, until }) => {
+      const isOfThatTime = sinceMs * 1000 >= from - LOG_LAG && sinceMs * 1000 <= until + TIMER_GRAIN;
+      // Without an inode, nobody knows whether it is that one, so only the time tells.
+      const isIt = inode === undefined ? beginsLike(path, start) && isOfThatTime : isOfThatTime || !isAsWritten(file);
+      return inode === ino && isIt;
+    });
   }
 }
 

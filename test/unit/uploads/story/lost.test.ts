@@ -79,3 +79,21 @@ test('the folder of an upload whose name the log has cut off is renamed before i
   assert.equal(lost.endingOf('d', 'b/g/nnnn', found, undefined, []), end);
   assert.equal(lost.endingOf('d', 'a/nnnn', found, undefined, []), undefined);
 });
+
+test('a file that was cut off, and not written since, is not that of a complete upload whose name begins alike', () => {
+  const lost = new Lost();
+  const name = 'n'.repeat(500);
+  const end: Ending = { ...CUT_OFF, isComplete: true, inode: undefined, bornMs: undefined, isOfUnknownSize: true };
+  lost.addEnding('d', end, { start: name, session: { hasSetCutOff: true } });
+  const stat = { inode: 9, size_bytes: 4, mtime: AT - 1000, ctime: AT, changedAt: AT, bornAt: AT - 6000 };
+  const row: FileRow = {
+    ...ROW,
+    path: Buffer.from(`${name}-half`),
+    state: 'partial',
+    mtime: AT - 1000,
+    session_pid: null,
+  };
+  const path = `${name}-half`;
+  assert.equal(lost.endingOf('d', path, stat, row, []), undefined);
+  assert.equal(lost.endingOf('d', path, { ...stat, mtime: AT - 500 }, row, []), end);
+});

@@ -10,7 +10,7 @@ const SESSION_END = 'session closed for local user someone from [192.0.2.1]';
 /** A file as it was changed `ms` after the beginning, and last written then, or when the client has set. */
 function changed({ path, inode }: typeof WHOLE, ms: number, writtenMs = ms): FileAlike {
   const at = (after: number): number => BEGINNING / 1000 + after;
-  return { path, ino: inode, size: 4, mtimeMs: at(writtenMs), sinceMs: at(ms), birthtimeMs: at(-1000) };
+  return { path, ino: inode, size: 4, mtimeMs: at(writtenMs), sinceMs: at(ms), birthtimeMs: at(0) };
 }
 
 const OLD = -5000;
@@ -135,4 +135,13 @@ test('its process was killed, and another session reads or closes a file like it
   line(OPEN, [], [], undefined, 2);
   line(CLOSE, [], [], files, 2);
   assert.deepEqual(puts, ['half dropped', 'whole complete']);
+});
+
+test('a file that was cut off gets new times or another mode while one like it is read: it is not complete', () => {
+  const { puts, lost, line } = storyOf();
+  line(OPEN, [HALF], [HALF]);
+  line(`forced ${CLOSE}`.slice(0, 500), [HALF], [HALF], [changed(HALF, 1)]);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(HALF, 300, 1), changed(WHOLE, OLD)]);
+  assert.deepEqual([puts, lost()], [['half dropped'], 0]);
 });

@@ -231,10 +231,15 @@ export class CutOffNames {
     this.#settle(session, held);
     const named = namedLike(session, start);
     const parked = parkedLike(session, start);
-    if (isForced && parked.length > 0 && named.length > 0) {
+    if (isForced && named.length > 0 && (parked.length > 0 || named.length > 1)) {
       // Nobody can tell which of them was closed before the connection broke.
       session.parked = session.parked.filter((each) => !parked.includes(each));
+      session.forced += named.length - 1;
       for (const each of named) this.#end(session, each, close);
+      return;
+    }
+    if (isForced && named.length === 0 && session.forced > 0) {
+      session.forced -= 1;
       return;
     }
     const candidates = { named, cut: cutLike(session, close) };

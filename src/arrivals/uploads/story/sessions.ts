@@ -107,6 +107,8 @@ export class Session {
   readonly ahead = new Set<Handle>();
   /** Closes that the kernel has not shown yet: the descriptor may be open a moment longer than its close is logged. */
   parked: CutOffClose[] = [];
+  /** How many handles with cut-off names have been taken for broken off before the line about them. */
+  forced = 0;
   /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
   readonly closedCutOff: FilePath[] = [];
   /** The session has set times or a size of a file whose name the log has cut off. */

@@ -145,3 +145,12 @@ test('a file that was cut off gets new times or another mode while one like it i
   line(CLOSE, [], [], [changed(HALF, 300, 1), changed(WHOLE, OLD)]);
   assert.deepEqual([puts, lost()], [['half dropped'], 0]);
 });
+
+test('of two files that are known to be open one was closed unseen, and the connection breaks: neither is complete', () => {
+  const { puts, lost, line } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(OPEN, [HALF], [HALF]);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined, [changed(HALF, 2), changed(WHOLE, 1)]);
+  line(SESSION_END, undefined, undefined);
+  assert.deepEqual([puts, lost()], [['whole dropped', 'half dropped'], 0]);
+});

@@ -26,7 +26,7 @@ import { type HistoryRow, logHistory } from './record/transfer-history.ts';
 import { applyRetention } from './retention.ts';
 import { createDraining, type Draining } from './draining.ts';
 import { createLogConsumer } from './story/log-consumer.ts';
-import { REST_MS } from './story/look.ts';
+import { REST_MS } from './story/jobs.ts';
 import { Loop } from './story/loop.ts';
 import { Recorder } from './story/recorder.ts';
 import { WaitingFiles } from './waiting-files.ts';

@@ -22,7 +22,7 @@ export interface Observation {
   readonly birthtimeMs?: number | undefined;
 }
 
-/** A file that a name may mean which the log has cut off. */
+/** A file that a cut-off name may mean. */
 export interface FileAlike extends Observation {
   readonly path: FilePath;
 }
@@ -52,8 +52,8 @@ export interface LineRecord {
    */
   readonly held?: readonly HeldPath[] | undefined;
   /**
-   * Of a close, new times, a new size or a rename whose name the log has cut off: the files that it may mean, just before the
-   * process was asked what it holds. Undefined if the folder has too many.
+   * The files that a cut-off name may mean. The folder is read before the process is asked for `held`. Only in the record of a
+   * close, a rename, or new times or a new size. Undefined if the folder has too many files.
    */
   readonly alike?: readonly FileAlike[] | undefined;
   readonly isGap?: undefined;

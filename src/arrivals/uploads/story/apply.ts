@@ -18,15 +18,12 @@ import {
   UNKNOWN_INODE,
 } from '../record/file-stat.ts';
 import type { DirectoryInTransaction } from './directory.ts';
-import type { Task } from './jobs.ts';
+import { REST_MS, type Task } from './jobs.ts';
 import { isLike, isOfThatTime } from './lost.ts';
 import type { End, Ending, Move, Put, Remove, TrackedFile } from './operations.ts';
 
 /** How many rows below a folder, or of a session, one operation changes in one transaction. */
 const STEP = 100;
-
-/** How long after an upload of a file that is being written again it is looked at, in ms. */
-const REST_MS = 2000;
 
 /** How soon to look at a path where log and disk disagree, in ms. */
 const SOON_MS = 5;
@@ -107,8 +104,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (end.isRefused) reason = REFUSED;
   else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? SHORT : undefined;
   if (!end.isComplete || reason !== undefined) return drop(operation, stat, row, directory, reason);
-  const isUnclear = isOverwritten(operation) || isChangedSince(end, stat) || directory.world.mayWrite(path, stat.inode);
-  if (end.isOfUnknownSize && isUnclear) {
+  if (end.isOfUnknownSize && isUnclear(operation, stat, directory)) {
     file.owed.add(end);
     directory.requests.look(path, REST_MS);
     return 'done';
@@ -192,6 +188,12 @@ async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: Dir
   if (row?.state === 'placed' && isUnchanged(row, stat)) return true;
   const placement = await files.placementOf(stat);
   return placement !== undefined && isSame(placement, stat);
+}
+
+/** Whether the file may have been written since that upload, or may still be. Asks the kernel. */
+function isUnclear(operation: Put, stat: FileStat, { world }: DirectoryInTransaction): boolean {
+  const { end, path } = operation;
+  return isOverwritten(operation) || isChangedSince(end, stat) || world.mayWrite(path, stat.inode);
 }
 
 /** Whether the file has been written since the line of its close was read. A client may have set its times only. */

@@ -20,9 +20,6 @@ import { WrittenFiles, type Written } from './written-files.ts';
 /** How many files are remembered by their whole names after a close whose name the log has cut off. */
 const CLOSED = 20;
 
-/** The log has cut off the flags, too. */
-const UNKNOWN_FLAGS = { creates: false, truncates: false, isExclusive: false };
-
 /** When to ask the kernel again about a name that the log has cut off, in ms after the last time. */
 const QUESTIONS_MS = [2, 5, 20, 50, 200, 700];
 
@@ -204,15 +201,8 @@ export class CutOffNames {
       session.cutOff.delete(cut);
       const { inode, path, isShownLater } = found;
       untracked.splice(0, untracked.length, ...untracked.filter((each) => each.inode !== inode));
-      const opening = {
-        name: undefined,
-        path: openedAs(cut, path),
-        openedAt: cut.at,
-        inode,
-        isShownLater,
-        ...UNKNOWN_FLAGS,
-      };
-      const handle = this.#handles.track(session, opening, this.#files.ensure(path));
+      const opening = { path: openedAs(cut, path), openedAt: cut.at, inode, isShownLater };
+      const handle = this.#handles.trackUnnamed(session, opening, path);
       handle.isRefused = cut.isRefused === true;
     }
   }
@@ -284,8 +274,7 @@ export class CutOffNames {
     if (known) return this.#end(session, known, close);
     this.#expect(session, of);
     const openedAt = of.cut?.at ?? of.named[0]?.openedAt;
-    const opening = { name: undefined, path, openedAt, inode, bornMs, ...UNKNOWN_FLAGS };
-    const handle = this.#handles.track(session, opening, this.#files.ensure(path));
+    const handle = this.#handles.trackUnnamed(session, { path, openedAt, inode, bornMs }, path);
     handle.isRefused = of.cut?.isRefused === true;
     this.#end(session, handle, close);
   }
@@ -328,13 +317,13 @@ export class CutOffNames {
 
   #end(session: Session, handle: Handle, close: CutOffClose): void {
     session.forget(handle);
-    const { inode, openedAt, path } = handle;
+    const { inode, openedAt = close.at, path } = handle;
     const isWhole = !close.isForced && !handle.isRefused;
-    this.#written.ended(inode, close.alike, isWhole);
-    if (!isWhole && inode !== undefined) this.#written.broke(path, openedAt ?? close.at, close.at, inode);
-    session.closedCutOff.unshift(handle.path);
+    const seen = close.alike?.find(({ ino }) => ino === inode);
+    if (seen) this.#written.ended(seen, isWhole);
+    if (!isWhole && inode !== undefined) this.#written.broke(path, openedAt, close.at, inode);
+    session.closedCutOff.unshift(path);
     session.closedCutOff.length = Math.min(session.closedCutOff.length, CLOSED);
-    const seen = close.alike?.find(({ ino }) => ino === handle.inode);
     this.#handles.ended(handle, { ...this.#endOf(session, handle, close), seen: seen && statOf(seen) });
   }
 

@@ -199,17 +199,17 @@ export class Handles {
 
   /** Tracks a handle whose open was not logged. */
   openUnheard(session: Session, { path, inode, bornMs }: Pick<Handle, 'path' | 'inode' | 'bornMs'>): Handle {
-    const opening = {
-      name: undefined,
-      path,
-      openedAt: undefined,
-      inode,
-      bornMs,
-      creates: false,
-      truncates: false,
-      isExclusive: false,
-    };
-    return this.track(session, opening, this.#files.ensure(path));
+    return this.trackUnnamed(session, { path, openedAt: undefined, inode, bornMs }, path);
+  }
+
+  /** Tracks a handle of whose open the log has neither the name nor the flags. `now` is its file's path. */
+  trackUnnamed(
+    session: Session,
+    opening: Pick<Handle, 'path' | 'openedAt' | 'inode' | 'bornMs' | 'isShownLater'>,
+    now: FilePath,
+  ): Handle {
+    const unknown = { name: undefined, creates: false, truncates: false, isExclusive: false };
+    return this.track(session, { ...opening, ...unknown }, this.#files.ensure(now));
   }
 
   #endOf(handle: Handle, { forced, written }: LogEventOf<'close'>, at: Micros): Ending {

@@ -3,6 +3,9 @@ import type { FilePath } from '../file-path.ts';
 import type { FileStat } from '../record/file-stat.ts';
 import type { Operation } from './operations.ts';
 
+/** How long a file has to stay unchanged before it is recorded, in ms. */
+export const REST_MS = 2000;
+
 type State =
   /** It can be taken. */
   | 'ready'

@@ -5,14 +5,11 @@
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
 import { type FileStat, fileStat, isCopy, isFileOf, isSame, isUnchanged, STALE_MTIME } from '../record/file-stat.ts';
-import type { Look } from './jobs.ts';
+import { type Look, REST_MS } from './jobs.ts';
 import { isUnseen } from './lost.ts';
 import { SHORT } from './apply.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { Ending, Resize, TrackedFile } from './operations.ts';
-
-/** How long a file has to stay unchanged before it is recorded, in ms. */
-export const REST_MS = 2000;
 
 /** How long a file has to be missing before its row is removed, in ms. A move causes two events. */
 const GONE_MS = 3000;
@@ -86,9 +83,7 @@ export async function lookAt(
   // A client may have set the file's times, so only the size has to agree.
   if (isNew && !isOwing && look.wasSet && placement.size_bytes === stat.size_bytes)
     return placed(look, stat, { placement, row }, directory);
-  return (
-    (await elsewhere(look, stat, row, directory)) ?? unexplained({ look, file, found, stat, row, stillFor }, directory)
-  );
+  return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
 }
 
 /** There is no file at the path, but there is a row. */
@@ -236,21 +231,11 @@ async function rowElsewhere(
  * it there.
  */
 async function unexplained(
-  {
-    look,
-    file,
-    found,
-    stat,
-    row,
-    stillFor,
-  }: {
-    readonly look: Look;
-    readonly file: TrackedFile | undefined;
-    readonly found: Found;
-    readonly stat: FileStat;
-    readonly row: FileRow | undefined;
-    readonly stillFor: number;
-  },
+  look: Look,
+  found: Found,
+  stat: FileStat,
+  row: FileRow | undefined,
+  stillFor: number,
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
   const { world, files } = directory;
@@ -262,6 +247,7 @@ async function unexplained(
   if (!look.isSynced(stat)) return { wait: 'sync' };
   const end = endingOf(path, found, stat, row, directory);
   if (end) directory.matched.push(end);
+  const file = world.trackedAt(path);
   const owed = owedBy(file, stat);
   if (file) directory.takeOwed(file);
   const pid = end?.by.pid ?? world.pids()[0];
@@ -279,10 +265,10 @@ async function unexplained(
     directory.requests.waits(pid, path);
   } else {
     const written = await files.put({ ...values, state: directory.arrivalState, session_pid: null }, row);
-    const ends = [...owed, end].filter((each) => each !== undefined);
-    const uploads = ends.map(({ at, by, openedAt }) => ({ at, by, openedAt }));
-    for (const each of uploads.length > 0 ? uploads : [{ at: uploaded_at }])
-      await directory.arrived({ path, bytes: stat.size_bytes, ...each }, written);
+    const about = { path, bytes: stat.size_bytes };
+    const ends = end ? [...owed, end] : owed;
+    for (const { at, by, openedAt } of ends) await directory.arrived({ ...about, at, by, openedAt }, written);
+    if (ends.length === 0) await directory.arrived({ ...about, at: uploaded_at }, written);
   }
   return 'settled';
 }

@@ -98,9 +98,9 @@ export class Lost {
       isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const endings = (this.#endings.get(directoryId) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
-      // What a handle has written has a new mtime. Of a cut upload a client may have set it.
       // A file that was cut off, and that nobody has written since, is not that of another upload.
       .filter(({ end }) => !(isDatedAsBefore && row.state === 'partial' && end.isComplete))
+      // What a handle has written has a new mtime. Of a cut upload a client may have set it.
       .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
       .filter((each) => !isTaken || each.cutOff !== undefined || isOfRow(each))
       .filter(({ end }) => !isOther(end, stat));
@@ -115,7 +115,10 @@ export class Lost {
       // Its folder may have been renamed right after the open.
       endings.find(
         ({ end, missingAt }) =>
-          isNamedLike(missingAt, path) && end.inode === undefined && isOfThatTime(end, stat, LOG_LAG),
+          missingAt !== undefined &&
+          baseName(missingAt) === baseName(path) &&
+          end.inode === undefined &&
+          isOfThatTime(end, stat, LOG_LAG),
       ) ??
       cutOffAt(endings, path, stat.changedAt);
     return found?.end;
@@ -182,10 +185,6 @@ function cutOffAt(endings: readonly LostEnding[], path: FilePath, changedAt: Mic
   const isOver = (at: Micros): boolean =>
     changedAt > at + LOG_LAG && possible.some(({ end }) => end.isComplete && (end.openedAt ?? at) > at);
   return possible.find(({ end }) => !end.isComplete && !isOver(end.at)) ?? possible[0];
-}
-
-function isNamedLike(a: FilePath | undefined, b: FilePath): boolean {
-  return a !== undefined && baseName(a) === baseName(b);
 }
 
 /**

@@ -54,10 +54,8 @@ export class WrittenFiles {
   readonly #explained = new Map<number, Explained>();
   #broken: readonly Broken[] = [];
 
-  /** A line has ended a handle of the file with that inode. */
-  ended(inode: number | undefined, alike: readonly FileAlike[] = [], isWhole = true): void {
-    const file = alike.find(({ ino }) => ino === inode);
-    if (!file) return;
+  /** A line has ended a handle of that file. */
+  ended(file: FileAlike, isWhole: boolean): void {
     this.#explained.delete(file.ino);
     this.#explained.set(file.ino, { file, isWhole });
     const [oldest] = this.#explained.keys();
@@ -69,13 +67,14 @@ export class WrittenFiles {
    * @param latest the path of the one that the session has closed last: clients set a file's times after that.
    */
   touched(alike: readonly FileAlike[] = [], latest?: FilePath): void {
-    const touched = alike.filter((file) => {
+    const touched = alike.flatMap((file) => {
       const explained = this.#explained.get(file.ino);
-      return explained && !isAsWritten(file) && explained.file.sinceMs !== file.sinceMs;
+      const isTouched = explained && !isAsWritten(file) && explained.file.sinceMs !== file.sinceMs;
+      return isTouched ? [{ file, isWhole: explained.isWhole }] : [];
     });
-    const file = latest === undefined ? touched[0] : touched.find(({ path }) => path === latest);
-    if (!file || (latest === undefined && touched.length > 1)) return;
-    this.ended(file.ino, [file], this.#explained.get(file.ino)?.isWhole);
+    const [only, second] = touched;
+    const one = latest === undefined ? !second && only : touched.find(({ file }) => file.path === latest);
+    if (one) this.ended(one.file, one.isWhole);
   }
 
   /** A file was cut off whose name begins like that. With an inode, it is that file. */
@@ -89,13 +88,11 @@ export class WrittenFiles {
    */
   closed({ openedAt, alike, held, isOwn, isHeldElsewhere }: Closing): Written | 'none' | undefined {
     if (openedAt === undefined || !held || !alike || alike.length === 0) return undefined;
-    const free = alike.filter(
-      (file) => !this.#isBroken(file, file.ino) && held.every(({ inode }) => inode !== file.ino),
-    );
+    const free = alike.filter((file) => !this.#isHalf(file) && held.every(({ inode }) => inode !== file.ino));
     const changes = free.map((file) => ({ file, change: this.#changeOf(file, openedAt) }));
     const changed = changes.filter(({ change }) => change === 'changed').map(({ file }) => file);
     const elsewhere = changed.map(isHeldElsewhere);
-    if (elsewhere.includes(undefined) || changed.some((file) => this.#isBroken(file, undefined))) return undefined;
+    if (elsewhere.includes(undefined) || changed.some((file) => this.#mayBeHalf(file))) return undefined;
     // A client may have set the times of a file only, or renamed it.
     const rank = (file: FileAlike): number => (isOwn(file) ? 0 : isAsWritten(file) ? 1 : 2);
     const [first] = changed
@@ -120,16 +117,22 @@ export class WrittenFiles {
     return known.file.size === size && known.file.mtimeMs === mtimeMs ? 'none' : 'unclear';
   }
 
-  /** Whether a file that was cut off, and that has this inode as far as the kernel has shown it, may be this one. */
-  #isBroken(file: FileAlike, ino: number | undefined): boolean {
-    const { path, sinceMs = 0 } = file;
-    return this.#broken.some(({ start, inode, from, until }) => {
-      const isOfThatTime = sinceMs * 1000 >= from - LOG_LAG && sinceMs * 1000 <= until + TIMER_GRAIN;
-      // Without an inode, nobody knows whether it is that one, so only the time tells.
-      const isIt = inode === undefined ? beginsLike(path, start) && isOfThatTime : isOfThatTime || !isAsWritten(file);
-      return inode === ino && isIt;
-    });
+  /** Whether the kernel has shown that the file was cut off, and nobody has written it since. */
+  #isHalf(file: FileAlike): boolean {
+    return this.#broken.some((each) => each.inode === file.ino && (isOfThatTime(each, file) || !isAsWritten(file)));
   }
+
+  /** Whether the file may be one that was cut off, and that the kernel has not shown. */
+  #mayBeHalf(file: FileAlike): boolean {
+    return this.#broken.some(
+      (each) => each.inode === undefined && isOfThatTime(each, file) && beginsLike(file.path, each.start),
+    );
+  }
+}
+
+/** Whether the file was changed last while it was open. */
+function isOfThatTime({ from, until }: Broken, { sinceMs = 0 }: FileAlike): boolean {
+  return sinceMs * 1000 >= from - LOG_LAG && sinceMs * 1000 <= until + TIMER_GRAIN;
 }
 
 /** Whether the last change of the file was a write: this changes both times at once. */

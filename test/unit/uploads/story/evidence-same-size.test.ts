@@ -94,11 +94,17 @@ test('the process dies while it writes an upload again that it has just renamed:
   await at.settles(['a 5'], ['a 5 partial']);
 });
 
-test('another file has the name when an open is read, and dates like those before are set: what the process has left is partial', async () => {
-  await using at = await uploaded();
+/** What was uploaded as `a` is at `b`, with an old date, and another file has its name. */
+async function replaced() {
+  const at = await uploaded();
   renameSync(join(at.files, 'a'), join(at.files, 'b'));
   utimesSync(join(at.files, 'b'), 1_500_000_000, 1_500_000_000);
   at.write('a', 'x'.repeat(9));
+  return at;
+}
+
+test('another file has the name when an open is read, and dates like those before are set: what the process has left is partial', async () => {
+  await using at = await replaced();
   at.logged(1, IN_PLACE, 'rename old "a" new "b"', `open "a" ${WRITE}`, 'close "a" bytes read 0 written 9');
   await at.comesTo(['a 5', 'a 9'], ['a 9 uploaded', 'b 5 uploaded']);
   at.gone(1);
@@ -106,10 +112,7 @@ test('another file has the name when an open is read, and dates like those befor
 });
 
 test('and if that file was renamed to the name', async () => {
-  await using at = await uploaded();
-  renameSync(join(at.files, 'a'), join(at.files, 'b'));
-  utimesSync(join(at.files, 'b'), 1_500_000_000, 1_500_000_000);
-  at.write('a', 'x'.repeat(9));
+  await using at = await replaced();
   at.logged(1, IN_PLACE, 'rename old "a" new "b"', `open "c" ${WRITE}`, 'close "c" bytes read 0 written 9');
   const event = readEvent('posix-rename old "c" new "a"');
   const seen = [null, observationOf(lstatSync(join(at.files, 'a')))];

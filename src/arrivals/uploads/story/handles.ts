@@ -415,10 +415,10 @@ function resizedAgain(
   return { ...(before ?? set), inode: before?.inode, size: set.size, isVaried };
 }
 
-/** Whether its session has the handle's file open already. */
-function hasOther(handle: Handle): boolean {
+/** Whether its session has the handle's file open already. With `ino`, it is certainly that file. */
+function hasOther(handle: Handle, ino?: number): boolean {
   const others = [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
-  return others.some(({ session }) => session === handle.session);
+  return others.some(({ session, inode }) => session === handle.session && (ino === undefined || inode === ino));
 }
 
 /** How two handles of a file ended, the last of them with `last`. */
@@ -440,6 +440,10 @@ function together(before: Ending, last: Ending): Ending {
  */
 function isRefusalOf(lastRequest: LastRequest | undefined, after: readonly (Observation | null)[] = []): boolean {
   if (lastRequest?.kind === 'refused') return true;
+  if (lastRequest?.kind === 'open') {
+    const { handle } = lastRequest;
+    return handle.isExclusive && after.some((there) => there && hasOther(handle, there.ino));
+  }
   if (lastRequest?.kind !== 'change') return false;
   return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < lastRequest.at - BUSY_LAG);
 }

@@ -255,7 +255,8 @@ async function unexplained(
   const latest = end ?? owed.at(-1);
   const uploaded_at = latest?.at ?? world.now;
   const values = { ...stat, path: bytesOf(path), uploaded_at, source: latest ? 'log' : 'disk' } as const;
-  const isShort = end !== undefined && directory.mayBeShort(end, path);
+  // A client may have set the size once the folder had another name.
+  const isShort = end !== undefined && file?.resized?.size !== stat.size_bytes && directory.mayBeShort(end, path);
   if (end && (!end.isComplete || isShort)) {
     await files.put({ ...values, state: 'partial', session_pid: null }, row);
     const reason = end.isComplete ? SHORT : undefined;

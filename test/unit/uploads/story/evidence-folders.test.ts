@@ -36,3 +36,23 @@ test('a folder is renamed right after a file in it was opened, by the log before
   at.touch('f/a');
   await at.settles([], ['f/a 19 partial']);
 });
+
+for (const [refused, lines, announced] of [
+  ['an exclusive open', ['open "d/a" flags WRITE,CREATE,EXCL mode 0644', 'sent status Failure'], ['d/a 9', 'f/a 10']],
+  ['a request', ['sent status Failure'], ['f/a 10']],
+] as const)
+  test(`${refused} is refused, and the file's size is set once its folder has another name: announced with that size`, async () => {
+    await using at = await recordingPlace();
+    mkdirSync(join(at.files, 'd'));
+    at.write('d/a', 'xxxx');
+    at.logged(1, `open "d/a" ${WRITE}`, ...lines);
+    await at.parting.drained();
+    renameSync(join(at.files, 'd'), join(at.files, 'f'));
+    at.write('f/a', 'x'.repeat(10));
+    at.logged(1, 'close "d/a" bytes read 0 written 9', 'set "d/a" size 10');
+    await at.parting.drained();
+    at.logged(2, 'rename old "d" new "f"', 'stat name "f"');
+    await at.parting.drained();
+    at.touch('f/a');
+    await at.settles([...announced], ['f/a 10 uploaded']);
+  });

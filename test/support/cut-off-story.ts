@@ -29,7 +29,10 @@ const FILE = {
  */
 export function storyOf({ hasMoved = false } = {}) {
   const puts: string[] = [];
-  let held: readonly HeldPath[] | undefined = [];
+  const held = new Map<number, readonly HeldPath[] | undefined>([
+    [1, []],
+    [2, []],
+  ]);
   let cutOff = 0;
   let ms = 0;
   const shown = (operation: Operation): void => {
@@ -39,7 +42,7 @@ export function storyOf({ hasMoved = false } = {}) {
   const story = new Story({
     directoryId: 'd',
     lstat: (path) => (hasMoved ? undefined : { ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
-    heldBy: () => held,
+    heldBy: (pid) => held.get(pid),
     isHeldBy: () => true,
     timesHeldBy: () => 0,
     isTemporary: () => false,
@@ -70,17 +73,17 @@ export function storyOf({ hasMoved = false } = {}) {
       alike?: readonly FileAlike[],
       pid = 1,
     ): void {
-      held = now;
+      held.set(pid, now);
       const [at, event] = [BEGINNING + (ms += 1) * 1000, readEvent(text)];
       story.add({ at, pid, event, held: then, alike, isFresh: true });
       story.advance(10);
     },
     passes(until: number, now: readonly HeldPath[] | undefined): void {
-      held = now;
+      held.set(1, now);
       for (; ms < until; ms += 1) story.advance(10);
     },
     dies(): void {
-      held = undefined;
+      held.delete(1);
       story.end(1, BEGINNING + ms * 1000, 'killed');
     },
   };

@@ -65,6 +65,7 @@ export class CutOffNames {
   open(session: Session, start: string, at: Micros, held: readonly HeldPath[] | undefined): void {
     const open = { start, at };
     session.lastRequest = { kind: 'open-cut-off', open };
+    if (held) noteHeld(session, start, held);
     // When a process logs a request, it has done the one before: what it still holds was not closed.
     this.#settle(session, held, held);
     const canBeAsked = (held ?? this.#options.heldBy(session.by.pid)) !== undefined;
@@ -73,10 +74,13 @@ export class CutOffNames {
     const shown = [...session.ahead].find(({ path }) => beginsLike(path, start));
     if (shown) {
       session.ahead.delete(shown);
-      // It is the handle of this open if the process holds it still. If nobody can tell, it may be that of either.
-      if (canBeAsked) return;
-      session.forget(shown);
-      this.#handles.withdraw(shown);
+      // It is the handle of this open, unless the kernel shows another one. If nobody can tell, it may be that of either.
+      const others = untracked(session, session.held).filter(({ path }) => beginsLike(path, start));
+      if (canBeAsked && (others.length === 0 || session.held.some(({ inode }) => inode === shown.inode))) return;
+      if (!canBeAsked) {
+        session.forget(shown);
+        this.#handles.withdraw(shown);
+      }
     }
     session.cutOff.add(open);
     this.#resolve(session, held);
@@ -186,25 +190,25 @@ export class CutOffNames {
   /** Finds the files of opens whose name the log has cut off. */
   #resolve(session: Session, held: readonly HeldPath[] | undefined): void {
     if (session.cutOff.size === 0) return;
-    const all = session.all();
-    const tracked = (each: HeldPath): number => all.filter(({ file, inode }) => file && inode === each.inode).length;
-    // The second of two handles of one file is there twice.
     const now = this.#options.heldBy(session.by.pid) ?? [];
-    const untracked = [held ?? [], now].flatMap((files) =>
-      [...Map.groupBy(files, ({ inode }) => inode).values()].flatMap((same) =>
-        same.slice(same[0] ? tracked(same[0]) : 0).map((each) => ({ ...each, isShownLater: files === now })),
-      ),
+    const files = [held ?? [], now].flatMap((shown) =>
+      untracked(session, shown).map((each) => ({ ...each, isShownLater: shown === now })),
     );
     for (const cut of Array.from(session.cutOff)) {
-      const found = untracked.find((each) => beginsLike(each.path, beginningOf(cut)) && this.#isName(each));
+      const found = files.find((each) => beginsLike(each.path, beginningOf(cut)) && this.#isName(each));
       if (!found) continue;
-      session.cutOff.delete(cut);
-      const { inode, path, isShownLater } = found;
-      untracked.splice(0, untracked.length, ...untracked.filter((each) => each.inode !== inode));
-      const opening = { path: openedAs(cut, path), openedAt: cut.at, inode, isShownLater };
-      const handle = this.#handles.trackUnnamed(session, opening, path);
-      handle.isRefused = cut.isRefused === true;
+      files.splice(0, files.length, ...files.filter(({ inode }) => inode !== found.inode));
+      this.#track(session, cut, found, found.isShownLater);
     }
+  }
+
+  /** Tracks the handle of an open, of which the kernel has shown the file. */
+  #track(session: Session, cut: CutOffOpen, { inode, path }: HeldPath, isShownLater = false): void {
+    session.cutOff.delete(cut);
+    if (isShownLater) session.held = [...session.held, { inode, path }];
+    const opening = { path: openedAs(cut, path), openedAt: cut.at, inode, isShownLater };
+    const handle = this.#handles.trackUnnamed(session, opening, path);
+    handle.isRefused = cut.isRefused === true;
   }
 
   /**
@@ -217,31 +221,22 @@ export class CutOffNames {
 
   /** A handle was closed whose name the log has cut off. If nobody knows which, a comparison with the disk finds its file. */
   close(session: Session, close: CutOffClose): void {
-    const { start, isForced, at, held } = close;
+    const { start, at, held } = close;
+    // If nobody can say what the process holds, one of the files that it held was closed.
+    if (!close.isForced) noteHeld(session, start, held ?? []);
     this.#settle(session, held);
+    if (close.isForced) return this.#break(session, close);
     const named = namedLike(session, start);
     const parked = parkedLike(session, start);
-    if (isForced && named.length > 0 && (parked.length > 0 || named.length > 1)) {
-      // Nobody can tell which of them was closed before the connection broke.
-      session.parked = session.parked.filter((each) => !parked.includes(each));
-      session.forced += named.length - 1;
-      for (const each of named) this.#end(session, each, close);
-      return;
-    }
-    if (isForced && named.length === 0 && session.forced > 0) {
-      session.forced -= 1;
-      return;
-    }
     const candidates = { named, cut: cutLike(session, close) };
-    const isClear = isForced || this.#isOnly(session, named, at);
-    const found = isClear ? undefined : this.#changed(session, candidates, close);
+    const found = this.#isOnly(session, named, at) ? undefined : this.#changed(session, candidates, close);
     const written = found === 'none' ? undefined : found;
     if (written?.isCertain) return this.#endWritten(session, written.file, candidates, close);
     // A handle that the kernel has shown only after this line is that of a later open.
     const wasOpen = ({ inode, isShownLater }: Handle): boolean =>
       isShownLater !== true || held?.some((each) => each.inode === inode) === true;
     const sure = found ? named.filter(wasOpen) : named;
-    const handle = isForced ? named[0] : this.#closed(session, sure, { before: held, at });
+    const handle = this.#closed(session, sure, { before: held, at });
     if (handle) return this.#end(session, handle, close);
     if (sure.length > parked.length) {
       session.parked.push(close);
@@ -252,8 +247,36 @@ export class CutOffNames {
     if (found === 'none') return;
     const { cut } = candidates;
     const isGone = !held && this.#options.heldBy(session.by.pid) === undefined;
-    if (!isForced && isGone && cut) this.#late.set(session, [...(this.#late.get(session) ?? []), { close, cut }]);
+    if (isGone && cut) this.#late.set(session, [...(this.#late.get(session) ?? []), { close, cut }]);
     else this.#lose(session, close, cut);
+  }
+
+  /** The connection broke, and sshd closes a handle for its session. */
+  #break(session: Session, close: CutOffClose): void {
+    this.#adopt(session, close);
+    const named = namedLike(session, close.start);
+    const parked = parkedLike(session, close.start);
+    // The kernel would have shown the file of an earlier one by now.
+    const cut = [...session.cutOff].findLast((each) => isOfOne(each.start, close.start));
+    const last = named.find(({ inode }) => session.held.some((each) => each.inode === inode));
+    if (last && parked.length === 0) return this.#end(session, last, close);
+    // If the file of an open is not known, that one was cut off: the process had given up the others. Unless a close was read
+    // after it could be asked. Then nobody can tell which of them was closed before the connection broke.
+    const ending = cut && parked.length === 0 ? [] : named;
+    session.parked = session.parked.filter((each) => !parked.includes(each));
+    for (const each of ending) this.#end(session, each, close);
+    if (cut) session.cutOff.delete(cut);
+    if (!cut && ending.length === 0 && session.forced > 0) session.forced -= 1;
+    else if (cut || ending.length === 0) this.#lose(session, close, cut);
+    session.forced += Math.max(ending.length + (cut ? 1 : 0) - 1, 0);
+  }
+
+  /** Tracks handles that the process had when the connection broke: it may have closed another one for the line that was read. */
+  #adopt(session: Session, { start, at }: Pick<CutOffClose, 'start' | 'at'>): void {
+    for (const each of untracked(session, session.held)) {
+      if (!beginsLike(each.path, start)) continue;
+      this.#track(session, cutLike(session, { start }) ?? { start, at }, each);
+    }
   }
 
   /** A close is not that of a known handle: it takes an open whose file is not known, or the handle's open is still to be read. */
@@ -287,22 +310,22 @@ export class CutOffNames {
       alike,
       openedAt: opened.length > 0 ? Math.min(...opened) : undefined,
       isOwn: ({ ino }) => named.some(({ inode }) => inode === ino),
-      isHeldElsewhere: (file) => this.#isHeldElsewhere(session, file),
+      isHeldElsewhere: ({ ino }) => this.#isHeldElsewhere(session, ino),
     });
   }
 
-  #isHeldElsewhere(session: Session, { path, ino }: FileAlike): boolean | undefined {
-    let isHeld = false;
+  /** Whether another session may have the file open. Undefined if it has opened one that is not known, and its process has ended. */
+  #isHeldElsewhere(session: Session, ino: number): boolean | undefined {
+    let isKnown = true;
     for (const other of this.#options.sessions()) {
       if (other === session) continue;
-      // Its own close will say more.
-      if (other.all().some((each) => each.file && each.inode === ino)) return true;
-      if (!other.mayHaveOpened(path)) continue;
       const held = this.#options.heldBy(other.by.pid);
-      if (!held) return undefined;
-      isHeld ||= held.some(({ inode }) => inode === ino);
+      isKnown &&= held !== undefined || other.cutOff.size === 0;
+      const opened = other.all().filter(({ file }) => file);
+      // Its own close will say more.
+      if ([...opened, ...other.held, ...(held ?? [])].some(({ inode }) => inode === ino)) return true;
     }
-    return isHeld;
+    return isKnown ? false : undefined;
   }
 
   /** A handle ended, and nobody knows its file: a comparison with the disk finds it. */
@@ -318,6 +341,7 @@ export class CutOffNames {
   #end(session: Session, handle: Handle, close: CutOffClose): void {
     session.forget(handle);
     const { inode, openedAt = close.at, path } = handle;
+    session.held = session.held.filter((each) => each.inode !== inode);
     const isWhole = !close.isForced && !handle.isRefused;
     const seen = close.alike?.find(({ ino }) => ino === inode);
     if (seen) this.#written.ended(seen, isWhole);
@@ -387,6 +411,11 @@ export class CutOffNames {
       const { file, path, inode, openedAt = at } = handle;
       if (file && inode !== undefined && !session.ahead.has(handle)) this.#written.broke(path, openedAt, at, inode);
     }
+    for (const { path, inode } of untracked(session, session.held)) {
+      this.#written.broke(path, session.openedAt ?? at, at, inode);
+      this.#options.cutOff(path, droppedAt(session, { openedAt: undefined, inode, order: 0 }, at), session);
+      this.#options.compare();
+    }
     for (const open of session.cutOff) {
       const about = { openedAt: open.at, inode: undefined, order: 0 };
       this.#written.broke(beginningOf(open), open.at, at);
@@ -418,6 +447,19 @@ export class CutOffNames {
   }
 }
 
+/** What the process held when a line was read, of the files that its name may mean. */
+function noteHeld(session: Session, start: string, held: readonly HeldPath[]): void {
+  session.held = [...session.held.filter(({ path }) => !beginsLike(path, start)), ...held];
+}
+
+/** The files that belong to no known handle. The second of two handles of one file is there twice. */
+function untracked(session: Session, held: readonly HeldPath[]): HeldPath[] {
+  const all = session.all();
+  const tracked = (each: HeldPath): number => all.filter(({ file, inode }) => file && inode === each.inode).length;
+  const files = [...Map.groupBy(held, ({ inode }) => inode).values()];
+  return files.flatMap((same) => same.slice(same[0] ? tracked(same[0]) : 0));
+}
+
 /** The session's handles of files that a name with this beginning may mean. */
 function namedLike(session: Session, start: string): Handle[] {
   return session.all().filter(({ file, path }) => file && beginsLike(path, start));
@@ -429,7 +471,7 @@ function parkedLike(session: Session, start: string): CutOffClose[] {
 }
 
 /** An open that may be that of the close, and of which the kernel has not shown a file. */
-function cutLike(session: Session, { start }: CutOffClose): CutOffOpen | undefined {
+function cutLike(session: Session, { start }: Pick<CutOffClose, 'start'>): CutOffOpen | undefined {
   return [...session.cutOff].find((each) => isOfOne(each.start, start));
 }
 

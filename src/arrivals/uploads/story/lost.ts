@@ -104,12 +104,19 @@ export class Lost {
       .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
       .filter((each) => !isTaken || each.cutOff !== undefined || isOfRow(each))
       .filter(({ end }) => !isOther(end, stat));
+    const cut = cutOffAt(endings, path, stat);
+    // The handle that was cut off may have emptied the file and begun it anew.
+    const mayBeBegunAnew = ({ isComplete, bytes = stat.size_bytes }: Ending): boolean =>
+      isComplete && bytes !== stat.size_bytes && cut?.end.isComplete === false;
     const found =
       // A client may have set its times since, to an older one.
       endings.find((each) => isOfRow(each) && stat.mtime <= each.end.at + TIMER_GRAIN) ??
       endings.find(
         ({ end }) =>
-          end.inode === stat.inode && (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat)) && mayBe(end, stat),
+          end.inode === stat.inode &&
+          (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat)) &&
+          mayBe(end, stat) &&
+          !mayBeBegunAnew(end),
       ) ??
       endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
       // Its folder may have been renamed right after the open.
@@ -120,7 +127,7 @@ export class Lost {
           end.inode === undefined &&
           isOfThatTime(end, stat, LOG_LAG),
       ) ??
-      cutOffAt(endings, path, stat.changedAt);
+      cut;
     return found?.end;
   }
 
@@ -177,10 +184,16 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
  * upload that ended closest to the file's last change comes first. A dropped upload comes before complete ones, so that
  * a partial file never passes for a whole one, unless the file has changed since, when a later upload wrote it.
  */
-function cutOffAt(endings: readonly LostEnding[], path: FilePath, changedAt: Micros) {
+function cutOffAt(
+  endings: readonly LostEnding[],
+  path: FilePath,
+  { mtime, ctime, changedAt }: FileStat & { readonly changedAt: Micros },
+) {
   const possible = endings
     .filter(({ cutOff }) => cutOff !== undefined && beginsLike(path, cutOff.start))
     .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - LOG_LAG)
+    // A write sets both times. One after the connection broke was somebody else's.
+    .filter(({ end }) => end.isComplete || mtime !== ctime || mtime <= end.at + TIMER_GRAIN)
     .toSorted((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));
   const isOver = (at: Micros): boolean =>
     changedAt > at + LOG_LAG && possible.some(({ end }) => end.isComplete && (end.openedAt ?? at) > at);

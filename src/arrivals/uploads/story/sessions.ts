@@ -107,6 +107,8 @@ export class Session {
   readonly ahead = new Set<Handle>();
   /** Closes that the kernel has not shown yet: the descriptor may be open a moment longer than its close is logged. */
   parked: CutOffClose[] = [];
+  /** The files with cut-off names that the process held when its last line about one was read, but those that were closed since. */
+  held: readonly HeldPath[] = [];
   /** How many handles with cut-off names have been taken for broken off before the line about them. */
   forced = 0;
   /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */

@@ -8,7 +8,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import { beginsLike, type FilePath } from '../file-path.ts';
 import type { FileAlike } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
-import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import { BUSY_LAG, LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 
 /** How many files, and how many opens that were cut off, are remembered. */
 const FILES = 1000;
@@ -107,11 +107,10 @@ export class WrittenFiles {
   #changeOf(file: FileAlike, openedAt: Micros): 'none' | 'changed' | 'unclear' {
     const { ino, size, mtimeMs, sinceMs = 0, birthtimeMs = 0 } = file;
     const known = this.#explained.get(ino);
-    const since = openedAt - LOG_LAG;
-    if (!known) {
-      if (sinceMs * 1000 < since) return 'none';
-      return isAsWritten(file) || birthtimeMs * 1000 >= since ? 'changed' : 'unclear';
-    }
+    // On a busy machine the line of the open is read late.
+    const since = openedAt - BUSY_LAG;
+    if (sinceMs * 1000 < since) return 'none';
+    if (!known) return isAsWritten(file) || birthtimeMs * 1000 >= since ? 'changed' : 'unclear';
     if (known.file.sinceMs === sinceMs) return 'none';
     if (known.isWhole || isAsWritten(file)) return 'changed';
     return known.file.size === size && known.file.mtimeMs === mtimeMs ? 'none' : 'unclear';
@@ -130,9 +129,9 @@ export class WrittenFiles {
   }
 }
 
-/** Whether the file was changed last while it was open. */
-function isOfThatTime({ from, until }: Broken, { sinceMs = 0 }: FileAlike): boolean {
-  return sinceMs * 1000 >= from - LOG_LAG && sinceMs * 1000 <= until + TIMER_GRAIN;
+/** Whether the file was changed or written last while it was open. */
+function isOfThatTime({ from, until }: Broken, { sinceMs = 0, mtimeMs }: FileAlike): boolean {
+  return [sinceMs, mtimeMs].some((ms) => ms * 1000 >= from - LOG_LAG && ms * 1000 <= until + TIMER_GRAIN);
 }
 
 /** Whether the last change of the file was a write: this changes both times at once. */

@@ -144,3 +144,21 @@ test('a file is taken for that of an earlier open, and is open when the line of 
   assert.deepEqual(puts, ['whole complete']);
   assert.equal(lost(), 1);
 });
+
+test('the connection breaks while the kernel shows a file that no open is known of: that one is cut off', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(OPEN, [HALF], [HALF]);
+  line(CLOSE, [HALF], [HALF]);
+  line(OPEN, [HALF], [HALF]);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined);
+  assert.deepEqual(puts, ['whole complete', 'half dropped']);
+});
+
+test('the process is killed while the kernel shows a file that no open is known of: that one is lost', () => {
+  const { puts, lost, line, dies } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [HALF], [HALF]);
+  dies();
+  assert.deepEqual([puts, lost()], [['whole complete'], 1]);
+});

@@ -97,3 +97,21 @@ test('a file that was cut off, and not written since, is not that of a complete 
   assert.equal(lost.endingOf('d', path, stat, row, []), undefined);
   assert.equal(lost.endingOf('d', path, { ...stat, mtime: AT - 500 }, row, []), end);
 });
+
+test('a complete file was overwritten under a long name, and that was cut off, before its inode was found: cut off', () => {
+  const lost = new Lost();
+  const name = 'n'.repeat(500);
+  lost.addAwaited('d', { ...CUT_OFF, isComplete: true, bytes: 2038, written: 38, isDoubted: true }, 'a');
+  const cut: Ending = { ...CUT_OFF, at: AT + 30_000, openedAt: AT + 10_000, inode: undefined, bornMs: undefined };
+  const stat = {
+    inode: 7,
+    size_bytes: 40,
+    mtime: AT + 6000,
+    ctime: AT + 6000,
+    changedAt: AT + 6000,
+    bornAt: AT - 5000,
+  };
+  assert.equal(lost.endingOf('d', name, stat, undefined, [])?.isComplete, true);
+  lost.addEnding('d', cut, { start: name, session: { hasSetCutOff: true } });
+  assert.equal(lost.endingOf('d', name, stat, undefined, []), cut);
+});

@@ -146,11 +146,58 @@ test('a file that was cut off gets new times or another mode while one like it i
   assert.deepEqual([puts, lost()], [['half dropped'], 0]);
 });
 
-test('of two files that are known to be open one was closed unseen, and the connection breaks: neither is complete', () => {
+test('of two files that are known to be open one was closed unseen, and the connection breaks: the other one is cut off', () => {
   const { puts, lost, line } = storyOf();
   line(OPEN, [WHOLE], [WHOLE]);
   line(OPEN, [HALF], [HALF]);
   line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined, [changed(HALF, 2), changed(WHOLE, 1)]);
   line(SESSION_END, undefined, undefined);
-  assert.deepEqual([puts, lost()], [['whole dropped', 'half dropped'], 0]);
+  assert.deepEqual([puts, lost()], [['half dropped'], 0]);
+});
+
+test('a half that the kernel had not shown gets another mode while one like it is read: it is not complete', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [], []);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined, undefined);
+  line(OPEN, [], [], undefined, 2);
+  line(CLOSE, [], [], [changed(HALF, 300, 1)], 2);
+  assert.deepEqual(puts, []);
+});
+
+test('a file was changed before the open that is closed: it is not what was written', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 1)]);
+  for (let i = 0; i < 2300; i += 1) line('stat name "a"', [], []);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 20)]);
+  assert.deepEqual(puts, ['whole complete']);
+});
+
+test('a close is taken for that of another file, and the next open is of the file that the kernel shows', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [], [], [changed({ path: `${NAME}-other`, inode: 3 }, 1)]);
+  line(OPEN, [HALF], [HALF]);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined);
+  assert.deepEqual(puts, ['other complete', 'half dropped']);
+});
+
+test('what the kernel shows with one session is not what another one has closed', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [HALF], [], [changed(HALF, 4)]);
+  line(OPEN, [], [], undefined, 2);
+  line(CLOSE, [], [], [changed(HALF, 4)], 2);
+  assert.deepEqual(puts, ['whole complete']);
+});
+
+test('a file is sent again, and its lines are read late: it is complete both times', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 1)]);
+  for (let i = 0; i < 900; i += 1) line('stat name "a"', [], []);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 100)]);
+  assert.deepEqual(puts, ['whole complete', 'whole complete']);
 });

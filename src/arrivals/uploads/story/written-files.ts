@@ -108,7 +108,7 @@ export class WrittenFiles {
     const { ino, size, mtimeMs, sinceMs = 0, birthtimeMs = 0 } = file;
     const known = this.#explained.get(ino);
     // On a busy machine the line of the open is read late.
-    const since = openedAt - BUSY_LAG;
+    const since = openedAt - (known ? BUSY_LAG : LOG_LAG);
     if (sinceMs * 1000 < since) return 'none';
     if (!known) return isAsWritten(file) || birthtimeMs * 1000 >= since ? 'changed' : 'unclear';
     if (known.file.sinceMs === sinceMs) return 'none';

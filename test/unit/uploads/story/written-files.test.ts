@@ -201,3 +201,11 @@ test('a file is sent again, and its lines are read late: it is complete both tim
   line(CLOSE, [], [], [changed(WHOLE, 100)]);
   assert.deepEqual(puts, ['whole complete', 'whole complete']);
 });
+
+test('a new file got its long name right before another one is closed: it is not what was written', () => {
+  const { puts, line } = storyOf();
+  for (let i = 0; i < 1000; i += 1) line('stat name "a"', [], []);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 900, 1)]);
+  assert.deepEqual(puts, []);
+});

@@ -139,7 +139,7 @@ interface Model {
   readonly truncated: Set<number>;
   /** Uploads of which the log counts another size than their file has, by that size. */
   readonly counted: Map<number, Counted>;
-  /** How many uploads were complete under a name, whatever its folder. */
+  /** How many uploads were complete under a name, or may have been renamed to it, whatever its folder. */
   readonly sent: Map<string, number>;
 }
 
@@ -203,8 +203,11 @@ async function rage(
     const { status } = await session.request(FXP.CLOSE, handle);
     if (status !== 0) return;
     model.completed.add(size);
-    const name = nameOf(path);
-    model.sent.set(name, (model.sent.get(name) ?? 0) + 1);
+    sent(nameOf(path), 1);
+  }
+
+  function sent(name: string, times: number): void {
+    model.sent.set(name, (model.sent.get(name) ?? 0) + times);
   }
 
   async function truncate(path: string, isLarge: boolean): Promise<void> {
@@ -275,6 +278,7 @@ async function rage(
     const path = each.isOfLast ? last : pathOf(folder, each.name);
     const to = pathOf(toFolder, each.toName);
     if (kind === 'put' || kind === 'rename' || kind === 'replace') last = kind === 'put' ? path : to;
+    if (kind === 'rename' || kind === 'replace') sent(nameOf(to), model.sent.get(nameOf(path)) ?? 0);
     const [from, onto] = [folder || 'd', toFolder || 'e'];
     let answer: Promise<unknown> | undefined;
     if (kind === 'put') {

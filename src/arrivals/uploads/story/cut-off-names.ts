@@ -77,8 +77,10 @@ export class CutOffNames {
       // It is the handle of this open, unless the kernel shows another one. If nobody can tell, it may be that of either.
       const others = untracked(session, session.held).filter(({ path }) => beginsLike(path, start));
       if (canBeAsked && (others.length === 0 || session.held.some(({ inode }) => inode === shown.inode))) return;
-      session.forget(shown);
-      this.#handles.withdraw(shown);
+      if (!canBeAsked) {
+        session.forget(shown);
+        this.#handles.withdraw(shown);
+      }
     }
     session.cutOff.add(open);
     this.#resolve(session, held);

@@ -310,17 +310,17 @@ export class CutOffNames {
       alike,
       openedAt: opened.length > 0 ? Math.min(...opened) : undefined,
       isOwn: ({ ino }) => named.some(({ inode }) => inode === ino),
-      isHeldElsewhere: ({ ino }) => this.#isHeldElsewhere(session, ino),
+      isHeldElsewhere: (file) => this.#isHeldElsewhere(session, file),
     });
   }
 
-  /** Whether another session may have the file open. Undefined if it has opened one that is not known, and its process has ended. */
-  #isHeldElsewhere(session: Session, ino: number): boolean | undefined {
+  /** Whether another session may have the file open. Undefined if it has opened one like it, and its process has ended. */
+  #isHeldElsewhere(session: Session, { path, ino }: FileAlike): boolean | undefined {
     let isKnown = true;
     for (const other of this.#options.sessions()) {
       if (other === session) continue;
       const held = this.#options.heldBy(other.by.pid);
-      isKnown &&= held !== undefined || other.cutOff.size === 0;
+      isKnown &&= held !== undefined || !other.mayHaveOpened(path);
       const opened = other.all().filter(({ file }) => file);
       // Its own close will say more.
       if ([...opened, ...other.held, ...(held ?? [])].some(({ inode }) => inode === ino)) return true;

@@ -31,6 +31,15 @@ interface Candidates {
   readonly cut: CutOffOpen | undefined;
 }
 
+/** Another session of the directory. */
+interface Other {
+  readonly session: Session;
+  /** The kernel cannot be asked about its process. */
+  readonly isGone: boolean;
+  /** What it may have open. */
+  readonly inodes: ReadonlySet<number | undefined>;
+}
+
 export interface CutOffNamesOptions extends HandlesOptions {
   sessions(): Iterable<Session>;
 }
@@ -260,8 +269,8 @@ export class CutOffNames {
     const cut = [...session.cutOff].findLast((each) => isOfOne(each.start, close.start));
     const last = named.find(({ inode }) => session.held.some((each) => each.inode === inode));
     if (last && parked.length === 0) return this.#end(session, last, close);
-    // If the file of an open is not known, that one was cut off: the process had given up the others. Unless a close was read
-    // after it could be asked. Then nobody can tell which of them was closed before the connection broke.
+    // If the file of an open is not known, that file was cut off, since the process had given up the others. If a close waits,
+    // nobody can tell which of them was closed before the connection broke.
     const ending = cut && parked.length === 0 ? [] : named;
     session.parked = session.parked.filter((each) => !parked.includes(each));
     for (const each of ending) this.#end(session, each, close);
@@ -305,27 +314,26 @@ export class CutOffNames {
   /** The file that a closed handle has written according to the disk, `'none'` if none. */
   #changed(session: Session, { named, cut }: Candidates, { held, alike }: CutOffClose): Written | 'none' | undefined {
     const opened = [...named.map(({ openedAt }) => openedAt), cut?.at].filter((each) => each !== undefined);
+    // Most closes need no answer.
+    let others: readonly Other[] | undefined;
     return this.#written.closed({
       held,
       alike,
       openedAt: opened.length > 0 ? Math.min(...opened) : undefined,
       isOwn: ({ ino }) => named.some(({ inode }) => inode === ino),
-      isHeldElsewhere: (file) => this.#isHeldElsewhere(session, file),
+      isHeldElsewhere: (file) => isHeldByAny((others ??= this.#others(session)), file),
     });
   }
 
-  /** Whether another session may have the file open. Undefined if it has opened one like it, and its process has ended. */
-  #isHeldElsewhere(session: Session, { path, ino }: FileAlike): boolean | undefined {
-    let isKnown = true;
-    for (const other of this.#options.sessions()) {
-      if (other === session) continue;
+  /** The other sessions, and what they hold by the log and by the kernel. Asks about each process. */
+  #others(session: Session): Other[] {
+    const others = [...this.#options.sessions()].filter((other) => other !== session);
+    return others.map((other) => {
       const held = this.#options.heldBy(other.by.pid);
-      isKnown &&= held !== undefined || !other.mayHaveOpened(path);
       const opened = other.all().filter(({ file }) => file);
-      // Its own close will say more.
-      if ([...opened, ...other.held, ...(held ?? [])].some(({ inode }) => inode === ino)) return true;
-    }
-    return isKnown ? false : undefined;
+      const inodes = new Set([...opened, ...other.held, ...(held ?? [])].map(({ inode }) => inode));
+      return { session: other, isGone: held === undefined, inodes };
+    });
   }
 
   /** A handle ended, and nobody knows its file: a comparison with the disk finds it. */
@@ -411,17 +419,13 @@ export class CutOffNames {
       const { file, path, inode, openedAt = at } = handle;
       if (file && inode !== undefined && !session.ahead.has(handle)) this.#written.broke(path, openedAt, at, inode);
     }
-    for (const { path, inode } of untracked(session, session.held)) {
-      this.#written.broke(path, session.openedAt ?? at, at, inode);
-      this.#options.cutOff(path, droppedAt(session, { openedAt: undefined, inode, order: 0 }, at), session);
+    const lose = (start: string, openedAt: Micros | undefined, inode: number | undefined): void => {
+      this.#written.broke(start, openedAt ?? session.openedAt ?? at, at, inode);
+      this.#options.cutOff(start, droppedAt(session, { openedAt, inode, order: 0 }, at), session);
       this.#options.compare();
-    }
-    for (const open of session.cutOff) {
-      const about = { openedAt: open.at, inode: undefined, order: 0 };
-      this.#written.broke(beginningOf(open), open.at, at);
-      this.#options.cutOff(beginningOf(open), droppedAt(session, about, at), session);
-      this.#options.compare();
-    }
+    };
+    for (const { path, inode } of untracked(session, session.held)) lose(path, undefined, inode);
+    for (const open of session.cutOff) lose(beginningOf(open), open.at, undefined);
   }
 
   /** A client renamed a file whose name the log has cut off, or set its times or size. */
@@ -445,6 +449,15 @@ export class CutOffNames {
       if (!file.hasOpenWriters) this.#options.look(path, 2);
     }
   }
+}
+
+/**
+ * Whether one of these sessions may have the file open: its own close will say more. Undefined if one has opened a file like it,
+ * and its process has ended.
+ */
+function isHeldByAny(others: readonly Other[], { path, ino }: FileAlike): boolean | undefined {
+  if (others.some(({ inodes }) => inodes.has(ino))) return true;
+  return others.some(({ session, isGone }) => isGone && session.mayHaveOpened(path)) ? undefined : false;
 }
 
 /** What the process held when a line was read, of the files that its name may mean. */

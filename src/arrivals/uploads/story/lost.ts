@@ -105,8 +105,8 @@ export class Lost {
       .filter((each) => !isTaken || each.cutOff !== undefined || isOfRow(each))
       .filter(({ end }) => !isOther(end, stat));
     const cut = cutOffAt(endings, path, stat);
-    // The handle that was cut off may have emptied the file and begun it anew.
-    const mayBeBegunAnew = ({ isComplete, bytes = stat.size_bytes }: Ending): boolean =>
+    // The size is not that of the complete upload, so a later one may have overwritten it and been cut off.
+    const mayBeOverwritten = ({ isComplete, bytes = stat.size_bytes }: Ending): boolean =>
       isComplete && bytes !== stat.size_bytes && cut?.end.isComplete === false;
     const found =
       // A client may have set its times since, to an older one.
@@ -116,7 +116,7 @@ export class Lost {
           end.inode === stat.inode &&
           (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat)) &&
           mayBe(end, stat) &&
-          !mayBeBegunAnew(end),
+          !mayBeOverwritten(end),
       ) ??
       endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
       // Its folder may have been renamed right after the open.

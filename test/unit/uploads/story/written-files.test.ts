@@ -164,15 +164,24 @@ test('a half that the kernel had not shown gets another mode while one like it i
   assert.deepEqual(puts, []);
 });
 
-test('a file was changed before the open that is closed: it is not what was written', () => {
-  const { puts, line } = storyOf();
-  line(OPEN, [], []);
-  line(CLOSE, [], [], [changed(WHOLE, 1)]);
-  for (let i = 0; i < 2300; i += 1) line('stat name "a"', [], []);
-  line(OPEN, [], []);
-  line(CLOSE, [], [], [changed(WHOLE, 20)]);
-  assert.deepEqual(puts, ['whole complete']);
-});
+for (const [what, pause, ms, complete] of [
+  ['was changed before the open that is closed: it is not what was written', 2300, 20, ['whole complete']],
+  [
+    'is sent again, and its lines are read late: it is complete both times',
+    900,
+    100,
+    ['whole complete', 'whole complete'],
+  ],
+] as const)
+  test(`a file ${what}`, () => {
+    const { puts, line } = storyOf();
+    line(OPEN, [], []);
+    line(CLOSE, [], [], [changed(WHOLE, 1)]);
+    for (let i = 0; i < pause; i += 1) line('stat name "a"', [], []);
+    line(OPEN, [], []);
+    line(CLOSE, [], [], [changed(WHOLE, ms)]);
+    assert.deepEqual(puts, complete);
+  });
 
 test('a close is taken for that of another file, and the next open is of the file that the kernel shows', () => {
   const { puts, line } = storyOf();
@@ -190,16 +199,6 @@ test('what the kernel shows with one session is not what another one has closed'
   line(OPEN, [], [], undefined, 2);
   line(CLOSE, [], [], [changed(HALF, 4)], 2);
   assert.deepEqual(puts, ['whole complete']);
-});
-
-test('a file is sent again, and its lines are read late: it is complete both times', () => {
-  const { puts, line } = storyOf();
-  line(OPEN, [], []);
-  line(CLOSE, [], [], [changed(WHOLE, 1)]);
-  for (let i = 0; i < 900; i += 1) line('stat name "a"', [], []);
-  line(OPEN, [], []);
-  line(CLOSE, [], [], [changed(WHOLE, 100)]);
-  assert.deepEqual(puts, ['whole complete', 'whole complete']);
 });
 
 test('a new file got its long name right before another one is closed: it is not what was written', () => {

@@ -298,12 +298,15 @@ export class Story {
       .some((session) => this.#options.isHeldBy(session.by.pid, inode));
   }
 
-  /** Whether a session that has opened a name like that, which the log has cut off, holds the file now, or has died. */
+  /**
+   * Whether a session holds the file now, or has opened a name like that, which the log has cut off, and has died. The line of
+   * its open may not have been read yet.
+   */
   mayWrite(path: FilePath, inode: number): boolean {
-    return this.#sessions
-      .values()
-      .filter((session) => session.mayHaveOpened(path))
-      .some(({ by }) => this.#options.heldBy(by.pid)?.some((held) => held.inode === inode) ?? true);
+    return this.#sessions.values().some((session) => {
+      const held = this.#options.heldBy(session.by.pid);
+      return held ? held.some((each) => each.inode === inode) : session.mayHaveOpened(path);
+    });
   }
 
   /**

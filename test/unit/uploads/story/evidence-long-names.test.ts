@@ -1,0 +1,49 @@
+/** A name that the log cuts off: its file is open again before the line of that open is read. */
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { FileSyncer } from '../../../../src/arrivals/uploads/disk/file-syncer.ts';
+import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
+import { recordingPlace } from '../../../support/recording-place.ts';
+
+const NAME = '字'.repeat(43);
+const PATH = Buffer.from(NAME).toString('latin1');
+const LOGGED = '\\345\\255\\227'.repeat(43);
+const OPEN = `open "/files/${LOGGED}`.slice(0, 500);
+const CLOSE = `close "/files/${LOGGED}`.slice(0, 500);
+
+/** Lets a client open the file again while it is synced for the first time. */
+class Reopened extends FileSyncer {
+  opensAgain: (() => void) | undefined;
+
+  override async file(fd: number, size: number): Promise<void> {
+    this.opensAgain?.();
+    this.opensAgain = undefined;
+    await super.file(fd, size);
+  }
+}
+
+test('an upload is synced while its file is emptied by the next open: both are announced with the size that it has at the end', async () => {
+  let held: HeldPath[] = [];
+  const syncer = new Reopened({ isOn: true });
+  await using place = await recordingPlace({ syncer, heldBy: () => held });
+  const open = (): void => {
+    place.write(NAME, '');
+    held = [{ path: PATH, inode: statSync(join(place.files, NAME)).ino }];
+  };
+  const close = (data: string): void => {
+    place.write(NAME, data);
+    held = [];
+    place.logged(1, CLOSE);
+  };
+  syncer.opensAgain = open;
+  open();
+  place.logged(1, OPEN);
+  await place.comesTo([], []);
+  close('xxxxx');
+  await place.parting.drained();
+  place.logged(1, OPEN);
+  await place.comesTo([], []);
+  close('yyyyyyyyy');
+  await place.settles([`${NAME} 9`, `${NAME} 9`], [`${NAME} 9 uploaded`]);
+});

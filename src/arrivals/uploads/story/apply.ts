@@ -77,7 +77,10 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
     return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, task, row, directory);
   }
-  if (row && isSame(row, stat) && end.at <= row.uploaded_at) return outdated(operation, row, directory);
+  if (row && isSame(row, stat) && end.at <= row.uploaded_at) {
+    // Before a crash it was recorded already, and may be partial.
+    return end.at === row.uploaded_at ? 'done' : outdated(operation, row, directory);
+  }
   if (end.isOfUnknownSize && (await isMoved(path, stat, directory))) {
     directory.requests.look(path, SOON_MS);
     return 'done';

@@ -7,6 +7,8 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { test } from 'node:test';
 import { partialFiles, reasonOf } from '../../../../src/arrivals/files/partial.ts';
+import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 type Place = Awaited<ReturnType<typeof recordingPlace>>;
@@ -142,4 +144,21 @@ test('a write that sshd refuses: the reason names the refusal, not a lost connec
     reasonOf(file),
     'the session from 127.0.0.1 closed it, and the server had refused a write, as on a full disk',
   );
+});
+
+test('what withheld a file is read again after a crash: it stays partial, and nothing is announced', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  const read = (): void => {
+    at.parting.recorder.repeated(before + 2);
+    [OPEN, 'sent status Failure', 'close "a" bytes read 0 written 0'].forEach((text, index) =>
+      at.parting.recorder.add(at.jail, { pid: 1, event: readEvent(text), at: before + index, isFresh: true }),
+    );
+  };
+  at.logged(1);
+  const before = systemClock().now();
+  read();
+  await at.comesTo([], ['a 5 partial']);
+  read();
+  await at.settles([], ['a 5 partial']);
 });

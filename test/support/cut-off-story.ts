@@ -33,7 +33,7 @@ export function storyOf({ hasMoved = false } = {}) {
     [1, []],
     [2, []],
   ]);
-  let cutOff = 0;
+  const lost: boolean[] = [];
   let ms = 0;
   const shown = (operation: Operation): void => {
     if (operation.kind !== 'put') return;
@@ -50,7 +50,7 @@ export function storyOf({ hasMoved = false } = {}) {
     happened: shown,
     homeless: () => undefined,
     doubted: () => undefined,
-    cutOff: () => void (cutOff += 1),
+    cutOff: (_start, { isComplete }) => void lost.push(isComplete),
     look: () => undefined,
     moved: () => undefined,
     compare: () => undefined,
@@ -60,7 +60,11 @@ export function storyOf({ hasMoved = false } = {}) {
   for (const pid of [1, 2]) story.begin({ by: { pid, address: '' }, openedAt: BEGINNING, born: undefined }, BEGINNING);
   return {
     puts,
-    lost: () => cutOff,
+    lost: () => lost.length,
+    /** How many of these count as complete. */
+    lostComplete: () => lost.filter(Boolean).length,
+    /** Whether a look waits for a session that may have the file open. */
+    isAwaited: ({ path, inode }: HeldPath): boolean => story.mayHold(path, inode),
     /**
      * sshd logs a line; the process holds `then` when the listener reads it, and `now` afterwards.
      * @param alike the files that its name may mean.

@@ -51,8 +51,6 @@ export class CutOffNames {
   readonly #written = new WrittenFiles();
   /** Sessions of which the kernel is asked again, how often it was asked, and when next, by the monotonic clock in ms. */
   readonly #asking = new Map<Session, { count: number; due: number }>();
-  /** Closes whose lines were read when the process had ended: its session's end says whether it had closed all handles. */
-  readonly #late = new Map<Session, readonly { readonly close: CutOffClose; readonly cut: CutOffOpen }[]>();
 
   constructor(options: CutOffNamesOptions, files: TrackedFiles, handles: Handles) {
     this.#options = options;
@@ -62,7 +60,7 @@ export class CutOffNames {
 
   /** How many closes wait until the kernel shows them. */
   get waiting(): number {
-    const late = this.#late.values().reduce((sum, closes) => sum + closes.length, 0);
+    const late = [...this.#options.sessions()].reduce((sum, session) => sum + session.late.length, 0);
     return this.#asking.keys().reduce((sum, session) => sum + session.parked.length, late);
   }
 
@@ -160,22 +158,22 @@ export class CutOffNames {
     const [first, second] = namedLike(session, parked.start).filter((each) => !session.ahead.has(each));
     const candidates = { named: first ? [first] : [], cut };
     const found = this.#changed(session, candidates, parked);
-    if (!cut && first && !second && isReopened && found === 'none') return this.#endParked(session, parked, first);
+    // If the process has gone, no other handle can be meant.
+    const isOnly = !cut && first && !second && (isReopened || this.#options.heldBy(session.by.pid) === undefined);
+    if (isOnly && found === 'none') return this.#endParked(session, parked, first);
     session.parked = session.parked.filter((each) => each !== parked);
     if (found && found !== 'none') return this.#endWritten(session, found.file, candidates, parked);
     this.#expect(session, candidates);
-    if (!found) this.#lose(session, parked, cut);
+    if (!found) this.#lose(session, parked, candidates);
   }
 
   /** The session is over. `isSaid`: its process has closed all its handles. */
   end(session: Session, isSaid: boolean): void {
     this.#asking.delete(session);
-    const late = this.#late.get(session) ?? [];
-    this.#late.delete(session);
-    for (const { close, cut } of late) {
+    for (const { close, cut } of session.late) {
       const candidates = { named: [], cut };
       const found = isSaid ? this.#changed(session, candidates, { ...close, held: [] }) : undefined;
-      if (!found) this.#lose(session, close, cut);
+      if (!found) this.#lose(session, close, candidates);
       else if (found !== 'none') this.#endWritten(session, found.file, candidates, close);
     }
     for (const parked of Array.from(session.parked)) {
@@ -256,8 +254,8 @@ export class CutOffNames {
     if (found === 'none') return;
     const { cut } = candidates;
     const isGone = !held && this.#options.heldBy(session.by.pid) === undefined;
-    if (isGone && cut) this.#late.set(session, [...(this.#late.get(session) ?? []), { close, cut }]);
-    else this.#lose(session, close, cut);
+    if (isGone && cut) session.late.push({ close, cut });
+    else this.#lose(session, close, candidates);
   }
 
   /** The connection broke, and sshd closes a handle for its session. */
@@ -276,7 +274,7 @@ export class CutOffNames {
     for (const each of ending) this.#end(session, each, close);
     if (cut) session.cutOff.delete(cut);
     if (!cut && ending.length === 0 && session.forced > 0) session.forced -= 1;
-    else if (cut || ending.length === 0) this.#lose(session, close, cut);
+    else if (cut || ending.length === 0) this.#lose(session, close, { named: [], cut });
     session.forced += Math.max(ending.length + (cut ? 1 : 0) - 1, 0);
   }
 
@@ -337,11 +335,12 @@ export class CutOffNames {
   }
 
   /** A handle ended, and nobody knows its file: a comparison with the disk finds it. */
-  #lose(session: Session, close: CutOffClose, cut: CutOffOpen | undefined): void {
+  #lose(session: Session, close: CutOffClose, { named, cut }: Candidates): void {
     const { start, at, isForced } = close;
     const openedAt = cut?.at;
     if (isForced) this.#written.broke(start, openedAt ?? at, at);
-    const end = this.#endOf(session, { openedAt, inode: undefined, order: 0 }, close);
+    const isRefused = cut?.isRefused === true || named.some((each) => each.isRefused);
+    const end = this.#endOf(session, { openedAt, inode: undefined, order: 0, isRefused }, close);
     this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
     this.#options.compare();
   }

@@ -235,6 +235,8 @@ function mayBe({ bytes, isDoubted }: Ending, { size_bytes }: FileStat): boolean 
  * so the handle's own file may be larger then. The log may be read later than elsewhere, since the size agrees, too.
  */
 export function isLike(end: Ending, stat: FileStat): boolean {
+  // The log has cut off how much was written.
+  if (end.isOfUnknownSize) return false;
   // If the open was not logged, the file was most likely empty at that time.
   const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
   const mayBeLarger = end.isDoubted && end.inode === stat.inode;

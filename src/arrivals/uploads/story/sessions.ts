@@ -107,6 +107,8 @@ export class Session {
   readonly ahead = new Set<Handle>();
   /** Closes that the kernel has not shown yet: the descriptor may be open a moment longer than its close is logged. */
   parked: CutOffClose[] = [];
+  /** Closes whose lines were read when the process had ended: the session's end says whether it had closed all handles. */
+  readonly late: { readonly close: CutOffClose; readonly cut: CutOffOpen }[] = [];
   /** The files with cut-off names that the process held when its last line about one was read, but those that were closed since. */
   held: readonly HeldPath[] = [];
   /** How many handles with cut-off names have been taken for broken off before the line about them. */
@@ -232,9 +234,10 @@ export class Session {
     else this.#handles.delete(key);
   }
 
-  /** Whether the session may have opened the file under a name that the log has cut off. */
+  /** Whether the session may have opened the file under a name that the log has cut off, and may not have closed it. */
   mayHaveOpened(path: FilePath): boolean {
-    return this.cutOff.values().some((open) => beginsLike(path, beginningOf(open)));
+    const opens = [...this.cutOff, ...this.late.map(({ cut }) => cut)];
+    return opens.some((open) => beginsLike(path, beginningOf(open)));
   }
 
   all(): Handle[] {

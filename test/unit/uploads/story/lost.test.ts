@@ -115,3 +115,11 @@ test('a complete file was overwritten under a long name, and that was cut off, b
   lost.addEnding('d', cut, { start: name, session: { hasSetCutOff: true } });
   assert.equal(lost.endingOf('d', name, stat, undefined, []), cut);
 });
+
+test('an empty file is not that of a lost upload whose size nobody knows', () => {
+  const lost = new Lost();
+  const end = { ...CUT_OFF, isComplete: true, isOfUnknownSize: true, openedAt: undefined, inode: undefined, bornMs: 0 };
+  lost.addEnding('d', end, { start: 'elsewhere/', session: { hasSetCutOff: false } });
+  const stat = { inode: 8, size_bytes: 0, mtime: AT - 1000, ctime: AT - 1000, changedAt: AT - 1000, bornAt: AT - 2000 };
+  assert.equal(lost.endingOf('d', 'a', stat, undefined, []), undefined);
+});

@@ -15,6 +15,9 @@ function changed({ path, inode }: typeof WHOLE, ms: number, writtenMs = ms): Fil
 
 const OLD = -5000;
 
+/** sshd has refused a write to a file that `WHOLE` may be. */
+const REFUSED = `error: process_write: write "${WHOLE.path.slice(0, 100)}": No space left on device`;
+
 test('a file is closed before the kernel was asked: the changed one of two is complete', () => {
   const { puts, lost, line } = storyOf();
   line(OPEN, [], []);
@@ -119,10 +122,43 @@ test('its process was killed: nobody can tell', () => {
 test('a write to a small file was refused: it is not complete', () => {
   const { puts, line } = storyOf();
   line(OPEN, [], []);
-  line(`error: process_write: write "${WHOLE.path.slice(0, 100)}": No space left on device`, [], []);
+  line(REFUSED, [], []);
   line('sent status Failure', [], []);
   line(CLOSE, [], [], [changed(WHOLE, 1)]);
   assert.deepEqual(puts, ['whole dropped']);
+});
+
+test('a write was refused, and the process has ended before berth reads the line: the upload that is lost is not complete', () => {
+  for (const end of ['died', 'closed'] as const) {
+    const { line, lost, lostComplete, isAwaited, dies } = storyOf();
+    line(OPEN, undefined, undefined);
+    line(REFUSED, undefined, undefined);
+    line(CLOSE, undefined, undefined, [changed(WHOLE, 1)]);
+    // Until the end of the session is known, nobody takes the file for an administrator's copy.
+    assert.deepEqual([lost(), isAwaited(WHOLE)], [0, true]);
+    if (end === 'died') dies();
+    else line(SESSION_END, undefined, undefined);
+    assert.deepEqual([lostComplete(), isAwaited(WHOLE)], [0, false]);
+  }
+});
+
+test('a write was refused, and the process has gone before the kernel shows that its file is closed: it is not complete', () => {
+  const { puts, line, passes } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(REFUSED, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE], [changed(WHOLE, 1)]);
+  passes(2000, undefined);
+  assert.deepEqual(puts, ['whole dropped']);
+});
+
+test('a write was refused, and nobody can tell which file was closed: the upload that is lost is not complete', () => {
+  const { line, lost, lostComplete, passes } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(OPEN, [WHOLE, HALF], [WHOLE, HALF]);
+  line(REFUSED, [WHOLE, HALF], [WHOLE, HALF]);
+  line(CLOSE, undefined, undefined);
+  passes(2000, undefined);
+  assert.deepEqual([lost(), lostComplete()], [1, 0]);
 });
 
 test('its process was killed, and another session reads or closes a file like it: it stays partial', () => {

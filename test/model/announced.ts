@@ -42,7 +42,9 @@ export async function announcedWrongly({ database, jail, truth, isTemporary }: A
   for (const [bytes, keys] of contents) {
     const promised = keys.filter((key) => truth.promised.has(key));
     const all = times.get(bytes) ?? [];
-    const most = promised.length + keys.filter((key) => truth.allowed.has(key) && !truth.promised.has(key)).length;
+    const allowed = keys.filter((key) => truth.allowed.has(key) && !truth.promised.has(key)).length;
+    const earlier = keys.reduce((sum, key) => sum + (truth.earlier.get(key) ?? 0), 0);
+    const most = promised.length + allowed + earlier;
     const isCounted = (key: number): boolean =>
       transfers.some((each) => truth.logged.get(key)?.includes(each.bytes ?? 0) === true);
     // Once its file has been found, it is announced with its real size, too, under the name that it has then.
@@ -57,6 +59,7 @@ export async function announcedWrongly({ database, jail, truth, isTemporary }: A
       }
     }
   }
+  if (transfers.some(({ bytes }) => bytes === 0)) wrong.push('an empty file was announced');
   for (const [bytes, why] of truth.forbidden) {
     const isOnly = keysOf(Math.floor(bytes)).every((key) => !truth.promised.has(key));
     if (times.has(bytes) && isOnly) wrong.push(`${bytes} was announced, though it was ${why}`);

@@ -25,7 +25,7 @@ function storyOf(seed: number): Story {
   const stepsIn = (base: string, isCut: boolean): Step[] => {
     const path = fresh(base);
     const hold = random(3) === 0 ? random(20_000) : random(200);
-    switch (random(10)) {
+    switch (random(11)) {
       case 0:
         return [{ kind: 'put', path, hold, isLeft: true }];
       case 1:
@@ -59,6 +59,10 @@ function storyOf(seed: number): Story {
           { kind: 'pause' },
           { kind: 'put', path: own, hold: random(200), like: own },
         ];
+      }
+      case 9: {
+        const own = `${base}${(names += 1)}${LONG}`;
+        return Array.from({ length: 2 + random(2) }, () => ({ kind: 'put', path: own, hold: random(200) }));
       }
     }
     return [{ kind: 'put', path, hold }];

@@ -355,6 +355,7 @@ export class ModelSession {
       // The log may have the open before the close: sessions overtake each other.
       if (inode.writers > 1 || time.now - inode.closedAt < RACE) truth.blur(inode);
       truth.moved(inode, { pid, at: time.now, isFolders: false }, content);
+      if (time.now - inode.closedAt < PAUSE) truth.reopened(inode, path, content ?? 0);
       truth.overwritten(inode, content);
       const kind = { isAppend, isInPlace };
       file = { inode, path, ...kind, written: 0, isShort: false, isDoubted: false, hasGap: false, resizedTo: 0 };

@@ -45,6 +45,9 @@ export class Truth {
   readonly #unproven = new WeakSet<Inode>();
   /** The size that it had then. */
   readonly #doubted = new WeakMap<Inode, number>();
+  /** How many earlier uploads of a file may be announced with that size, its own: berth had not seen theirs. */
+  readonly earlier = new Map<number, number>();
+  readonly #unseen = new WeakMap<Inode, number>();
   readonly #fates = new Map<Inode, Fate>();
   /** The latest times that a session has moved the folder of a file, or renamed, opened or closed the file itself. */
   readonly #changes = new WeakMap<Inode, readonly (Change & { readonly content: number })[]>();
@@ -90,6 +93,7 @@ export class Truth {
   ): void {
     if (this.isUnclear(inode) || path === undefined) return;
     this.moved(inode, { pid, at, isFolders: false });
+    this.earlier.set(contentOf(inode), this.#unseen.get(inode) ?? 0);
     this.names.set(contentOf(inode), new Set([path, openedAs]));
     this.since.set(contentOf(inode), at);
     if (this.#unproven.delete(inode)) return void this.allowed.add(contentOf(inode));
@@ -187,6 +191,13 @@ export class Truth {
     const start = path.slice(0, CUT_NAME);
     if (start.length < CUT_NAME) return;
     for (const [size, each] of this.promised) if (each.startsWith(start)) this.allow(size);
+  }
+
+  /** A complete file whose name the log cuts off is opened again so soon that berth may not have seen its size. */
+  reopened(inode: Inode, path: string, content: number): void {
+    if (path.length < CUT_NAME || !this.promised.has(content)) return;
+    this.allow(content);
+    this.#unseen.set(inode, (this.#unseen.get(inode) ?? 0) + 1);
   }
 
   /** Somebody writes it again, or removed it: what waited is not announced any more. */

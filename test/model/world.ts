@@ -31,6 +31,8 @@ const BEGINNING = 1_790_000_000_000_000;
 const SETTLING = 40_000_000;
 /** How often a client tries again while sshd is not there, in µs. */
 const AFTER_BOOT = 100_000;
+/** How long a sync may take, in ms. */
+const SLOWEST_SYNC = 300;
 /** How many of ten changes the watcher sees. */
 const SEEN_OF_TEN = 1;
 
@@ -108,7 +110,9 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     isHeldByAny: async (pids, inode) => pids.some((pid) => holds(pid, inode)),
     async sync(_jail, path) {
       const found = disk.lstat(path);
+      // What is written meanwhile is not synced.
       disk.sync(path);
+      if (random(2) === 0) await world.wait(random(SLOWEST_SYNC));
       return found?.isFile() ? fileStat(found) : undefined;
     },
     journalled: () =>
@@ -432,7 +436,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const about = `${event} ${path ?? ''} ${bytes ?? ''}`;
       const isAfterItsBeginning = began_at === null || (isInStory(began_at) && began_at <= at + 1000);
       if (!isInStory(at) || !isAfterItsBeginning) faults.push(`${about} is dated ${at} and began at ${began_at}`);
-      const closed = event === 'uploaded' && truth.promised.has(bytes ?? 0) ? truth.since.get(bytes ?? 0) : undefined;
+      const isOnly = event === 'uploaded' && truth.promised.has(bytes ?? 0) && !truth.earlier.get(bytes ?? 0);
+      const closed = isOnly ? truth.since.get(bytes ?? 0) : undefined;
       // A request is done shortly after it is logged.
       if (closed !== undefined && at < closed - 1000) faults.push(`${about} is dated ${closed - at} µs before its end`);
     }

@@ -180,8 +180,9 @@ export class Handles {
     const [only] = closed;
     if (only && closed.length === 1 && !doubted.includes(only)) return only;
     const foundOf = ({ file }: Handle) => (file?.path === undefined ? undefined : this.#options.lstat(file.path));
+    // Many files are empty.
     const isExact = (handle: Handle): boolean =>
-      handle.truncates && !doubted.includes(handle) && foundOf(handle)?.size === written;
+      written > 0 && handle.truncates && !doubted.includes(handle) && foundOf(handle)?.size === written;
     const mayBe = (handle: Handle): boolean => {
       const found = foundOf(handle);
       // A write through a doubted handle may not have been counted. But nobody opens again a file that he has just made.

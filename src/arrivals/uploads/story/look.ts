@@ -47,10 +47,8 @@ export async function lookAt(
   // A size that the file has already changes nothing.
   const isResized = isOfRow && (row.size_bytes !== stat.size_bytes || file.resized.isVaried);
   const resized = isResized && row.uploaded_at < file.resized.at ? file.resized : undefined;
-  // A client may have set the times of what it had left: a partial file stays one.
-  const wasUnseen = row?.mtime === STALE_MTIME && row.size_bytes === stat.size_bytes;
-  const isAsSet = wasUnseen && (look.wasSet || row.state === 'partial');
-  if (row && !resized && !isOwing && (isAsSet || isUnseen(row, stat, true))) {
+  const isAsSet = look.wasSet && row?.mtime === STALE_MTIME && row.size_bytes === stat.size_bytes;
+  if (row && !resized && !isOwing && (isAsSet || isStillPartial(row, stat) || isUnseen(row, stat, true))) {
     // The file is being written again, so it is not what the row has. The end of that says more.
     if (file?.hasOpenWriters) return 'settled';
     // Nobody has synced the file, since nobody knew where it was.
@@ -84,6 +82,15 @@ export async function lookAt(
   if (isNew && !isOwing && look.wasSet && placement.size_bytes === stat.size_bytes)
     return placed(look, stat, { placement, row }, directory);
   return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
+}
+
+/**
+ * Whether the file is that of a partial row, although a client has set its times since, or another file was taken for it: what has
+ * come later has changed later.
+ */
+function isStillPartial(row: FileRow, { size_bytes, ctime }: FileStat): boolean {
+  if (row.state !== 'partial' || row.size_bytes !== size_bytes) return false;
+  return row.mtime === STALE_MTIME || ctime <= row.uploaded_at;
 }
 
 /** There is no file at the path, but there is a row. */

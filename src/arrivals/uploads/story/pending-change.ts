@@ -92,7 +92,8 @@ export class PendingChange {
     if (to === undefined) return true;
     if (!arrived) return false;
     const inode = files.at(from)?.inode;
-    if (inode !== undefined) return arrived.ino === inode;
+    // If that is the file which was there before, the line of an open was read when it had taken the name.
+    if (inode !== undefined) return arrived.ino === inode && files.at(to)?.inode !== inode;
     // Compare a file below the folder, because another folder may have the name by now.
     const child = files.knownBelow(from);
     if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;

@@ -281,3 +281,40 @@ test('a rename is refused, and what it asked for is done by a later one before t
   at.touch('b');
   await at.settles(['b 9', 'c 9'], ['b 5 partial', 'c 9 uploaded']);
 });
+
+test('a write was cut short, and the session still has an empty file open under that old name: the closed file is partial', async () => {
+  let held: HeldPath[] = [];
+  await using at = await recordingPlace({ heldBy: () => held });
+  at.write('b', '');
+  at.logged(1, `open "a" ${WRITE}`, 'rename old "a" new "b"', 'stat name "b"');
+  held = [{ path: 'b', inode: statSync(join(at.files, 'b')).ino }];
+  await at.parting.drained();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${EXCLUSIVE}`, FAILURE, close('a', 0));
+  await at.comes([], ['a 5 partial']);
+});
+
+test('an upload was renamed, and its lines are read when another one has its name: a refused rename of it changes nothing', async () => {
+  await using at = await recordingPlace();
+  at.write('c', 'xxxxx');
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, `open "a" ${WRITE}`, 'rename old "a" new "b"', 'stat name "b"', close('a', 5));
+  at.logged(1, `open "a" ${WRITE}`, close('a', 9));
+  at.logged(1, 'rename old "b" new "a"', FAILURE, 'rename old "b" new "c"', 'stat name "c"');
+  await at.settles(['b 5', 'a 9'], ['a 9 uploaded', 'c 5 uploaded']);
+});
+
+test('a file at the path of a partial one, of the same size and older than its end, is no new upload: another was taken for it', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'e'));
+  at.write('e/c', 'xxxxx');
+  await wait(20);
+  mkdirSync(join(at.files, 'd'));
+  at.write('d/c', 'yyyyy');
+  at.logged(1, `open "d/c" ${WRITE}`, close('d/c', 5, 'forced '));
+  await at.comesTo([], ['d/c 5 partial']);
+  rmSync(join(at.files, 'd'), { recursive: true });
+  renameSync(join(at.files, 'e'), join(at.files, 'd'));
+  at.touch('d/c');
+  await at.stays([], ['d/c 5 partial']);
+});

@@ -215,10 +215,10 @@ export class ModelSession {
           for (const [to, each] of inode?.isFolder ? disk.files() : []) truth.renamed(each, to, isTemporary);
           if (inode && !inode.isFolder) truth.renamed(inode, step.to, isTemporary);
           const isFolders = inode?.isFolder === true;
-          const moved = isFolders
-            ? disk.files().filter(([to]) => to.startsWith(`${step.to}/`))
-            : [[step.to, inode] as const];
-          for (const [, each] of moved) if (each) truth.moved(each, { pid, at: time.now, isFolders });
+          const below = disk.files().filter(([to]) => to.startsWith(`${step.to}/`));
+          const moved = isFolders ? [...below.map(([, each]) => each), ...truth.leftFrom(path, time.now)] : [inode];
+          for (const each of moved) if (each) truth.moved(each, { pid, at: time.now, isFolders });
+          if (inode && !isFolders) truth.left(inode, path, time.now);
           return true;
         };
         const text = `${isCareful ? '' : 'posix-'}rename old "${path}" new "${step.to}"`;

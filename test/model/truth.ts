@@ -51,6 +51,7 @@ export class Truth {
   readonly #fates = new Map<Inode, Fate>();
   /** The latest times that a session has moved the folder of a file, or renamed, opened or closed the file itself. */
   readonly #changes = new WeakMap<Inode, readonly (Change & { readonly content: number })[]>();
+  #left: readonly { readonly inode: Inode; readonly path: string; readonly at: number }[] = [];
   /** Sizes of files whose folder was moved at the same time: they may be announced under any name. */
   readonly raced = new Set<number>();
 
@@ -69,6 +70,18 @@ export class Truth {
       // It has been overwritten, and nobody has found it where the log does not have it.
       if (each !== now && this.promised.has(each)) this.allow(each);
     }
+  }
+
+  /** A file was renamed away from that path. */
+  left(inode: Inode, path: string, at: number): void {
+    this.#left = [...this.#left.filter((each) => at - each.at < RACE), { inode, path, at }];
+  }
+
+  /** The files that were below that folder a moment ago. */
+  leftFrom(folder: string, at: number): Inode[] {
+    return this.#left
+      .filter((each) => at - each.at < RACE && each.path.startsWith(`${folder}/`))
+      .map(({ inode }) => inode);
   }
 
   isUnclear(inode: Inode): boolean {

@@ -180,7 +180,9 @@ async function outdated(
   directory: DirectoryInTransaction,
 ): Promise<Outcome> {
   const wasFound = row?.source === 'disk' && row.state !== 'placed';
-  if (!wasFound && end.isComplete && !end.isUnproven && !directory.world.isTemporary(path)) {
+  // Of some uploads only the file shows whether they are complete, or their size.
+  const isKnown = end.isComplete && !end.isUnproven && !end.isDoubted && !end.isOfUnknownSize;
+  if (!wasFound && isKnown && !directory.world.isTemporary(path)) {
     await directory.arrived(announcement(path, end, end.bytes ?? end.written), undefined);
   }
   return 'done';
@@ -333,8 +335,9 @@ async function drop(
   const isKnown = isOverwritten(operation) && (end.bytes !== undefined || end.written > 0);
   const size_bytes = isKnown ? sizeByTheLog(end, row) : stat.size_bytes;
   const seen = isRewritten ? { ...stat, mtime: STALE_MTIME, size_bytes } : stat;
-  // If the file turns up elsewhere, looking like the row's, it is what this handle has left.
-  const isOfRow = end.inode === undefined || end.inode === row?.inode;
+  // If the file turns up elsewhere, looking like the row's, it is what this handle has left. The line of its open may have been read
+  // when another file had the name.
+  const isOfRow = end.bytes === undefined || end.inode === undefined || end.inode === row?.inode;
   replace(row && isOfRow ? { ...row, state: 'partial' } : row, stat, directory);
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.files.put({ ...values, state: 'partial' }, row);
@@ -353,6 +356,7 @@ async function applyMove(operation: Move, task: Task, directory: DirectoryInTran
     if (row && !arrived?.isDirectory()) return moveFile(operation, row, task, directory);
     // A folder was moved, so the row at `from` is of a file that has gone.
     if (row) requests.look(from, SOON_MS);
+    else if (operation.isOpen) await replaceByOpen(operation, directory);
   }
   const below = await files.below(from, task.after, STEP);
   for (const row of below) await moveBelow(operation, row, directory);
@@ -369,6 +373,12 @@ async function applyMove(operation: Move, task: Task, directory: DirectoryInTran
     if (!arrived) requests.compare();
   }
   return 'done';
+}
+
+/** A file has got a name while it was being written, and has no row yet: the row of the file that had the name ends. */
+async function replaceByOpen({ to, inode, at }: Move, directory: DirectoryInTransaction): Promise<void> {
+  const row = await directory.files.at(to);
+  if (row && row.inode !== inode && row.uploaded_at <= at) await directory.forget(row);
 }
 
 async function moveFile(

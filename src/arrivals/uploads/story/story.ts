@@ -341,10 +341,15 @@ export class Story {
   }
 
   /** Whether the handle's process holds a file that has lost the handle's name, and no other handle is known to be that. */
-  #mayHoldReplaced({ session, path }: Handle): boolean {
+  #mayHoldReplaced({ session, path, file }: Handle): boolean {
     const lost = `${path} (deleted)`;
+    const all = session.all().filter((other) => other.file);
+    // What another handle has opened under that name is none of this file.
+    const ofOthers = [...all, ...session.doubted()].filter((other) => other.file !== file).map(({ inode }) => inode);
     const held = this.#options.heldBy(session.by.pid)?.filter((each) => each.path === lost) ?? [];
-    return held.length > session.all().filter((other) => other.file && shownPath(other) === lost).length;
+    const mayBeIts = ({ inode }: { readonly inode: number | undefined }): boolean =>
+      inode === undefined || !ofOthers.includes(inode);
+    return held.filter(mayBeIts).length > all.filter((other) => shownPath(other) === lost && mayBeIts(other)).length;
   }
 
   /** The doubted handles of a put's file exist: the file is still being written, so it is no put yet. */

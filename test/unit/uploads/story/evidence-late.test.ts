@@ -70,3 +70,17 @@ test('a folder is renamed while berth waits for the log to learn the size of a f
   renameSync(join(at.files, 'd'), join(at.files, 'e'));
   await at.settles(['d/a 9'], ['e/a 9 uploaded']);
 });
+
+test('an open file takes the name of an upload and is renamed on, before a new file of that name is appended to: it has its own size', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  at.write('b', 'x');
+  renameSync(join(at.files, 'b'), join(at.files, 'c'));
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, `open "b" ${WRITE}`, 'rename old "b" new "a"', 'rename old "a" new "c"', 'stat name "c"');
+  at.logged(1, 'open "a" flags WRITE,APPEND,CREATE mode 0644', 'close "a" bytes read 0 written 7');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 9');
+  await at.comesTo(['a 5', 'a 7', 'a 9'], ['a 9 uploaded']);
+});

@@ -122,3 +122,20 @@ test('and if that file was renamed to the name', async () => {
   at.gone(1);
   await at.settles(['a 5', 'c 9'], ['a 9 uploaded', 'b 5 partial']);
 });
+
+test('cut off while it was written in place, dated like before and renamed, and its lines are read when another file has its name: partial', async () => {
+  await using at = await recordingPlace();
+  const write = (data: string): void => {
+    at.write('a', data);
+    utimesSync(join(at.files, 'a'), 1_500_000_000, 1_500_000_000);
+  };
+  write('xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, 'set "a" modtime 20170714-02:40:00', CLOSE);
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  write('yyyyy');
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.write('a', 'z');
+  at.logged(1, IN_PLACE, 'rename old "a" new "b"', `open "c" ${WRITE}`, 'close "c" bytes read 0 written 1');
+  at.logged(1, 'rename old "c" new "a"', 'stat name "a"', 'forced close "a" bytes read 0 written 3');
+  await at.settles(['a 5', 'c 1'], ['a 1 uploaded', 'b 5 partial']);
+});

@@ -317,6 +317,9 @@ export class Story {
    */
   askAbout(file: TrackedFile, isLast: boolean): () => void {
     if (!(file instanceof File)) return () => undefined;
+    const there = file.path === undefined ? undefined : this.#options.lstat(file.path);
+    // When the refusal was read, the file may have been renamed already.
+    if (there) for (const handle of file.doubted) handle.doubtedInode ??= handle.inode ?? there.ino;
     const { newest } = this.#handles;
     const unheld = file.askForDoubted((handle) => this.#othersOf(handle, newest));
     const isUnknown = ({ session, doubtedInode }: Handle): boolean =>

@@ -318,3 +318,15 @@ test('a file at the path of a partial one, of the same size and older than its e
   at.touch('d/c');
   await at.stays([], ['d/c 5 partial']);
 });
+
+test('an open may have been refused, and its file is renamed before berth reads the line: the kernel is asked about that file', async () => {
+  let isHeld = true;
+  await using at = await recordingPlace({ isHeld: () => isHeld });
+  at.write('b', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, `open "a" ${WRITE}`, FAILURE, close('a', 0), 'rename old "a" new "b"', 'stat name "b"');
+  await at.comesTo([], []);
+  isHeld = false;
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, `open "a" ${WRITE}`, close('a', 9), close('a', 5, 'forced '));
+  await at.comes(['a 9'], ['a 9 uploaded', 'b 5 partial']);
+});

@@ -194,7 +194,7 @@ export class Handles {
       held?.some((each) => (file?.path === undefined ? each.inode === doubtedInode : each.path === file.path)) === true;
     const unheld = handles.filter((handle) => !isHeld(handle));
     const among = unheld.length > 0 ? unheld : handles;
-    const likely = [closed, among.filter(mayBe)].find((some) => some.length > 0) ?? among;
+    const likely = [closed.filter(mayBe), among.filter(mayBe), closed].find((some) => some.length > 0) ?? among;
     return handles.find(isExact) ?? likely.toSorted((a, b) => b.order - a.order)[0];
   }
 

@@ -76,8 +76,8 @@ export async function lookAt(
   const isNew = placement?.recorded === 0;
   if (isNew && isSame(placement, stat)) return placed(look, stat, { placement, row }, directory);
   if (!look.found?.isUnexplained) return { wait: 'explanation' };
-  // A session still writes the file, and its close will be logged.
-  if (file?.isHeld(stat.inode)) return { again: REST_MS };
+  // A session still writes the file, and its close will be logged. Or its end has become known meanwhile, and is still to be applied.
+  if (file && (file.isHeld(stat.inode) || file.puts.length > 0)) return { again: REST_MS };
   // A client may have set the file's times, so only the size has to agree.
   if (isNew && !isOwing && look.wasSet && placement.size_bytes === stat.size_bytes)
     return placed(look, stat, { placement, row }, directory);

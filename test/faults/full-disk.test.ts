@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, linkSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -23,6 +23,8 @@ import { smallDisk } from './small-disk.ts';
 
 const QUIET = { BERTH_LOG_LEVEL: 'silent' };
 const MIB = 1024 * 1024;
+/** The log has no number of bytes for the second name. */
+const HALVES = ['half', '半'.repeat(43)];
 
 /** Everything that one directory leaves on the disk, by username. */
 function onDisk({ config }: TestBerth): Record<string, string[]> {
@@ -59,6 +61,7 @@ test('a full disk: 507 and nothing left behind; uploads fail in the client and a
   await using berth = await startBerth(place);
   const directory = await berth.directory();
   writeFileSync(join(outside.dir, 'big'), Buffer.alloc(MIB));
+  for (const name of HALVES) writeFileSync(join(place.dir, name), Buffer.alloc(8192));
   disk.fill();
 
   await refusesToCreate(berth, directory);
@@ -67,9 +70,13 @@ test('a full disk: 507 and nothing left behind; uploads fail in the client and a
 
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
-  const handle = await session.open('half', 'w');
-  await assert.rejects(session.write(handle, Buffer.alloc(20_000)), /Failure/);
-  await session.close(handle);
+  for (const name of HALVES) {
+    // There is room for a part of it.
+    rmSync(join(place.dir, name));
+    const handle = await session.open(name, 'w');
+    await assert.rejects(session.write(handle, Buffer.alloc(20_000)), /Failure/);
+    await session.close(handle);
+  }
 
   disk.free();
   await goesOn(berth);

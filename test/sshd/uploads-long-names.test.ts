@@ -166,6 +166,28 @@ void describe('long names', { concurrency: true }, () => {
     assert.deepEqual(announced(berth), [`${LONG} 4`]);
   });
 
+  test('another session sets times: a complete file is announced once, and a partial one stays partial', async () => {
+    await using berth = await shared();
+    const directory = await berth.directory();
+    const first = await berth.connect(directory);
+    const cut = await rawSftp(first);
+    assert.ok(await cut.put(`${LONG}-whole`, 'the whole'));
+    const handle = await cut.open(`${LONG.replace('名', '半')}-half`, CREATE_ANEW);
+    assert.ok(handle);
+    await cut.request(FXP.WRITE, handle, 0n, 'half');
+    await until('it is announced', () => berth.receiver.requests.length === 1);
+    first.drop();
+    await until('both are counted', async () => (await berth.storage(directory)) === 'the wholehalf'.length);
+    await wait(PAUSE_MS);
+    await using connection = await berth.connect(directory);
+    const session = await rawSftp(connection);
+    for (const name of [`${LONG}-whole`, `${LONG.replace('名', '半')}-half`])
+      assert.equal((await session.request(FXP.SETSTAT, name, ...TIMES)).status, 0);
+    await wait(PAUSE_MS);
+    assert.deepEqual(announced(berth), [`${LONG}-whole 9`]);
+    assert.equal((await berth.uploads(directory)).length, 1);
+  });
+
   test('a process that is killed right after its open and write leaves a partial file', async () => {
     await using berth = await shared();
     const directories = await Promise.all(Array.from({ length: 6 }, () => berth.directory()));

@@ -72,6 +72,7 @@ export class CutOffNames {
   open(session: Session, start: string, at: Micros, held: readonly HeldPath[] | undefined): void {
     const open = { start, at };
     session.lastRequest = { kind: 'open-cut-off', open };
+    session.doubtedCutOff = session.doubtedCutOff.filter((each) => !isOfOne(each.start, start));
     if (held) noteHeld(session, start, held);
     // When a process logs a request, it has done the one before: what it still holds was not closed.
     this.#settle(session, held, held);
@@ -81,6 +82,8 @@ export class CutOffNames {
     const shown = [...session.ahead].find(({ path }) => beginsLike(path, start));
     if (shown) {
       session.ahead.delete(shown);
+      // A refusal before this line has nothing to do with it.
+      shown.isDoubted = false;
       // It is the handle of this open, unless the kernel shows another one. If nobody can tell, it may be that of either.
       const others = untracked(session, session.held).filter(({ path }) => beginsLike(path, start));
       if (canBeAsked && (others.length === 0 || session.held.some(({ inode }) => inode === shown.inode))) return;
@@ -164,7 +167,7 @@ export class CutOffNames {
     session.parked = session.parked.filter((each) => each !== parked);
     if (found && found !== 'none') return this.#endWritten(session, found.file, candidates, parked);
     this.#expect(session, candidates);
-    if (!found) this.#lose(session, parked, candidates);
+    if (isUnknown(found, candidates)) this.#lose(session, parked, candidates);
   }
 
   /** The session is over. `isSaid`: its process has closed all its handles. */
@@ -173,8 +176,8 @@ export class CutOffNames {
     for (const { close, cut } of session.late) {
       const candidates = { named: [], cut };
       const found = isSaid ? this.#changed(session, candidates, { ...close, held: [] }) : undefined;
-      if (!found) this.#lose(session, close, candidates);
-      else if (found !== 'none') this.#endWritten(session, found.file, candidates, close);
+      if (found && found !== 'none') this.#endWritten(session, found.file, candidates, close);
+      else if (isUnknown(found, candidates)) this.#lose(session, close, candidates);
     }
     for (const parked of Array.from(session.parked)) {
       const named = namedLike(session, parked.start);
@@ -216,6 +219,7 @@ export class CutOffNames {
     const opening = { path: openedAs(cut, path), openedAt: cut.at, inode, isShownLater };
     const handle = this.#handles.trackUnnamed(session, opening, path);
     handle.isRefused = cut.isRefused === true;
+    handle.isDoubted = cut.isDoubted === true;
   }
 
   /**
@@ -235,7 +239,11 @@ export class CutOffNames {
     if (close.isForced) return this.#break(session, close);
     const named = namedLike(session, start);
     const parked = parkedLike(session, start);
-    const candidates = { named, cut: cutLike(session, close) };
+    // A close proves that there was an open, although a refusal had followed it.
+    const cut =
+      cutLike(session, close) ??
+      (named.length === 0 ? session.doubtedCutOff.findLast((each) => isOfOne(each.start, start)) : undefined);
+    const candidates = { named, cut };
     const found = this.#isOnly(session, named, at) ? undefined : this.#changed(session, candidates, close);
     const written = found === 'none' ? undefined : found;
     if (written?.isCertain) return this.#endWritten(session, written.file, candidates, close);
@@ -251,8 +259,7 @@ export class CutOffNames {
     }
     if (written) return this.#endWritten(session, written.file, candidates, close);
     this.#expect(session, candidates);
-    if (found === 'none') return;
-    const { cut } = candidates;
+    if (!isUnknown(found, candidates)) return;
     const isGone = !held && this.#options.heldBy(session.by.pid) === undefined;
     if (isGone && cut) session.late.push({ close, cut });
     else this.#lose(session, close, candidates);
@@ -306,6 +313,7 @@ export class CutOffNames {
     const openedAt = of.cut?.at ?? of.named[0]?.openedAt;
     const handle = this.#handles.trackUnnamed(session, { path, openedAt, inode, bornMs }, path);
     handle.isRefused = of.cut?.isRefused === true;
+    handle.isDoubted = of.cut?.isDoubted === true;
     this.#end(session, handle, close);
   }
 
@@ -339,8 +347,10 @@ export class CutOffNames {
     const { start, at, isForced } = close;
     const openedAt = cut?.at;
     if (isForced) this.#written.broke(start, openedAt ?? at, at);
-    const isRefused = cut?.isRefused === true || named.some((each) => each.isRefused);
-    const end = this.#endOf(session, { openedAt, inode: undefined, order: 0, isRefused }, close);
+    const all = [...(cut ? [cut] : []), ...named];
+    const isRefused = all.some((each) => each.isRefused);
+    const isDoubted = all.some((each) => each.isDoubted);
+    const end = this.#endOf(session, { openedAt, inode: undefined, order: 0, isRefused, isDoubted }, close);
     this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
     this.#options.compare();
   }
@@ -360,13 +370,14 @@ export class CutOffNames {
 
   #endOf(
     session: Session,
-    about: Pick<Handle, 'openedAt' | 'inode' | 'order'> & { readonly isRefused?: boolean },
+    about: Pick<Handle, 'openedAt' | 'inode' | 'order' | 'isRefused' | 'isDoubted'>,
     { isForced, at }: CutOffClose,
   ): Ending {
     return {
       ...droppedAt(session, about, at),
-      isComplete: !isForced && about.isRefused !== true,
-      isRefused: !isForced && about.isRefused === true,
+      isDoubted: about.isDoubted === true,
+      isComplete: !isForced && !about.isRefused,
+      isRefused: !isForced && about.isRefused,
       isUnproven: at < this.#options.provenFrom,
       isOfUnknownSize: true,
     };
@@ -437,17 +448,24 @@ export class CutOffNames {
     );
   }
 
-  /** A client set the times or the size of a file whose name the log has cut off. */
-  set(session: Session, start: string): void {
+  /**
+   * A client set the times or the size of a file whose name the log has cut off.
+   * @param alike the files that the name may mean; undefined if these are too many to tell.
+   */
+  set(session: Session, start: string, alike: readonly FileAlike[] | undefined): void {
     session.hasSetCutOff = true;
-    const open = session.all().flatMap(({ file }) => (file?.path !== undefined ? [file.path] : []));
-    for (const path of new Set([...open, ...session.closedCutOff])) {
-      if (!beginsLike(path, start)) continue;
-      const file = this.#files.ensure(path);
-      file.setAt = this.#options.monotonic();
-      if (!file.hasOpenWriters) this.#options.look(path, 2);
-    }
+    this.#files.set(start);
+    for (const path of alike?.map((each) => each.path) ?? session.closedCutOff)
+      if (beginsLike(path, start) && !this.#files.at(path)?.hasOpenWriters) this.#options.look(path, 2);
   }
+}
+
+/**
+ * Whether nobody can tell which file was closed. If a write was refused, there was one, although nothing shows that it was
+ * written: its lines may have been read late.
+ */
+function isUnknown(found: Written | 'none' | undefined, { named, cut }: Candidates): boolean {
+  return !found || (found === 'none' && [...named, cut].some((each) => each?.isRefused));
 }
 
 /**

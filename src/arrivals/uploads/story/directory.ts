@@ -53,6 +53,8 @@ export interface WorldOfDirectory {
   trackedAt(path: FilePath): TrackedFile | undefined;
   /** Whether a session that has opened a name like that, which the log has cut off, may be writing the file. */
   mayWrite(path: FilePath, inode: number): boolean;
+  /** Whether a client may have set the times or the size of that file a moment ago. */
+  wasSet(path: FilePath): boolean;
   /** The processes of the directory's live sessions. */
   pids(): readonly number[];
   readonly lost: Lost;
@@ -101,12 +103,16 @@ export class DirectoryInTransaction {
 
   /**
    * Whether a write to the file at a path may have been cut short: a request was refused, and the file is larger than
-   * what was written, although it has no hole.
+   * what was written, although it has no hole. Of a name that the log has cut off it has no number of bytes.
    */
-  mayBeShort({ isDoubted, bytes = Infinity, othersBytes = 0 }: Ending, path: FilePath): boolean {
+  mayBeShort(
+    { isDoubted, isOfUnknownSize = false, bytes = Infinity, othersBytes = 0 }: Ending,
+    path: FilePath,
+  ): boolean {
     const found = isDoubted ? this.world.lstat(path) : undefined;
-    const counted = Math.max(bytes, othersBytes);
-    return found?.isFile() === true && found.size > counted && found.blocks * 512 >= found.size;
+    if (found?.isFile() !== true) return false;
+    if (isOfUnknownSize) return found.size > 0;
+    return found.size > Math.max(bytes, othersBytes) && found.blocks * 512 >= found.size;
   }
 
   /** Whether an earlier process, or an attempt whose answer was lost, has announced that upload. */

@@ -296,8 +296,15 @@ export class Handles {
     after: readonly (Observation | null)[] | undefined,
   ): void {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
-    if (status === 'Failure' && !isRefusalOf(lastRequest, after)) session.doubtedUpTo = this.#opened;
-    if (lastRequest?.kind === 'open-cut-off') session.cutOff.delete(lastRequest.open);
+    if (status === 'Failure' && !isRefusalOf(lastRequest, after)) {
+      session.doubtedUpTo = this.#opened;
+      const unnamed = session.openBefore().filter((handle) => !session.ahead.has(handle));
+      for (const open of [...session.cutOff, ...unnamed]) open.isDoubted = true;
+    }
+    if (lastRequest?.kind === 'open-cut-off') {
+      if (session.isAnswer(status)) session.cutOff.delete(lastRequest.open);
+      else session.doubtCutOff(lastRequest.open);
+    }
     if (lastRequest?.kind === 'set' && session.isAnswer(status)) lastRequest.undo();
     if (lastRequest?.kind !== 'open') return;
     const opened = lastRequest.handle;

@@ -41,7 +41,7 @@ export async function lookAt(
     // If the row waits, the close of the handle that writes the file announces it.
     return file?.hasOpenWriters ? 'settled' : known(row, stat, directory);
   }
-  look.wasSet ||= file?.wasSet === true;
+  look.wasSet ||= directory.world.wasSet(path);
   const isOwing = owedBy(file, stat).length > 0;
   const isOfRow = row?.inode === stat.inode && file?.resized?.inode === stat.inode;
   // A size that the file has already changes nothing.
@@ -196,7 +196,7 @@ async function elsewhere(
 ): Promise<LookOutcome | undefined> {
   const { files, world, row: of } = directory;
   const { path } = look;
-  const other = await rowElsewhere(stat, row, directory);
+  const other = await rowElsewhere(look, stat, row, directory);
   if (other) {
     const isFinal = other.state === 'waiting' && !world.isTemporary(path);
     if (isFinal && !look.isSynced(stat)) return { wait: 'sync' };
@@ -219,6 +219,7 @@ async function elsewhere(
 
 /** The row that has the file under an old name. */
 async function rowElsewhere(
+  look: Look,
   stat: FileStat,
   own: FileRow | undefined,
   directory: DirectoryInTransaction,
@@ -226,7 +227,8 @@ async function rowElsewhere(
   for (const row of await directory.files.ofInode(stat)) {
     if (row.id === own?.id) continue;
     // `isUnseen`: the upload was announced from the log before its file was seen.
-    const isIt = isSame(row, stat) || isUnseen(row, stat);
+    const isAsSet = look.wasSet && row.size_bytes === stat.size_bytes;
+    const isIt = isSame(row, stat) || isAsSet || isUnseen(row, stat);
     const there = directory.fileAt(pathOf(row.path));
     if (isIt && !(there && isFileOf(row, there))) return row;
   }

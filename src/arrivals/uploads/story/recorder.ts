@@ -136,7 +136,7 @@ export class Recorder {
   /** Something may have happened at a path: plans a comparison with its row, in `inMs` ms. */
   look(jail: Jail, path: FilePath, inMs: number): void {
     const work = this.#workOf(jail);
-    work.agenda.look(path, this.#options.world.monotonic() + inMs, work.story.fileAt(path)?.wasSet);
+    work.agenda.look(path, this.#options.world.monotonic() + inMs, work.story.wasSet(path));
     this.#wake(work);
   }
 
@@ -350,6 +350,7 @@ export class Recorder {
       isChecked,
       trackedAt: (path) => story.fileAt(path),
       mayWrite: (path, inode) => story.mayWrite(path, inode),
+      wasSet: (path) => story.wasSet(path),
       pids: () => story.pids(),
       lost: this.#lost,
       isDoubted: (found) => doubts.has(jail.id, found, now),
@@ -492,9 +493,8 @@ export class Recorder {
         await how();
       } catch (error) {
         if (error instanceof DataLost) each.isLost = true;
-        if (!isUnavailable(error)) {
+        if (!isUnavailable(error))
           this.#options.log.error({ err: error, directory: work.jail.id }, 'cannot look at a file, trying again');
-        }
         await this.#rest();
       }
       this.#underWay -= 1;

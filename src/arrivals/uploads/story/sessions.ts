@@ -11,7 +11,7 @@ import type { BySession, Ending, Put, Resize, TrackedFile } from './operations.t
 const ADOPTION_MS = 5000;
 
 /** How long after a client set a file's times or size a look may come across the change, in ms. */
-const SET_SHOWS_MS = 3000;
+export const SET_SHOWS_MS = 3000;
 
 /** How many doubted handles of a session are remembered. */
 const DOUBTED = 100;
@@ -47,6 +47,8 @@ export interface Handle {
    * client sent.
    */
   isRefused: boolean;
+  /** Of a handle without a name: a write through it may have been refused. */
+  isDoubted?: boolean;
   /** The size in bytes that a client has set since the open, so the bytes written need not explain it. */
   resizedTo?: number | undefined;
   /** That size may be another file's. */
@@ -100,6 +102,8 @@ export class Session {
   hasLostName = false;
   /** Opens whose name the log has cut off, and of which the kernel does not show a file (yet). */
   readonly cutOff = new Set<CutOffOpen>();
+  /** The latest of those that a refusal has followed: they are most likely refused, unless a close proves the opposite. */
+  doubtedCutOff: readonly CutOffOpen[] = [];
   /**
    * Handles that the kernel showed before their open was read: as many closes as opens that name them have been read, but
    * they are not known to be closed.
@@ -217,6 +221,11 @@ export class Session {
     this.#doubted.add(handle);
   }
 
+  /** As `doubt`, of an open whose file the kernel has not shown. */
+  doubtCutOff(open: CutOffOpen): void {
+    if (this.cutOff.delete(open)) this.doubtedCutOff = [...this.doubtedCutOff, open].slice(-DOUBTED);
+  }
+
   /** It is known whether the handle's open was refused. */
   undoubt(handle: Handle): void {
     this.#doubted.delete(handle);
@@ -253,6 +262,8 @@ export interface CutOffOpen {
   movedTo?: string;
   /** The server refused a write to a file whose name begins like that. */
   isRefused?: boolean;
+  /** It may have been a write through this handle that was refused. */
+  isDoubted?: boolean;
 }
 
 /** The beginning of the file's path now. */

@@ -264,6 +264,11 @@ export class Story {
     return this.#files.at(path);
   }
 
+  /** Whether a client may have set the times or the size of that file a moment ago. */
+  wasSet(path: FilePath): boolean {
+    return this.#files.wasSet(path);
+  }
+
   pids(): number[] {
     return [...this.#sessions.keys()];
   }
@@ -462,7 +467,7 @@ export class Story {
         return this.#cutOff.close(session, { start, at, isForced: about === 'forced close', held, alike });
       case 'set':
         this.#cutOff.touched(session, start, alike);
-        this.#cutOff.set(session, start);
+        this.#cutOff.set(session, start, alike);
         break;
       case 'rename':
         this.#cutOff.touched(session, start, alike);

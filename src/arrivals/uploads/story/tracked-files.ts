@@ -1,10 +1,15 @@
 /** The files that a story follows, by their paths as far as the log has been read. */
-import type { FilePath } from '../file-path.ts';
-import { File, type Kernel } from './sessions.ts';
+import { beginsLike, type FilePath } from '../file-path.ts';
+import { File, type Kernel, SET_SHOWS_MS } from './sessions.ts';
+
+/** How many names with set times or sizes are remembered that the log has cut off. */
+const SETS = 1000;
 
 export class TrackedFiles {
   readonly #files = new Map<FilePath, File>();
   readonly #kernel: Kernel;
+  /** When clients have set times or a size of files whose names begin like that, by the monotonic clock in ms, oldest first. */
+  readonly #sets = new Map<string, number>();
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
@@ -22,6 +27,24 @@ export class TrackedFiles {
     const file = this.#files.get(path) ?? new File(path, this.#kernel);
     this.#files.set(path, file);
     return file;
+  }
+
+  /** A client has set the times or the size of a file whose name the log has cut off after `start`. */
+  set(start: string): void {
+    const now = this.#kernel.monotonic();
+    for (const [path, file] of this.#files) if (beginsLike(path, start)) file.setAt = now;
+    this.#sets.delete(start);
+    this.#sets.set(start, now);
+    for (const [oldest, at] of this.#sets)
+      if (this.#sets.size > SETS || now - at > SET_SHOWS_MS) this.#sets.delete(oldest);
+      else break;
+  }
+
+  /** Whether a client may have set the times or the size of that file a moment ago. */
+  wasSet(path: FilePath): boolean {
+    const now = this.#kernel.monotonic();
+    const isMeant = ([start, at]: [string, number]): boolean => now - at < SET_SHOWS_MS && beginsLike(path, start);
+    return this.at(path)?.wasSet === true || this.#sets.entries().some(isMeant);
   }
 
   /** Forgets a file that is no longer needed. */

@@ -1,4 +1,4 @@
-/** A name that the log cuts off: its file is open again before the line of that open is read. */
+/** Names that the log cuts off: what the log does not say of their files, the kernel and the disk show. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -47,3 +47,22 @@ test('an upload is synced while its file is emptied by the next open: both are a
   close('yyyyyyyyy');
   await place.settles([`${NAME} 9`, `${NAME} 9`], [`${NAME} 9 uploaded`]);
 });
+
+for (const [what, shown] of [
+  ['while the kernel shows its file', true],
+  ['before the kernel has shown its file', false],
+] as const) {
+  test(`a write may have been cut short, ${what}: partial, since the log has no number of bytes`, async () => {
+    let held: HeldPath[] = [];
+    await using place = await recordingPlace({ heldBy: () => held });
+    place.write(NAME, 'xxxxx');
+    if (shown) held = [{ path: PATH, inode: statSync(join(place.files, NAME)).ino }];
+    place.logged(1, OPEN, 'sent status Failure');
+    await place.parting.drained();
+    held = [];
+    place.logged(1, CLOSE);
+    await place.parting.drained();
+    place.touch(PATH);
+    await place.settles([], [`${NAME} 5 partial`]);
+  });
+}

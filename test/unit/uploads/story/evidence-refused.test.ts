@@ -323,7 +323,15 @@ test('an open may have been refused, and its file is renamed before berth reads 
   let isHeld = true;
   await using at = await recordingPlace({ isHeld: () => isHeld });
   at.write('b', 'xxxxx');
-  at.logged(1, `open "a" ${WRITE}`, `open "a" ${WRITE}`, FAILURE, close('a', 0), 'rename old "a" new "b"', 'stat name "b"');
+  at.logged(
+    1,
+    `open "a" ${WRITE}`,
+    `open "a" ${WRITE}`,
+    FAILURE,
+    close('a', 0),
+    'rename old "a" new "b"',
+    'stat name "b"',
+  );
   await at.comesTo([], []);
   isHeld = false;
   at.write('a', 'x'.repeat(9));

@@ -123,3 +123,13 @@ test('an empty file is not that of a lost upload whose size nobody knows', () =>
   const stat = { inode: 8, size_bytes: 0, mtime: AT - 1000, ctime: AT - 1000, changedAt: AT - 1000, bornAt: AT - 2000 };
   assert.equal(lost.endingOf('d', 'a', stat, undefined, []), undefined);
 });
+
+test('the lines of a cut upload with a long name are read 30 s late: the half is its file', () => {
+  const lost = new Lost();
+  const name = 'n'.repeat(500);
+  const cut: Ending = { ...CUT_OFF, inode: undefined, bornMs: undefined };
+  lost.addEnding('d', cut, { start: name, session: { hasSetCutOff: false } });
+  const written = AT - 30_000_000;
+  const stat = { inode: 8, size_bytes: 4, mtime: written, ctime: written, changedAt: written, bornAt: written };
+  assert.equal(lost.endingOf('d', name, stat, undefined, []), cut);
+});

@@ -3,7 +3,7 @@ import type { FileAlike } from '../../src/arrivals/uploads/log/journal-record.ts
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import type { HeldPath } from '../../src/arrivals/uploads/processes.ts';
 import type { Operation } from '../../src/arrivals/uploads/story/operations.ts';
-import { Story } from '../../src/arrivals/uploads/story/story.ts';
+import { Story, type StoryOptions } from '../../src/arrivals/uploads/story/story.ts';
 
 /** 2026, in µs. */
 export const BEGINNING = 1_790_000_000_000_000;
@@ -37,9 +37,12 @@ export function storyOf({ hasMoved = false } = {}) {
   let ms = 0;
   const shown = (operation: Operation): void => {
     if (operation.kind !== 'put') return;
-    puts.push(`${operation.path.slice(NAME.length + 1)} ${operation.end.isComplete ? 'complete' : 'dropped'}`);
+    const { isComplete, isDoubted } = operation.end;
+    puts.push(
+      `${operation.path.slice(NAME.length + 1)} ${isComplete ? (isDoubted ? 'doubted' : 'complete') : 'dropped'}`,
+    );
   };
-  const story = new Story({
+  const options: StoryOptions = {
     directoryId: 'd',
     lstat: (path) => (hasMoved ? undefined : { ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
     heldBy: (pid) => held.get(pid),
@@ -56,7 +59,8 @@ export function storyOf({ hasMoved = false } = {}) {
     compare: () => undefined,
     note: () => undefined,
     provenFrom: -Infinity,
-  });
+  };
+  let story = new Story(options);
   for (const pid of [1, 2]) story.begin({ by: { pid, address: '' }, openedAt: BEGINNING, born: undefined }, BEGINNING);
   return {
     puts,
@@ -85,6 +89,12 @@ export function storyOf({ hasMoved = false } = {}) {
     passes(until: number, now: readonly HeldPath[] | undefined): void {
       held.set(1, now);
       for (; ms < until; ms += 1) story.advance(10);
+    },
+    /** Berth is started again, and the journal had been compacted. */
+    restarts(): void {
+      const kept = JSON.parse(JSON.stringify(story.kept())) as ReturnType<Story['kept']>;
+      story = new Story(options);
+      story.restore(kept);
     },
     dies(): void {
       held.delete(1);

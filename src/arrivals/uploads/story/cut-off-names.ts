@@ -83,7 +83,7 @@ export class CutOffNames {
     if (shown) {
       session.ahead.delete(shown);
       // A refusal before this line has nothing to do with it.
-      shown.isDoubted = false;
+      shown.mayBeShort = false;
       // It is the handle of this open, unless the kernel shows another one. If nobody can tell, it may be that of either.
       const others = untracked(session, session.held).filter(({ path }) => beginsLike(path, start));
       if (canBeAsked && (others.length === 0 || session.held.some(({ inode }) => inode === shown.inode))) return;
@@ -219,7 +219,7 @@ export class CutOffNames {
     const opening = { path: openedAs(cut, path), openedAt: cut.at, inode, isShownLater };
     const handle = this.#handles.trackUnnamed(session, opening, path);
     handle.isRefused = cut.isRefused === true;
-    handle.isDoubted = cut.isDoubted === true;
+    handle.mayBeShort = cut.mayBeShort === true;
   }
 
   /**
@@ -313,7 +313,7 @@ export class CutOffNames {
     const openedAt = of.cut?.at ?? of.named[0]?.openedAt;
     const handle = this.#handles.trackUnnamed(session, { path, openedAt, inode, bornMs }, path);
     handle.isRefused = of.cut?.isRefused === true;
-    handle.isDoubted = of.cut?.isDoubted === true;
+    handle.mayBeShort = of.cut?.mayBeShort === true;
     this.#end(session, handle, close);
   }
 
@@ -349,8 +349,8 @@ export class CutOffNames {
     if (isForced) this.#written.broke(start, openedAt ?? at, at);
     const all = [...(cut ? [cut] : []), ...named];
     const isRefused = all.some((each) => each.isRefused);
-    const isDoubted = all.some((each) => each.isDoubted);
-    const end = this.#endOf(session, { openedAt, inode: undefined, order: 0, isRefused, isDoubted }, close);
+    const mayBeShort = all.some((each) => each.mayBeShort);
+    const end = this.#endOf(session, { openedAt, inode: undefined, order: 0, isRefused, mayBeShort }, close);
     this.#options.cutOff(cut ? beginningOf(cut) : start, end, session);
     this.#options.compare();
   }
@@ -370,12 +370,12 @@ export class CutOffNames {
 
   #endOf(
     session: Session,
-    about: Pick<Handle, 'openedAt' | 'inode' | 'order' | 'isRefused' | 'isDoubted'>,
+    about: Pick<Handle, 'openedAt' | 'inode' | 'order' | 'isRefused' | 'mayBeShort'>,
     { isForced, at }: CutOffClose,
   ): Ending {
     return {
       ...droppedAt(session, about, at),
-      isDoubted: about.isDoubted === true,
+      isDoubted: about.mayBeShort === true,
       isComplete: !isForced && !about.isRefused,
       isRefused: !isForced && about.isRefused,
       isUnproven: at < this.#options.provenFrom,

@@ -299,7 +299,7 @@ export class Handles {
     if (status === 'Failure' && !isRefusalOf(lastRequest, after)) {
       session.doubtedUpTo = this.#opened;
       const unnamed = session.openBefore().filter((handle) => !session.ahead.has(handle));
-      for (const open of [...session.cutOff, ...unnamed]) open.isDoubted = true;
+      for (const open of [...session.cutOff, ...unnamed]) open.mayBeShort = true;
     }
     if (lastRequest?.kind === 'open-cut-off') {
       if (session.isAnswer(status)) session.cutOff.delete(lastRequest.open);

@@ -47,8 +47,8 @@ export interface Handle {
    * client sent.
    */
   isRefused: boolean;
-  /** Of a handle without a name: a write through it may have been refused. */
-  isDoubted?: boolean;
+  /** Of a handle without a name: a write through it may have been refused, and cut short. */
+  mayBeShort?: boolean;
   /** The size in bytes that a client has set since the open, so the bytes written need not explain it. */
   resizedTo?: number | undefined;
   /** That size may be another file's. */
@@ -262,8 +262,8 @@ export interface CutOffOpen {
   movedTo?: string;
   /** The server refused a write to a file whose name begins like that. */
   isRefused?: boolean;
-  /** It may have been a write through this handle that was refused. */
-  isDoubted?: boolean;
+  /** A write through it may have been refused, and cut short. */
+  mayBeShort?: boolean;
 }
 
 /** The beginning of the file's path now. */

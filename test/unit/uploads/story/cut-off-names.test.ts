@@ -162,3 +162,12 @@ test('the process is killed while the kernel shows a file that no open is known 
   dies();
   assert.deepEqual([puts, lost()], [['whole complete'], 1]);
 });
+
+test('a request was refused while a file was open, and berth is started again before its close: the file was opened, and may be short', () => {
+  const { puts, line, restarts } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line('sent status Failure', undefined, [WHOLE]);
+  restarts();
+  line(CLOSE, [], []);
+  assert.deepEqual(puts, ['whole doubted']);
+});

@@ -196,9 +196,13 @@ async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: Dir
 }
 
 /** Whether the file may have been written since that upload, or may still be. Asks the kernel. */
-function isUnclear(operation: Put, stat: FileStat, { world }: DirectoryInTransaction): boolean {
-  const { end, path } = operation;
-  return isOverwritten(operation) || isChangedSince(end, stat) || world.mayWrite(path, stat.inode);
+function isUnclear(operation: Put, stat: FileStat, directory: DirectoryInTransaction): boolean {
+  const { end, path, file } = operation;
+  const mayBeWritten = isOverwritten(operation) || isChangedSince(end, stat);
+  if (mayBeWritten || directory.world.mayWrite(path, stat.inode)) return true;
+  // A small file may have been emptied, written and closed until the kernel was asked.
+  const there = file.path === undefined ? undefined : directory.fileAt(file.path);
+  return !there || !isSame(there, stat) || there.ctime !== stat.ctime;
 }
 
 /** Whether the file has been written since the line of its close was read. A client may have set its times only. */

@@ -68,7 +68,7 @@ export async function lookAt(
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
     if (resized && directory.world.isDoubted(found)) return unproven(path, stat, row, directory);
     if (resized) return resize(look, stat, { resized, row }, directory);
-    if (!endingOf(path, found, stat, row, directory)) {
+    if (!endingOf(look, found, stat, row, directory)) {
       return file?.hasOpenWriters ? 'settled' : touched(row, stat, directory);
     }
   }
@@ -254,7 +254,7 @@ async function unexplained(
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
   if (look.isLost || world.isDoubted(found)) return unproven(path, stat, row, directory);
   if (!look.isSynced(stat)) return { wait: 'sync' };
-  const end = endingOf(path, found, stat, row, directory);
+  const end = endingOf(look, found, stat, row, directory);
   if (end) directory.matched.push(end);
   const file = world.trackedAt(path);
   const owed = owedBy(file, stat);
@@ -308,13 +308,13 @@ function owedBy(file: TrackedFile | undefined, { size_bytes, mtime }: FileStat):
 
 /** The upload without a known name that may have left this file. */
 function endingOf(
-  path: FilePath,
+  { path, wasSet }: Look,
   found: Found,
   stat: FileStat,
   row: FileRow | undefined,
   { world, row: of, matched }: DirectoryInTransaction,
 ) {
-  const times = { changedAt: found.ctimeMs * 1000, bornAt: found.birthtimeMs * 1000 };
+  const times = { changedAt: found.ctimeMs * 1000, bornAt: found.birthtimeMs * 1000, wasSet };
   return world.lost.endingOf(of.id, path, { ...stat, ...times }, row, matched);
 }
 

@@ -87,11 +87,13 @@ export class Lost {
   endingOf(
     directoryId: string,
     path: FilePath,
-    stat: FileStat & { readonly changedAt: Micros; readonly bornAt: Micros },
+    stat: FileStat & { readonly changedAt: Micros; readonly bornAt: Micros; readonly wasSet?: boolean },
     row: FileRow | undefined,
     matched: readonly Ending[],
   ): Ending | undefined {
     const isDatedAsBefore = row !== undefined && isSame(row, stat);
+    const isSizedAsBefore = stat.wasSet === true && row?.inode === stat.inode && row.size_bytes === stat.size_bytes;
+    const isStillPartial = row?.state === 'partial' && (isDatedAsBefore || isSizedAsBefore);
     // The log has brought a later upload to the path, whose file was not seen.
     const isTaken = row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial';
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
@@ -99,7 +101,7 @@ export class Lost {
     const endings = (this.#endings.get(directoryId) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
       // A file that was cut off, and that nobody has written since, is not that of another upload.
-      .filter(({ end }) => !(isDatedAsBefore && row.state === 'partial' && end.isComplete))
+      .filter(({ end }) => !(isStillPartial && end.isComplete))
       // What a handle has written has a new mtime. Of a cut upload a client may have set it.
       .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
       .filter((each) => !isTaken || each.cutOff !== undefined || isOfRow(each))

@@ -48,6 +48,28 @@ test('an upload is synced while its file is emptied by the next open: both are a
   await place.settles([`${NAME} 9`, `${NAME} 9`], [`${NAME} 9 uploaded`]);
 });
 
+test('the next upload empties the file before its status is read, and closes it before the kernel is asked: never announced as empty', async () => {
+  let held: HeldPath[] = [];
+  let isAsked: (() => void) | undefined;
+  const syncer = new Reopened({ isOn: true });
+  const heldBy = (): HeldPath[] => {
+    isAsked?.();
+    isAsked = undefined;
+    return held;
+  };
+  await using place = await recordingPlace({ syncer, heldBy });
+  syncer.opensAgain = () => {
+    isAsked = () => place.write(NAME, 'yyyyyyyyy');
+  };
+  place.write(NAME, '');
+  held = [{ path: PATH, inode: statSync(join(place.files, NAME)).ino }];
+  place.logged(1, OPEN);
+  await place.comesTo([], []);
+  held = [];
+  place.logged(1, CLOSE);
+  await place.settles([`${NAME} 9`], [`${NAME} 9 uploaded`]);
+});
+
 for (const [what, shown] of [
   ['while the kernel shows its file', true],
   ['before the kernel has shown its file', false],

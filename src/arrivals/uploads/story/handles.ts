@@ -298,7 +298,7 @@ export class Handles {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure' && !isRefusalOf(lastRequest, after)) {
       session.doubtedUpTo = this.#opened;
-      const unnamed = session.openBefore().filter((handle) => !session.ahead.has(handle));
+      const unnamed = session.openBefore().filter((handle) => !session.ahead.has(handle) && isOpen(session, handle));
       for (const open of [...session.cutOff, ...unnamed]) open.mayBeShort = true;
     }
     if (lastRequest?.kind === 'open-cut-off') {
@@ -480,12 +480,17 @@ export function droppedAt(
  */
 export function refuseWrites(session: Session, start: string): void {
   const exact = session.opened(start);
-  // Which handle was closed may not be known yet.
-  const isOpen = ({ path }: Handle): boolean => !session.parked.some((close) => beginsLike(path, close.start));
   const isMeant = ({ name, path }: Handle): boolean =>
     name === undefined ? beginsLike(path, start) : name.slice(0, NAME_SHOWN) === start;
-  for (const handle of exact.length > 0 ? exact : session.all().filter((each) => isMeant(each) && isOpen(each)))
+  for (const handle of exact.length > 0
+    ? exact
+    : session.all().filter((each) => isMeant(each) && isOpen(session, each)))
     handle.isRefused = true;
   if (exact.length > 0) return;
   for (const open of session.cutOff) if (open.start.slice(0, NAME_SHOWN) === start) open.isRefused = true;
+}
+
+/** Whether no close waits that may be that of the handle: which one was closed may not be known yet. */
+function isOpen({ parked }: Session, { path }: Handle): boolean {
+  return !parked.some((close) => beginsLike(path, close.start));
 }

@@ -171,3 +171,12 @@ test('a request was refused while a file was open, and berth is started again be
   line(CLOSE, [], []);
   assert.deepEqual(puts, ['whole doubted']);
 });
+
+test('a request is refused after a close that waits: that file is not short', () => {
+  const { puts, line, passes } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE]);
+  line('sent status Failure', undefined, [WHOLE]);
+  passes(30, []);
+  assert.deepEqual(puts, ['whole complete']);
+});

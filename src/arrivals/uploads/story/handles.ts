@@ -298,8 +298,10 @@ export class Handles {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure' && !isRefusalOf(lastRequest, after)) {
       session.doubtedUpTo = this.#opened;
+      // Of a name that the log has cut off nothing proves the opposite, so a request that may have been refused explains it.
+      const isWrite = lastRequest === undefined || lastRequest.kind === 'open' || lastRequest.kind === 'open-cut-off';
       const unnamed = session.openBefore().filter((handle) => !session.ahead.has(handle) && isOpen(session, handle));
-      for (const open of [...session.cutOff, ...unnamed]) open.mayBeShort = true;
+      for (const open of isWrite ? [...session.cutOff, ...unnamed] : []) open.mayBeShort = true;
     }
     if (lastRequest?.kind === 'open-cut-off') {
       if (session.isAnswer(status)) session.cutOff.delete(lastRequest.open);

@@ -291,6 +291,8 @@ export type LastRequest =
   | { readonly kind: 'set'; undo(): void }
   /** A rename or a removal, or the making or the removal of a folder. */
   | { readonly kind: 'change'; readonly at: Micros }
+  /** A rename, a removal, or a size or times, of a name that the log does not show for certain. */
+  | { readonly kind: 'unclear' }
   /** A request that was refused for certain: sshd has complained about it, or the kernel never does it. */
   | { readonly kind: 'refused' };
 

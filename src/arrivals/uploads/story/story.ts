@@ -476,6 +476,7 @@ export class Story {
       case 'remove':
         break;
     }
+    session.lastRequest = { kind: 'unclear' };
     this.#options.compare();
   }
 

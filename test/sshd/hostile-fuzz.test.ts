@@ -13,6 +13,8 @@ import { CREATE_ANEW, FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts
 import { scratch } from '../support/scratch.ts';
 
 const OPERATIONS = 400;
+/** How many complete files may be withheld. */
+const MOST_WITHHELD = 5;
 
 /** Pieces of names, Latin-1 for bytes. */
 const piece = fc.oneof(
@@ -114,7 +116,12 @@ test('random names, in random order, all at once', async () => {
   const rows = async (): Promise<string[]> =>
     (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();
   await until('rows equal the disk', async () => String(await rows()) === String(disk())).catch(() => undefined);
-  assert.deepEqual(await rows(), disk(), said);
+  // Of a vague name nothing shows that a refusal meanwhile did not cut its file short (docs/limits.md): a few may be withheld.
+  const listed = await rows();
+  const withheld = disk().filter((line) => !listed.includes(line));
+  for (const line of withheld) assert.ok(uploads.get(Number(line.split(' ').at(-1)))?.isVague, `${line} (${said})`);
+  assert.ok(withheld.length <= MOST_WITHHELD, `${withheld.length} are withheld (${said})`);
+  assert.deepEqual([...listed, ...withheld].toSorted(), disk(), said);
   const total = disk().reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   assert.equal(await berth.storage(directory), total, said);
   const seen = new Map<number, string>();

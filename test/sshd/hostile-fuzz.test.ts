@@ -116,7 +116,7 @@ test('random names, in random order, all at once', async () => {
   const rows = async (): Promise<string[]> =>
     (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();
   await until('rows equal the disk', async () => String(await rows()) === String(disk())).catch(() => undefined);
-  // Of a vague name nothing shows that a refusal meanwhile did not cut its file short (docs/limits.md): a few may be withheld.
+  // If a name is vague, berth cannot tell whether a refused request cut its file short, so it may withhold a few (docs/limits.md).
   const listed = await rows();
   const withheld = disk().filter((line) => !listed.includes(line));
   for (const line of withheld) assert.ok(uploads.get(Number(line.split(' ').at(-1)))?.isVague, `${line} (${said})`);

@@ -67,6 +67,11 @@ export function isUnchanged(row: RecordedStat, stat: FileStat): boolean {
   return row.ctime === null ? stat.ctime <= row.uploaded_at + SECOND : row.ctime === stat.ctime;
 }
 
+/** Whether both are of the same file, and nothing has changed in between. */
+export function isUntouched(before: FileStat, stat: FileStat): boolean {
+  return isSame(before, stat) && before.ctime === stat.ctime;
+}
+
 /** Whether the file is the row's, changed or not. A changed copy cannot be recognized. */
 export function isFileOf(row: FileIdentity, stat: FileIdentity): boolean {
   return row.inode >= 0 ? row.inode === stat.inode : isCopy(row, stat);

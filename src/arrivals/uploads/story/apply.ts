@@ -11,6 +11,7 @@ import {
   isFileOf,
   isSame,
   isUnchanged,
+  isUntouched,
   LOG_LAG,
   type RecordedStat,
   TIMER_GRAIN,
@@ -131,7 +132,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
  */
 function isHeard({ seen }: Task, stat: FileStat | undefined): boolean {
   if (!seen || !stat) return seen === null && !stat;
-  return isSame(seen, stat) && seen.ctime === stat.ctime;
+  return isUntouched(seen, stat);
 }
 
 /** Whether the log says that the file is being written again, or has been since, so nothing shows what was uploaded. */
@@ -200,9 +201,9 @@ function isUnclear(operation: Put, stat: FileStat, directory: DirectoryInTransac
   const { end, path, file } = operation;
   const mayBeWritten = isOverwritten(operation) || isChangedSince(end, stat);
   if (mayBeWritten || directory.world.mayWrite(path, stat.inode)) return true;
-  // A small file may have been emptied, written and closed until the kernel was asked.
+  // The next upload may have emptied, written and closed the file before the kernel was asked.
   const there = file.path === undefined ? undefined : directory.fileAt(file.path);
-  return !there || !isSame(there, stat) || there.ctime !== stat.ctime;
+  return !there || !isUntouched(there, stat);
 }
 
 /** Whether the file has been written since the line of its close was read. A client may have set its times only. */

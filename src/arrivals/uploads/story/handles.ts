@@ -298,7 +298,8 @@ export class Handles {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure' && !isRefusalOf(lastRequest, after)) {
       session.doubtedUpTo = this.#opened;
-      // Of a name that the log has cut off nothing proves the opposite, so a request that may have been refused explains it.
+      // If the log has cut off the name, it has no number of bytes to compare the size with. So the refusal counts as that of a write
+      // only if no other request right before can explain it.
       const isWrite = lastRequest === undefined || lastRequest.kind === 'open' || lastRequest.kind === 'open-cut-off';
       const unnamed = session.openBefore().filter((handle) => !session.ahead.has(handle) && isOpen(session, handle));
       for (const open of isWrite ? [...session.cutOff, ...unnamed] : []) open.mayBeShort = true;

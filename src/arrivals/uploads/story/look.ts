@@ -4,7 +4,16 @@
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
-import { type FileStat, fileStat, isCopy, isFileOf, isSame, isUnchanged, STALE_MTIME } from '../record/file-stat.ts';
+import {
+  type FileStat,
+  fileStat,
+  isCopy,
+  isFileOf,
+  isSame,
+  isUnchanged,
+  isUntouched,
+  STALE_MTIME,
+} from '../record/file-stat.ts';
 import { type Look, REST_MS } from './jobs.ts';
 import { isUnseen } from './lost.ts';
 import { SHORT } from './apply.ts';
@@ -322,7 +331,7 @@ function endingOf(
 function timeSince(look: Look, stat: FileStat | undefined, now: number): number {
   const { found } = look;
   const before = found?.stat;
-  const isStill = before && stat ? isSame(before, stat) && before.ctime === stat.ctime : before === stat;
+  const isStill = before && stat ? isUntouched(before, stat) : before === stat;
   if (found && isStill) return now - found.since;
   look.found = { stat, since: now, isUnexplained: false };
   return 0;

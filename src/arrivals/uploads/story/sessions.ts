@@ -47,7 +47,7 @@ export interface Handle {
    * client sent.
    */
   isRefused: boolean;
-  /** Of a handle without a name: a write through it may have been refused, and cut short. */
+  /** A write through the handle may have been cut short. Only set if its name is not known. */
   mayBeShort?: boolean;
   /** The size in bytes that a client has set since the open, so the bytes written need not explain it. */
   resizedTo?: number | undefined;
@@ -262,7 +262,7 @@ export interface CutOffOpen {
   movedTo?: string;
   /** The server refused a write to a file whose name begins like that. */
   isRefused?: boolean;
-  /** A write through it may have been refused, and cut short. */
+  /** A write through it may have been cut short. */
   mayBeShort?: boolean;
 }
 

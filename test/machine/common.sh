@@ -67,7 +67,7 @@ until_so() {
   shift
   while ((SECONDS < until)); do
     "$@" && return
-    sleep 0.1
+    sleep 0.5 # the API takes 120 requests a minute
   done
   fail "still not so: $what"
 }

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rounds } from '../support/long.ts';
 import { type Random, randomOf } from './random.ts';
-import type { Step } from './session.ts';
+import type { Step } from './steps.ts';
 import { playStories } from './stories.ts';
 import type { Story } from './world.ts';
 
@@ -16,16 +16,30 @@ const FIRST = Number(process.env['SEED'] ?? 1);
 /** Below that, µs, a line is taken to be on time (`LOG_LAG`). An upload that begins and breaks while nobody reads the log is announced. */
 const LATEST = 80_000;
 
-const LONG = Buffer.from('字'.repeat(40)).toString('latin1');
+/** After the sessions that begin first, and after their ends have been noticed, in µs. */
+const LATER = 12_000_000;
+
+/** How many letters a name begins with: the log cuts it off behind its end, or before. */
+const LETTERS = [40, 43];
+/** How much longer than the log may be late a file is open, in µs, if nothing but the kernel tells it from others. */
+const SHOWN = 5000;
+
+type Session = Story['sessions'][number];
 
 function storyOf(seed: number): Story {
   const random = randomOf(seed);
+  const lag = [1000, 20_000, LATEST][random(3)] ?? 1000;
+  const ends = random(3) === 0 ? [endIn(random)] : [];
+  const latest = lag + (ends[0]?.away ?? 0);
+  const letters = LETTERS[random(LETTERS.length)] ?? 40;
+  const long = Buffer.from('字'.repeat(letters)).toString('latin1');
+  const atOnce = (): number => (letters === 40 ? 0 : latest + SHOWN) + random(200);
   let names = 0;
-  const fresh = (base: string): string => `${base}${LONG}${(names += 1)}`;
+  const fresh = (base: string): string => `${base}${long}${(names += 1)}`;
   const stepsIn = (base: string, isCut: boolean): Step[] => {
     const path = fresh(base);
-    const hold = random(3) === 0 ? random(20_000) : random(200);
-    switch (random(11)) {
+    const hold = atOnce() + (random(3) === 0 ? random(20_000) : 0);
+    switch (random(12)) {
       case 0:
         return [{ kind: 'put', path, hold, isLeft: true }];
       case 1:
@@ -49,36 +63,50 @@ function storyOf(seed: number): Story {
           { kind: 'rename', path, to: fresh(base) },
         ];
       case 7:
-        return [{ kind: 'put', path, hold, between: [{ kind: 'put', path: fresh(base), hold: random(200) }] }];
+        return [{ kind: 'put', path, hold, between: [{ kind: 'put', path: fresh(base), hold: atOnce() }] }];
       case 8: {
         if (isCut) break;
-        const own = `${base}${(names += 1)}${LONG}`;
+        const own = `${base}${(names += 1)}${long}`;
         return [
           { kind: 'put', path: own, hold },
           { kind: 'touch', path: own },
           { kind: 'pause' },
-          { kind: 'put', path: own, hold: random(200), like: own },
+          { kind: 'put', path: own, hold: atOnce(), like: own, isDatedLike: random(2) === 0 },
         ];
       }
+      case 11: {
+        if (isCut) break;
+        // A client reads what it has sent. If it sends it again at once, nobody can tell which handle is closed first.
+        const own = `${base}${(names += 1)}${long}`;
+        const again: Step[] = [{ kind: 'pause' }, { kind: 'put', path: own, hold: atOnce() }];
+        return [{ kind: 'put', path: own, hold }, { kind: 'read', path: own }, ...(random(2) === 0 ? again : [])];
+      }
       case 9: {
-        const own = `${base}${(names += 1)}${LONG}`;
-        return Array.from({ length: 2 + random(2) }, () => ({ kind: 'put', path: own, hold: random(200) }));
+        const own = `${base}${(names += 1)}${long}`;
+        return Array.from({ length: 2 + random(2) }, () => ({ kind: 'put', path: own, hold: atOnce() }));
       }
     }
-    return [{ kind: 'put', path, hold }];
+    return [{ kind: 'put', path, hold, isDated: random(3) === 0 }];
   };
-  const sessions = Array.from({ length: 1 + random(3) }, (_, index) => {
+  const sessions = Array.from({ length: 1 + random(3) }, (_, index): Session[] => {
     const base = `s${index + 1}/`;
     const end = (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit';
     const steps = Array.from({ length: 1 + random(8) }, () => stepsIn(base, end !== 'quit')).flat();
-    return {
-      begins: random(3000),
-      steps: [{ kind: 'makeFolder' as const, path: `s${index + 1}` }, ...steps],
-      end,
-    };
-  });
-  const ends = random(3) === 0 ? [endIn(random)] : [];
-  const lag = [1000, 20_000, LATEST][random(3)] ?? 1000;
+    const folder = { kind: 'makeFolder', path: `s${index + 1}` } as const;
+    const first = { begins: random(3000), steps: [folder, ...steps], end };
+    if (end === 'quit' || random(2) === 0) return [first];
+    // What was cut off is sent again as a whole, in a later session, and maybe once more.
+    const path = `${base}${(names += 1)}${long}`;
+    const again = Array.from({ length: 1 + random(3) }, (): Step[] => [
+      { kind: 'put', path, hold: random(2) === 0 ? LATEST + atOnce() : atOnce(), isDated: random(3) > 0 },
+      { kind: 'pause' },
+    ]);
+    const left: Step = { kind: 'put', path, hold: atOnce(), isLeft: true };
+    return [
+      { ...first, steps: [...first.steps, left] },
+      { begins: LATER + random(3000), steps: again.flat(), end: 'quit' },
+    ];
+  }).flat();
   return { sessions, lag, shared: 'nothing', ends, byHand: [], byApi: [] };
 }
 

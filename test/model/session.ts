@@ -4,59 +4,9 @@
  * short does not name it.
  */
 import { contentOf, type Inode, type ModelDisk } from './disk.ts';
+import type { Opening, Step, Writing } from './steps.ts';
 import type { ModelTime } from './time.ts';
 import { RACE, type Truth } from './truth.ts';
-
-/** How a file is opened for writing. */
-export type Opening = 'truncate' | 'append' | 'inPlace' | 'exclusive' | 'exclusiveThenTruncate' | 'denied';
-
-/** How the last write goes. */
-export type Writing =
-  | 'whole'
-  /** With a hole that the disk shows. */
-  | 'sparse'
-  /** With a hole that is smaller than a block. */
-  | 'gap'
-  /** The disk is full for a part of it. */
-  | 'short'
-  /** The disk is full, and sshd says so. */
-  | 'refused';
-
-export type Step =
-  | {
-      readonly kind: 'put';
-      readonly path: string;
-      readonly hold: number;
-      readonly opening?: Opening;
-      readonly writing?: Writing;
-      /** What the session does between two writes. */
-      readonly between?: readonly Step[];
-      /** A second handle of the file, closed before the first. */
-      readonly isTwice?: boolean;
-      /** The handle is left open until the session ends. */
-      readonly isLeft?: boolean;
-      /** What is written has the size of the file at that path, and is another content. */
-      readonly like?: string;
-      /** Before the close, the client sets that file's mtime, as `put -p` does. */
-      readonly isDatedLike?: boolean;
-    }
-  | { readonly kind: 'rename' | 'replace'; readonly path: string; readonly to: string }
-  /** Longer than the log may be late. */
-  | { readonly kind: 'pause' }
-  /** Between two writes: sets the size of the open file. */
-  | { readonly kind: 'resizeOpen' }
-  | {
-      readonly kind:
-        | 'remove'
-        | 'makeFolder'
-        | 'removeFolder'
-        | 'stat'
-        | 'badHandle'
-        | 'resize'
-        | 'resizeToOwn'
-        | 'touch';
-      readonly path: string;
-    };
 
 type Put = Step & { readonly kind: 'put' };
 
@@ -104,14 +54,11 @@ const FLAGS = {
   exclusive: 'WRITE,CREATE,EXCL',
 } as const;
 
-/** As sshd's log writes a message: bytes beyond ASCII in octal digits, and at most 500 characters (log.c). */
-export function asLogged(message: string): string {
-  const octal = (char: string): string => `\\${char.charCodeAt(0).toString(8)}`;
-  return message.replaceAll(/[\x80-\xff]/g, octal).slice(0, 500);
-}
-
 /** In µs: longer than `BUSY_LAG`. */
 const PAUSE = 2_500_000;
+
+/** A time that a client sets, in µs. */
+const DATED = 1_500_000_000_000_000;
 
 /** More than a block, so that a hole shows. */
 const FAR = 1_000_000;
@@ -265,11 +212,24 @@ export class ModelSession {
         if (!inode || !truth.promised.has(contentOf(inode))) return then();
         return this.#request(`set "${path}" size ${inode.size}`, () => disk.at(path) === inode, then);
       }
+      case 'read': {
+        let size: number | undefined;
+        const act = (): boolean => {
+          const inode = disk.at(path);
+          if (inode && !inode.isFolder) size = inode.size;
+          return size !== undefined;
+        };
+        const close = (): void => {
+          if (size === undefined) return then();
+          this.#request(`close "${path}" bytes read ${size} written 0`, () => true, then);
+        };
+        return this.#request(`open "${path}" flags READ mode 0666`, act, close);
+      }
       case 'touch': {
         const act = (): boolean => {
           const inode = disk.at(path);
           if (!inode || inode.isFolder) return false;
-          inode.mtime = 1_500_000_000_000_000;
+          inode.mtime = DATED;
           inode.ctime = time.now;
           disk.changed(path);
           return true;
@@ -303,6 +263,7 @@ export class ModelSession {
       between = [],
       path,
       isDatedLike = false,
+      isDated = false,
     } = step;
     const { disk, truth } = this.options;
     const there = step.like === undefined ? undefined : disk.at(step.like);
@@ -320,8 +281,9 @@ export class ModelSession {
             if (isLeft) return then();
             this.#request(this.#closing(file, ''), () => this.#close(file, true), then);
           };
-          if (!isAnother || !isDatedLike) return end();
-          this.#request(`set "${path}" modtime 20170714-02:40:00`, () => this.#date(file, like.mtime), end);
+          const mtime = isAnother && isDatedLike ? like.mtime : isDated ? DATED : undefined;
+          if (mtime === undefined) return end();
+          this.#request(`set "${path}" modtime 20170714-02:40:00`, () => this.#date(file, mtime), end);
         });
       };
       const goOn = (): void => {
@@ -482,7 +444,10 @@ export class ModelSession {
     const { log, ended, truth, pid, disk } = this.options;
     for (const file of Array.from(this.#open)) {
       if (how === 'killed') truth.killed(file.path);
-      if (how !== 'killed') log(this.#closing(file, 'forced '));
+      if (how !== 'killed') {
+        truth.broke(file.path, this.options.time.now);
+        log(this.#closing(file, 'forced '));
+      }
       this.#close(file, false);
     }
     if (how !== 'killed') log('session closed for local user someone from [192.0.2.1]');

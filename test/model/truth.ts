@@ -12,6 +12,16 @@ const DROPPED = 'dropped';
 /** More of a name than that, in bytes beyond ASCII, the log cuts off. */
 const CUT_NAME = 120;
 
+/** What sshd's log has of a message, in characters, and how much sooner something happened if it was just before, in µs. */
+const CUT_MESSAGE = 500;
+const JUST = 200_000;
+
+/** As sshd's log writes a message: bytes beyond ASCII in octal digits, and at most 500 characters (log.c). */
+export function asLogged(message: string): string {
+  const octal = (char: string): string => `\\${char.charCodeAt(0).toString(8)}`;
+  return message.replaceAll(/[\x80-\xff]/g, octal).slice(0, CUT_MESSAGE);
+}
+
 type Fate =
   /** Written, under a temporary name, by that session: announced when it gets a final name, or when the session ends. */
   { readonly kind: 'waiting'; readonly pid: number; readonly size: number } | { readonly kind: 'none' };
@@ -204,6 +214,17 @@ export class Truth {
     const start = path.slice(0, CUT_NAME);
     if (start.length < CUT_NAME) return;
     for (const [size, each] of this.promised) if (each.startsWith(start)) this.allow(size);
+  }
+
+  /**
+   * The connection broke with that file open. If the log has not even the end of the name, nobody can tell which of those alike was
+   * closed just before.
+   */
+  broke(path: string, at: number): void {
+    const start = path.slice(0, CUT_NAME);
+    if (asLogged(path).length < CUT_MESSAGE) return;
+    for (const [size, each] of this.promised)
+      if (each.startsWith(start) && at - (this.since.get(size) ?? 0) < JUST) this.allow(size);
   }
 
   /** A complete file whose name the log cuts off is opened again so soon that berth may not have seen its size. */

@@ -10,7 +10,7 @@ import { rounds } from '../support/long.ts';
 import type { ApiStep } from './api.ts';
 import type { HandStep } from './hands.ts';
 import { type Random, randomOf } from './random.ts';
-import type { Opening, Step, Writing } from './session.ts';
+import type { Opening, Step, Writing } from './steps.ts';
 import { playStories } from './stories.ts';
 import type { Story } from './world.ts';
 

@@ -21,9 +21,10 @@ import { type Inode, ModelDisk } from './disk.ts';
 import { Hands, type HandStep } from './hands.ts';
 import { isAwayWithin, type LifeEnd } from './life-end.ts';
 import { distinctSizes, type Random } from './random.ts';
-import { asLogged, ModelSession, type Step } from './session.ts';
+import { ModelSession } from './session.ts';
+import type { Step } from './steps.ts';
 import { ModelTime } from './time.ts';
-import { Truth } from './truth.ts';
+import { asLogged, Truth } from './truth.ts';
 
 /** 2026, in µs. */
 const BEGINNING = 1_790_000_000_000_000;

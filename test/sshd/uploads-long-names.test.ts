@@ -122,6 +122,32 @@ void describe('long names', { concurrency: true }, () => {
     assert.deepEqual(announced(berth).toSorted(), names.map((name) => `${name} 4`).toSorted());
   });
 
+  test('renamed from a temporary name, and sent again under the final one a moment later: two uploads', async () => {
+    const names = [LONG, '短'.repeat(20), 'n'.repeat(240)];
+    await using berth = await shared();
+    const directories = await Promise.all(names.map(async (name) => ({ name, directory: await berth.directory() })));
+    const sent = directories.map(async ({ name, directory }) => {
+      await using connection = await berth.connect(directory);
+      const session = await rawSftp(connection);
+      for (const [at, data] of [
+        [`${name}.part`, 'first'],
+        [name, 'second'],
+      ] as const) {
+        const handle = await session.open(at, CREATE_ANEW);
+        assert.ok(handle);
+        await wait(300);
+        await session.request(FXP.WRITE, handle, 0n, data);
+        await session.request(FXP.CLOSE, handle);
+        if (at !== name) assert.equal((await session.replace(at, name)).status, 0);
+        await wait(1000);
+      }
+    });
+    await Promise.all(sent);
+    await until('all are announced', () => berth.receiver.requests.length >= 2 * names.length);
+    await wait(PAUSE_MS);
+    assert.deepEqual(announced(berth).toSorted(), names.flatMap((name) => [`${name} 5`, `${name} 6`]).toSorted());
+  });
+
   test('small files that are sent again at once, and read: announced as often as they were sent', async () => {
     await using berth = await shared();
     const directory = await berth.directory();

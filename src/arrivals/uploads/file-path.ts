@@ -67,6 +67,11 @@ export function temporaryNames(patterns: readonly string[]): IsTemporary {
   return (path) => expression.test(baseName(path));
 }
 
+/** The final name that most clients give to a file with a temporary name: without its suffix. */
+export function withoutSuffix(path: FilePath): FilePath {
+  return path.replace(/\.[^./]*$/, '');
+}
+
 /** The folder that holds an SFTP user's files. */
 export type FilesRoot = (username: string) => string;
 

@@ -2,7 +2,7 @@
  * Applies the log's operations to the rows of a directory, in order. Every operation checks its row against the disk.
  * Where they disagree, the row follows the log, and a look (`look.ts`) is planned for the paths.
  */
-import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
+import { bytesOf, type FilePath, pathOf, withoutSuffix } from '../file-path.ts';
 import { type FileRow, isKnownByName } from '../record/files.ts';
 import {
   BUSY_LAG,
@@ -166,6 +166,9 @@ async function isAnother(
   const mayBeOlder = end.isComplete && !end.isDoubted && openedAt !== undefined;
   const isOlder = mayBeOlder && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
+  // Nothing but its name says that it is the upload, and it lacks what was written.
+  const isSmaller = expected !== undefined && stat.size_bytes < expected && stat.mtime <= end.at + TIMER_GRAIN;
+  if (mayBeOlder && inode === undefined && isSmaller && !file.wasSet) return true;
   // A file that was touched since its row was written may be the upload: an open file keeps its inode.
   const isTouched = row?.inode === stat.inode && !isUnchanged(row, stat);
   return !isTouched && isPlaced(stat, undefined, directory);
@@ -250,6 +253,7 @@ async function byTheLog(
     directory.world.lost.addEnding(directory.row.id, end);
     // The file at the path may still be the right one, if the log was read very late. Or else it is elsewhere.
     directory.requests.look(path, SOON_MS);
+    if (directory.world.isTemporary(path)) directory.requests.look(withoutSuffix(path), SOON_MS);
     directory.requests.compare();
     return 'done';
   }
@@ -419,6 +423,12 @@ async function moveFile(
   const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
   if (isFinal && (await directory.wasAnnounced(about))) {
     // The move was applied before a crash, and the rows already show what happened to the file since.
+    await files.remove(row);
+    return 'done';
+  }
+  // The move was applied before a crash, and a later upload has replaced what was moved.
+  const isReplaced = replaced && arrived && isSame(replaced, arrived) && !isFileOf(row, arrived);
+  if (!isFinal && isReplaced && replaced.uploaded_at > operation.at) {
     await files.remove(row);
     return 'done';
   }

@@ -7,10 +7,11 @@
  * comparison with the disk decides what the kernel cannot tell.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { beginsLike, type FilePath, folderOf } from '../file-path.ts';
+import { beginsLike, filePath, type FilePath, folderOf, withoutSuffix } from '../file-path.ts';
 import type { FileAlike } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
 import { type FileStat, fileStat, LOG_LAG } from '../record/file-stat.ts';
+import { cutLike, isOfOne, namedLike, noteHeld, openedAs, parkedLike, untracked } from './alike.ts';
 import { droppedAt, type Handles, type HandlesOptions } from './handles.ts';
 import type { Ending } from './operations.ts';
 import { beginningOf, type CutOffClose, type CutOffOpen, type Handle, type Session } from './sessions.ts';
@@ -23,12 +24,22 @@ const CLOSED = 20;
 /** When to ask the kernel again about a name that the log has cut off, in ms after the last time. */
 const QUESTIONS_MS = [2, 5, 20, 50, 200, 700];
 
+/** By then a rename has been done that sshd has logged, in ms. */
+const RENAME_MS = 50;
+
 /** What a close may be of. */
 interface Candidates {
   /** Handles that are known. */
   readonly named: readonly Handle[];
   /** An open whose file the kernel has not shown. */
   readonly cut: CutOffOpen | undefined;
+}
+
+/** A name that the log has cut off after `start`. */
+interface ShownName {
+  readonly start: string;
+  /** What the process held of the files that it may mean, when its line was read; undefined if nobody can say. */
+  readonly held: readonly HeldPath[] | undefined;
 }
 
 /** Another session of the directory. */
@@ -75,7 +86,7 @@ export class CutOffNames {
     session.doubtedCutOff = session.doubtedCutOff.filter((each) => !isOfOne(each.start, start));
     if (held) noteHeld(session, start, held);
     // When a process logs a request, it has done the one before: what it still holds was not closed.
-    this.#settle(session, held, held);
+    this.#settle(session, { start, held }, true);
     const canBeAsked = (held ?? this.#options.heldBy(session.by.pid)) !== undefined;
     for (const parked of Array.from(session.parked))
       if (isOfOne(parked.start, start)) this.#giveUp(session, parked, true);
@@ -83,6 +94,7 @@ export class CutOffNames {
     if (shown) {
       session.ahead.delete(shown);
       // A refusal before this line has nothing to do with it.
+      shown.isRefused = false;
       shown.mayBeShort = false;
       // It is the handle of this open, unless the kernel shows another one. If nobody can tell, it may be that of either.
       const others = untracked(session, session.held).filter(({ path }) => beginsLike(path, start));
@@ -106,7 +118,7 @@ export class CutOffNames {
     const now = this.#options.monotonic();
     for (const [session, asking] of this.#asking) {
       if (asking.due <= now) {
-        this.#settle(session, undefined);
+        this.#settle(session);
         const pause = QUESTIONS_MS[(asking.count += 1)];
         if (pause === undefined) for (const parked of Array.from(session.parked)) this.#giveUp(session, parked);
         if (pause === undefined || session.cutOff.size + session.parked.length === 0) {
@@ -136,11 +148,14 @@ export class CutOffNames {
 
   /**
    * Finds the files of opens, then the handles of closes, whose names the log has cut off.
-   * @param after what the process held when it had done these closes; undefined to ask for what it holds now.
+   * @param line a name that the log has just shown, and what the process held then of files that it may mean. `isOpened`: it has
+   *   done what it was asked before, so a later close has not given these up.
    */
-  #settle(session: Session, held: readonly HeldPath[] | undefined, after?: readonly HeldPath[]): void {
-    this.#resolve(session, held);
+  #settle(session: Session, line?: ShownName, isOpened = false): void {
+    this.#resolve(session, line?.held);
     for (const parked of Array.from(session.parked)) {
+      const held = line && isOfOne(parked.start, line.start) ? line.held : undefined;
+      const after = isOpened ? held : undefined;
       const handle = this.#closed(session, namedLike(session, parked.start), { before: held, after, at: parked.at });
       if (handle) this.#endParked(session, parked, handle);
     }
@@ -161,11 +176,16 @@ export class CutOffNames {
     const [first, second] = namedLike(session, parked.start).filter((each) => !session.ahead.has(each));
     const candidates = { named: first ? [first] : [], cut };
     const found = this.#changed(session, candidates, parked);
+    const isGone = this.#options.heldBy(session.by.pid) === undefined;
     // If the process has gone, no other handle can be meant.
-    const isOnly = !cut && first && !second && (isReopened || this.#options.heldBy(session.by.pid) === undefined);
-    if (isOnly && found === 'none') return this.#endParked(session, parked, first);
+    const isOnly = !cut && first && !second && (isReopened || isGone);
+    // A handle that has changed nothing was read only, and the kernel shows the next one.
+    const isUnwritten = isReopened && this.#written.isUnchanged(parked.alike, first?.inode);
+    if (isOnly && found === 'none' && !isUnwritten) return this.#endParked(session, parked, first);
     session.parked = session.parked.filter((each) => each !== parked);
     if (found && found !== 'none') return this.#endWritten(session, found.file, candidates, parked);
+    // One of several was closed, and the end of the session may say that the others were not.
+    if (isGone && (second || (first && cut))) return void session.late.push({ close: parked, cut: undefined });
     this.#expect(session, candidates);
     if (isUnknown(found, candidates)) this.#lose(session, parked, candidates);
   }
@@ -174,7 +194,7 @@ export class CutOffNames {
   end(session: Session, isSaid: boolean): void {
     this.#asking.delete(session);
     for (const { close, cut } of session.late) {
-      const candidates = { named: [], cut };
+      const candidates = { named: cut ? [] : namedLike(session, close.start), cut };
       const found = isSaid ? this.#changed(session, candidates, { ...close, held: [] }) : undefined;
       if (found && found !== 'none') this.#endWritten(session, found.file, candidates, close);
       else if (isUnknown(found, candidates)) this.#lose(session, close, candidates);
@@ -235,7 +255,7 @@ export class CutOffNames {
     const { start, at, held } = close;
     // If nobody can say what the process holds, one of the files that it held was closed.
     if (!close.isForced) noteHeld(session, start, held ?? []);
-    this.#settle(session, held);
+    this.#settle(session, close);
     if (close.isForced) return this.#break(session, close);
     const named = namedLike(session, start);
     const parked = parkedLike(session, start);
@@ -293,11 +313,18 @@ export class CutOffNames {
     }
   }
 
-  /** A close is not that of a known handle: it takes an open whose file is not known, or the handle's open is still to be read. */
-  #expect(session: Session, { named, cut }: Candidates): void {
-    if (cut) return void session.cutOff.delete(cut);
+  /**
+   * A close is not that of a known handle: it takes an open whose file is not known, or the handle's open is still to be read.
+   * Returns what the log has said of the handle that was closed.
+   */
+  #expect(session: Session, { named, cut }: Candidates): CutOffOpen | Handle | undefined {
+    if (cut) {
+      session.cutOff.delete(cut);
+      return cut;
+    }
     const first = named.find((each) => !session.ahead.has(each));
     if (first) session.ahead.add(first);
+    return first;
   }
 
   /** The disk shows which file a closed handle has written. */
@@ -309,11 +336,11 @@ export class CutOffNames {
   ) {
     const known = of.named.find((each) => each.inode === inode);
     if (known) return this.#end(session, known, close);
-    this.#expect(session, of);
+    const { isRefused = false, mayBeShort = false } = this.#expect(session, of) ?? {};
     const openedAt = of.cut?.at ?? of.named[0]?.openedAt;
     const handle = this.#handles.trackUnnamed(session, { path, openedAt, inode, bornMs }, path);
-    handle.isRefused = of.cut?.isRefused === true;
-    handle.mayBeShort = of.cut?.mayBeShort === true;
+    handle.isRefused = isRefused;
+    handle.mayBeShort = mayBeShort;
     this.#end(session, handle, close);
   }
 
@@ -362,8 +389,9 @@ export class CutOffNames {
     const isWhole = !close.isForced && !handle.isRefused;
     const seen = close.alike?.find(({ ino }) => ino === inode);
     if (seen) this.#written.ended(seen, isWhole);
+    this.#mayChange(session, { path, at: close.at });
     if (!isWhole && inode !== undefined) this.#written.broke(path, openedAt, close.at, inode);
-    session.closedCutOff.unshift(path);
+    session.closedCutOff.unshift({ path, at: close.at });
     session.closedCutOff.length = Math.min(session.closedCutOff.length, CLOSED);
     this.#handles.ended(handle, { ...this.#endOf(session, handle, close), seen: seen && statOf(seen) });
   }
@@ -439,13 +467,36 @@ export class CutOffNames {
   }
 
   /** A client renamed a file whose name the log has cut off, or set its times or size. */
-  touched(session: Session, start: string, alike: readonly FileAlike[] | undefined): void {
-    const isOpen = session.cutOff.values().some((each) => isOfOne(each.start, start));
-    if (isOpen || namedLike(session, start).length > 0) return;
-    this.#written.touched(
-      alike,
-      session.closedCutOff.find((path) => beginsLike(path, start)),
+  touched(session: Session, start: string, at: Micros, alike: readonly FileAlike[] | undefined): void {
+    const cut = session.cutOff.values().filter((each) => isOfOne(each.start, start));
+    const opened = [...namedLike(session, start).map(({ openedAt }) => openedAt ?? at), ...cut.map((each) => each.at)];
+    session.touchedCutOff = { start, at, openedAt: Math.max(...opened) };
+    const latest = session.closedCutOff.find(({ path }) => beginsLike(path, start));
+    if (latest) this.#mayChange(session, latest);
+    if (opened.length === 0) this.#written.touched(alike, latest?.path);
+  }
+
+  /** Notes that a file which was closed changes once more, if a client has asked for that since. */
+  #mayChange(
+    { touchedCutOff: touched }: Session,
+    { path, at }: { readonly path: FilePath; readonly at: Micros },
+  ): void {
+    if (touched && touched.at > at && touched.openedAt <= at && beginsLike(path, touched.start))
+      this.#written.changes(path, touched.at);
+  }
+
+  /**
+   * A client renamed a file, and the log does not have the new name. Most clients only take a suffix away, so that name is looked
+   * at before a comparison with the disk finds the file.
+   * @param alike the files that the old name may mean; undefined if these are too many to tell.
+   */
+  renamed(start: string, alike: readonly FileAlike[] = []): void {
+    const [old = '', ...cut] = start.split('" new "');
+    const named = cut.length > 0 ? filePath(old) : undefined;
+    const paths = new Set(
+      [...alike.map(({ path }) => path), ...(named === undefined ? [] : [named])].map(withoutSuffix),
     );
+    for (const path of paths) this.#options.look(path, RENAME_MS);
   }
 
   /**
@@ -455,7 +506,7 @@ export class CutOffNames {
   set(session: Session, start: string, alike: readonly FileAlike[] | undefined): void {
     session.hasSetCutOff = true;
     this.#files.set(start);
-    for (const path of alike?.map((each) => each.path) ?? session.closedCutOff)
+    for (const { path } of alike ?? session.closedCutOff)
       if (beginsLike(path, start) && !this.#files.at(path)?.hasOpenWriters) this.#options.look(path, 2);
   }
 }
@@ -477,53 +528,6 @@ function isHeldByAny(others: readonly Other[], { path, ino }: FileAlike): boolea
   return others.some(({ session, isGone }) => isGone && session.mayHaveOpened(path)) ? undefined : false;
 }
 
-/** What the process held when a line was read, of the files that its name may mean. */
-function noteHeld(session: Session, start: string, held: readonly HeldPath[]): void {
-  session.held = [...session.held.filter(({ path }) => !beginsLike(path, start)), ...held];
-}
-
-/** The files that belong to no known handle. The second of two handles of one file is there twice. */
-function untracked(session: Session, held: readonly HeldPath[]): HeldPath[] {
-  const all = session.all();
-  const tracked = (each: HeldPath): number => all.filter(({ file, inode }) => file && inode === each.inode).length;
-  const files = [...Map.groupBy(held, ({ inode }) => inode).values()];
-  return files.flatMap((same) => same.slice(same[0] ? tracked(same[0]) : 0));
-}
-
-/** The session's handles of files that a name with this beginning may mean. */
-function namedLike(session: Session, start: string): Handle[] {
-  return session.all().filter(({ file, path }) => file && beginsLike(path, start));
-}
-
-/** The session's closes that wait and may be of a handle that a name with this beginning means. */
-function parkedLike(session: Session, start: string): CutOffClose[] {
-  return session.parked.filter((each) => isOfOne(each.start, start));
-}
-
-/** An open that may be that of the close, and of which the kernel has not shown a file. */
-function cutLike(session: Session, { start }: Pick<CutOffClose, 'start'>): CutOffOpen | undefined {
-  return [...session.cutOff].find((each) => isOfOne(each.start, start));
-}
-
 function statOf({ sinceMs, ...seen }: FileAlike): FileStat {
   return fileStat({ ...seen, ctimeMs: sinceMs ?? 0 });
-}
-
-/** The path of a file when it was opened. */
-function openedAs({ start, movedTo }: CutOffOpen, path: FilePath): FilePath {
-  return movedTo === undefined ? path : (folderOf(start) ?? '') + path.slice(movedTo.length);
-}
-
-/** Whether the log may have cut two beginnings off one name. A beginning may have the whole name, and wording after it. */
-function isOfOne(a: string, b: string): boolean {
-  const [one, other] = [wholeName(a), wholeName(b)];
-  if (one !== undefined && other !== undefined) return one === other;
-  if (one !== undefined) return one.startsWith(b);
-  if (other !== undefined) return other.startsWith(a);
-  return a.startsWith(b) || b.startsWith(a);
-}
-
-/** The name that the log has followed by its own wording, `" flags` or `" bytes`; undefined if the name was cut off. */
-function wholeName(start: string): string | undefined {
-  return /^(.*)"(?: (?:[fb][^"]*)?)?$/s.exec(start)?.[1];
 }

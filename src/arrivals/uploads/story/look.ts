@@ -13,6 +13,7 @@ import {
   isUnchanged,
   isUntouched,
   STALE_MTIME,
+  TIMER_GRAIN,
 } from '../record/file-stat.ts';
 import { type Look, REST_MS } from './jobs.ts';
 import { isUnseen } from './lost.ts';
@@ -217,7 +218,7 @@ async function elsewhere(
     else if (isKnownByName(other)) await directory.record({ ...about, event: 'renamed' });
     return known(written, stat, directory);
   }
-  const removed = world.lost.rowOf(of.id, stat);
+  const removed = world.lost.rowOf(of.id, stat, look.wasSet);
   if (!removed) return undefined;
   if (row) await directory.forget(row);
   directory.found.push(removed);
@@ -260,10 +261,12 @@ async function unexplained(
   const { path } = look;
   const age = world.now / 1000 - found.ctimeMs;
   const isOld = age >= REST_MS && age < 1e12;
-  if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
+  const end = endingOf(look, found, stat, row, directory);
+  // The kernel has shown that this very file was closed, and nobody has written it since.
+  const isKnown = end?.isComplete === true && end.inode === stat.inode && stat.mtime <= end.at + TIMER_GRAIN;
+  if (stillFor < REST_MS && !isOld && !isKnown) return { again: REST_MS - stillFor };
   if (look.isLost || world.isDoubted(found)) return unproven(path, stat, row, directory);
   if (!look.isSynced(stat)) return { wait: 'sync' };
-  const end = endingOf(look, found, stat, row, directory);
   if (end) directory.matched.push(end);
   const file = world.trackedAt(path);
   const owed = owedBy(file, stat);

@@ -153,12 +153,17 @@ export class Lost {
     this.#rows.set(keyOf(row.directory_id, row), row);
   }
 
-  /** The removed row of this file, or a removed row that was written from the log before the file was seen. */
-  rowOf(directoryId: string, stat: FileStat): FileRow | undefined {
+  /**
+   * The removed row of this file, or a removed row that was written from the log before the file was seen.
+   * @param wasSet whether a client may have set the file's times since.
+   */
+  rowOf(directoryId: string, stat: FileStat, wasSet: boolean): FileRow | undefined {
+    const isIt = (row: FileRow): boolean =>
+      isSame(row, stat) || isUnseen(row, stat) || (wasSet && row.size_bytes === stat.size_bytes);
     const row = this.#rows.get(keyOf(directoryId, stat));
-    if (row && (isSame(row, stat) || isUnseen(row, stat))) return row;
+    if (row && isIt(row)) return row;
     const unseen = this.#rows.get(keyOf(directoryId, { ...stat, inode: UNKNOWN_INODE }));
-    return unseen && isUnseen(unseen, stat) ? unseen : undefined;
+    return unseen && isIt(unseen) ? unseen : undefined;
   }
 
   /** Removes a row whose file has been found. */

@@ -88,6 +88,14 @@ export interface KeptSession extends SessionStart {
   readonly handles: readonly KeptHandle[];
 }
 
+/** A client has asked to rename a file whose name the log has cut off, or to set its times or size. */
+export interface TouchedCutOff {
+  readonly start: string;
+  readonly at: Micros;
+  /** When it had opened the latest file that is open, and that the name may mean: what was closed before is not meant. */
+  readonly openedAt: Micros;
+}
+
 export class Session {
   readonly by: BySession;
   readonly openedAt: Micros | undefined;
@@ -111,16 +119,21 @@ export class Session {
   readonly ahead = new Set<Handle>();
   /** Closes that the kernel has not shown yet: the descriptor may be open a moment longer than its close is logged. */
   parked: CutOffClose[] = [];
-  /** Closes whose lines were read when the process had ended: the session's end says whether it had closed all handles. */
-  readonly late: { readonly close: CutOffClose; readonly cut: CutOffOpen }[] = [];
+  /**
+   * Closes whose lines were read when the process had ended: the session's end says whether it had closed all handles. `cut` is the
+   * open that can be meant; undefined if it is one of several handles.
+   */
+  readonly late: { readonly close: CutOffClose; readonly cut: CutOffOpen | undefined }[] = [];
   /** The files with cut-off names that the process held when its last line about one was read, but those that were closed since. */
   held: readonly HeldPath[] = [];
   /** How many handles with cut-off names have been taken for broken off before the line about them. */
   forced = 0;
-  /** The files of handles whose close the log has cut off, latest first: a client may set their times next. */
-  readonly closedCutOff: FilePath[] = [];
+  /** The files of handles whose close the log has cut off, latest first, and its time: a client may set their times next. */
+  readonly closedCutOff: { readonly path: FilePath; readonly at: Micros }[] = [];
   /** The session has set times or a size of a file whose name the log has cut off. */
   hasSetCutOff = false;
+  /** The last file with a cut-off name that the session has asked to rename, or whose times or size it has asked to set. */
+  touchedCutOff: TouchedCutOff | undefined;
   /** The session has left an upload under a temporary name. */
   hasTemporary = false;
   /** A write through any handle up to this order may have been refused without being logged. */
@@ -245,7 +258,7 @@ export class Session {
 
   /** Whether the session may have opened the file under a name that the log has cut off, and may not have closed it. */
   mayHaveOpened(path: FilePath): boolean {
-    const opens = [...this.cutOff, ...this.late.map(({ cut }) => cut)];
+    const opens = [...this.cutOff, ...this.late.flatMap(({ cut }) => cut ?? [])];
     return opens.some((open) => beginsLike(path, beginningOf(open)));
   }
 

@@ -466,11 +466,12 @@ export class Story {
       case 'forced close':
         return this.#cutOff.close(session, { start, at, isForced: about === 'forced close', held, alike });
       case 'set':
-        this.#cutOff.touched(session, start, alike);
+        this.#cutOff.touched(session, start, at, alike);
         this.#cutOff.set(session, start, alike);
         break;
       case 'rename':
-        this.#cutOff.touched(session, start, alike);
+        this.#cutOff.touched(session, start, at, alike);
+        this.#cutOff.renamed(start, alike);
         session.hasLostName = true;
         break;
       case 'remove':

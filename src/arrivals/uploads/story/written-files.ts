@@ -47,6 +47,8 @@ interface Explained {
   readonly file: FileAlike;
   /** Whether its last handle was closed: otherwise it is part of a file. */
   readonly isWhole: boolean;
+  /** A client has asked to rename it or to set its times: sshd does that after it has logged it, until then at the latest. */
+  readonly changesUntil?: Micros;
 }
 
 export class WrittenFiles {
@@ -58,6 +60,8 @@ export class WrittenFiles {
   ended(file: FileAlike, isWhole: boolean): void {
     this.#explained.delete(file.ino);
     this.#explained.set(file.ino, { file, isWhole });
+    // What was sent again as a whole is not half any more, whatever time the client has set.
+    if (isWhole) this.#broken = this.#broken.filter(({ inode }) => inode !== file.ino);
     const [oldest] = this.#explained.keys();
     if (oldest !== undefined && this.#explained.size > FILES) this.#explained.delete(oldest);
   }
@@ -77,6 +81,12 @@ export class WrittenFiles {
     if (one) this.ended(one.file, one.isWhole);
   }
 
+  /** A client has asked at that time to rename that file, or to set its times. */
+  changes(path: FilePath, at: Micros): void {
+    for (const [inode, explained] of this.#explained)
+      if (explained.file.path === path) this.#explained.set(inode, { ...explained, changesUntil: at + TIMER_GRAIN });
+  }
+
   /** A file was cut off whose name begins like that. With an inode, it is that file. */
   broke(start: string, from: Micros, until: Micros, inode?: number): void {
     this.#broken = [{ start, inode, from, until }, ...this.#broken].slice(0, BROKEN);
@@ -88,8 +98,11 @@ export class WrittenFiles {
    */
   closed({ openedAt, alike, held, isOwn, isHeldElsewhere }: Closing): Written | 'none' | undefined {
     if (openedAt === undefined || !held || !alike || alike.length === 0) return undefined;
-    const free = alike.filter((file) => !this.#isHalf(file) && held.every(({ inode }) => inode !== file.ino));
-    const changes = free.map((file) => ({ file, change: this.#changeOf(file, openedAt) }));
+    const free = alike.filter(
+      (file) => !this.#isHalf(file, isOwn(file)) && held.every(({ inode }) => inode !== file.ino),
+    );
+    const isAmongOthers = alike.length > 1;
+    const changes = free.map((file) => ({ file, change: this.#changeOf(file, openedAt, isAmongOthers) }));
     const changed = changes.filter(({ change }) => change === 'changed').map(({ file }) => file);
     const elsewhere = changed.map(isHeldElsewhere);
     if (elsewhere.includes(undefined) || changed.some((file) => this.#mayBeHalf(file))) return undefined;
@@ -103,22 +116,37 @@ export class WrittenFiles {
     return first ? { file: first, isCertain } : 'none';
   }
 
-  /** What has happened to a file since the last line about it. What has left part of a file is never taken for a whole one. */
-  #changeOf(file: FileAlike, openedAt: Micros): 'none' | 'changed' | 'unclear' {
+  /** Whether nobody has changed the file with that inode since the last line about it. */
+  isUnchanged(alike: readonly FileAlike[] = [], inode: number | undefined): boolean {
+    const file = alike.find(({ ino }) => ino === inode);
+    return file !== undefined && this.#explained.get(file.ino)?.file.sinceMs === file.sinceMs;
+  }
+
+  /**
+   * What has happened to a file since the last line about it. What has left part of a file is never taken for a whole one.
+   * @param isAmongOthers whether the handle may have been one of another file.
+   */
+  #changeOf(file: FileAlike, openedAt: Micros, isAmongOthers: boolean): 'none' | 'changed' | 'unclear' {
     const { ino, size, mtimeMs, sinceMs = 0, birthtimeMs = 0 } = file;
     const known = this.#explained.get(ino);
     // On a busy machine the line of the open is read late.
     const since = openedAt - (known ? BUSY_LAG : LOG_LAG);
     if (sinceMs * 1000 < since) return 'none';
     if (!known) return isAsWritten(file) || birthtimeMs * 1000 >= since ? 'changed' : 'unclear';
-    if (known.file.sinceMs === sinceMs) return 'none';
+    const { changesUntil = 0 } = known;
+    const isAsked = known.file.size === size && !isAsWritten(file) && sinceMs * 1000 <= changesUntil;
+    if (known.file.sinceMs === sinceMs || (isAsked && isAmongOthers)) return 'none';
     if (known.isWhole || isAsWritten(file)) return 'changed';
     return known.file.size === size && known.file.mtimeMs === mtimeMs ? 'none' : 'unclear';
   }
 
-  /** Whether the kernel has shown that the file was cut off, and nobody has written it since. */
-  #isHalf(file: FileAlike): boolean {
-    return this.#broken.some((each) => each.inode === file.ino && (isOfThatTime(each, file) || !isAsWritten(file)));
+  /**
+   * Whether the kernel has shown that the file was cut off, and nobody has written it since. A client may have set its times since,
+   * unless it had the file open.
+   */
+  #isHalf(file: FileAlike, isOwn: boolean): boolean {
+    const isStill = (each: Broken): boolean => isOfThatTime(each, file) || (!isOwn && !isAsWritten(file));
+    return this.#broken.some((each) => each.inode === file.ino && isStill(each));
   }
 
   /** Whether the file may be one that was cut off, and that the kernel has not shown. */

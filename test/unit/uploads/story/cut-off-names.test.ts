@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
-import { CLOSE, HALF, NAME, OPEN, storyOf, WHOLE } from '../../../support/cut-off-story.ts';
+import { BEGINNING, CLOSE, HALF, NAME, OPEN, storyOf, WHOLE } from '../../../support/cut-off-story.ts';
 
 test('a descriptor is open a moment longer than its close is logged: its file is complete, the next one is not', () => {
   const { puts, line, dies } = storyOf();
@@ -66,6 +66,18 @@ test('the log has cut off the wording after a name: the close is that of the ope
     // The process died with the file open, unless it was closed.
     assert.equal(lost(), isIts ? 1 : 2);
   }
+});
+
+test('the log has the whole name of an open, and sets its times before the close: that is not a change of the file before', () => {
+  const { puts, line } = storyOf();
+  const file = { path: `${SHORTER}7`, ino: 1, size: 4, birthtimeMs: BEGINNING / 1000, mtimeMs: 0 };
+  const written = (ms: number) => [{ ...file, sinceMs: BEGINNING / 1000 + ms }];
+  for (const ms of [1, 4]) {
+    line(opened('7'), [], []);
+    line(`set "${SHORTER}7" modtime 20170714-02:40:00`.slice(0, 500), [], [], written(ms));
+    line(closed('7'), [], [], written(ms));
+  }
+  assert.deepEqual(puts, [' complete', ' complete']);
 });
 
 test('the process ended before the closes of two names were read: each waits for its own file', () => {
@@ -179,4 +191,26 @@ test('a request is refused after a close that waits: that file is not short', ()
   line('sent status Failure', undefined, [WHOLE]);
   passes(30, []);
   assert.deepEqual(puts, ['whole complete']);
+});
+
+test('a line shows what a process holds of files with a name like its own: another file was not closed', () => {
+  for (const other of ['open', 'close']) {
+    const { puts, line, passes } = storyOf();
+    line(OPEN, [HALF], [HALF]);
+    line(OPEN, [HALF, WHOLE], [HALF, WHOLE]);
+    line(CLOSE, [HALF, WHOLE], [HALF, WHOLE]);
+    line(`${other} "${'o'.repeat(520)}`.slice(0, 500), [], [HALF]);
+    passes(30, [HALF]);
+    assert.deepEqual(puts, ['whole complete']);
+  }
+});
+
+test('the process is killed before the kernel has shown which of two files was closed: neither counts as complete', () => {
+  const { puts, line, passes, dies } = storyOf();
+  line(OPEN, [HALF], [HALF]);
+  line(OPEN, [HALF, WHOLE], [HALF, WHOLE]);
+  line(CLOSE, [HALF, WHOLE], undefined);
+  passes(2000, undefined);
+  dies();
+  assert.deepEqual(puts, ['half dropped', 'whole dropped']);
 });

@@ -84,3 +84,16 @@ test('an open file takes the name of an upload and is renamed on, before a new f
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 9');
   await at.comesTo(['a 5', 'a 7', 'a 9'], ['a 9 uploaded']);
 });
+
+test('a smaller file that was cut off has taken the name of an upload whose file berth has not seen: it stays partial', async () => {
+  await using at = await recordingPlace();
+  at.logged(1, `open "a" ${WRITE}`);
+  await at.parting.drained();
+  at.write('b', 'xxxxx');
+  at.logged(2, `open "b" ${WRITE}`);
+  await at.parting.drained();
+  renameSync(join(at.files, 'b'), join(at.files, 'a'));
+  at.logged(2, 'forced close "b" bytes read 0 written 5', 'session closed for local user acme from [192.0.2.1]');
+  at.logged(1, 'close "a" bytes read 0 written 20');
+  await at.settles(['a 20'], ['a 5 partial']);
+});

@@ -2,13 +2,15 @@
  * Files that are larger than what was written, in sessions with a refused request: cut short by a full disk, or not.
  */
 import assert from 'node:assert/strict';
-import { closeSync, ftruncateSync, mkdirSync, openSync, rmdirSync, writeSync } from 'node:fs';
+import { closeSync, ftruncateSync, lstatSync, mkdirSync, openSync, renameSync, rmdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { test } from 'node:test';
 import { partialFiles, reasonOf } from '../../../../src/arrivals/files/partial.ts';
+import { observationOf } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import { systemClock } from '../../../../src/foundation/base/clock.ts';
+import { until } from '../../../support/poll.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 type Place = Awaited<ReturnType<typeof recordingPlace>>;
@@ -161,4 +163,42 @@ test('what withheld a file is read again after a crash: it stays partial, and no
   await at.comesTo([], ['a 5 partial']);
   read();
   await at.settles([], ['a 5 partial']);
+});
+
+test('a partial file was renamed and replaced, and its lines are read again after a crash: what has replaced it stays', async () => {
+  await using at = await recordingPlace();
+  const before = systemClock().now();
+  let count = 0;
+  const say = (name: string | undefined, ...texts: string[]): void => {
+    const found = name === undefined ? undefined : lstatSync(join(at.files, name));
+    const seen = [found ? observationOf(found) : null];
+    for (const text of texts)
+      at.parting.recorder.add(at.jail, { pid: 1, event: readEvent(text), at: before + count++, seen, isFresh: false });
+  };
+  const refused = [OPEN, 'error: process_write: write "a": No space left on device', 'sent status Failure', CLOSE];
+  const lines = [...refused, 'posix-rename old "a" new "b"', 'stat name "b"'];
+  at.write('a', 'x'.repeat(100));
+  at.logged(1);
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  say('b', ...lines);
+  await at.comes([], ['b 100 partial']);
+  const seen = [observationOf(lstatSync(join(at.files, 'b')))];
+  at.write('d', 'x'.repeat(9));
+  renameSync(join(at.files, 'd'), join(at.files, 'b'));
+  at.touch('b');
+  await at.comes(['b 9'], ['b 9 uploaded']);
+  at.parting.recorder.repeated(before + count);
+  for (const [index, text] of lines.entries())
+    at.parting.recorder.add(at.jail, { pid: 1, event: readEvent(text), at: before + index, seen, isFresh: false });
+  // The inode of an upload is mistaken for that of the file, which has the name by now.
+  say('b', `open "c" ${WRITE}`, 'close "c" bytes read 0 written 7');
+  say(undefined, `open "c" ${WRITE}`, 'close "c" bytes read 0 written 8');
+  await at.parting.drained();
+  at.touch('b');
+  await until('c has gone', async () => (await at.rows()).length === 1);
+  assert.deepEqual(
+    (await at.announced()).filter((each) => each.startsWith('b')),
+    ['b 9'],
+  );
+  assert.deepEqual(await at.rows(), ['b 9 uploaded']);
 });

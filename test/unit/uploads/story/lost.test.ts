@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FileRow } from '../../../../src/arrivals/uploads/record/files.ts';
-import { STALE_MTIME } from '../../../../src/arrivals/uploads/record/file-stat.ts';
+import { STALE_MTIME, UNKNOWN_INODE } from '../../../../src/arrivals/uploads/record/file-stat.ts';
 import type { Ending } from '../../../../src/arrivals/uploads/story/operations.ts';
 import { Lost } from '../../../../src/arrivals/uploads/story/lost.ts';
 
@@ -132,4 +132,14 @@ test('the lines of a cut upload with a long name are read 30 s late: the half is
   const written = AT - 30_000_000;
   const stat = { inode: 8, size_bytes: 4, mtime: written, ctime: written, changedAt: written, bornAt: written };
   assert.equal(lost.endingOf('d', name, stat, undefined, []), cut);
+});
+
+test('a client has set the times of a file whose row was removed before the file was seen: the row is its own', () => {
+  const lost = new Lost();
+  const removed = { ...ROW, inode: UNKNOWN_INODE };
+  lost.addRow(removed);
+  const stat = { inode: 9, size_bytes: 4, mtime: 1_500_000_000_000_000, ctime: AT + 2000 };
+  assert.equal(lost.rowOf('d', stat, false), undefined);
+  assert.equal(lost.rowOf('d', stat, true), removed);
+  assert.equal(lost.rowOf('d', { ...stat, size_bytes: 5 }, true), undefined);
 });

@@ -152,12 +152,13 @@ test('a write was refused, and the process has gone before the kernel shows that
 });
 
 test('a write was refused, and nobody can tell which file was closed: the upload that is lost is not complete', () => {
-  const { line, lost, lostComplete, passes } = storyOf();
+  const { line, lost, lostComplete, passes, dies } = storyOf();
   line(OPEN, [WHOLE], [WHOLE]);
   line(OPEN, [WHOLE, HALF], [WHOLE, HALF]);
   line(REFUSED, [WHOLE, HALF], [WHOLE, HALF]);
   line(CLOSE, undefined, undefined);
   passes(2000, undefined);
+  dies();
   assert.deepEqual([lost(), lostComplete()], [1, 0]);
 });
 
@@ -243,4 +244,75 @@ test('a new file got its long name right before another one is closed: it is not
   line(OPEN, [], []);
   line(CLOSE, [], [], [changed(WHOLE, 900, 1)]);
   assert.deepEqual(puts, []);
+});
+
+test('a file that was cut off is sent again as a whole, and dated: complete, and once more', () => {
+  const { puts, lost, line, passes } = storyOf();
+  line(OPEN, [HALF], [HALF], undefined, 2);
+  line(`forced ${CLOSE}`.slice(0, 500), undefined, undefined, [changed(HALF, 1)], 2);
+  passes(300, []);
+  line(OPEN, [], [HALF]);
+  passes(600, [HALF]);
+  line(CLOSE, [], [], [changed(HALF, 590, OLD)]);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(HALF, 602, OLD)]);
+  assert.deepEqual([puts, lost()], [['half dropped', 'half complete', 'half complete'], 0]);
+});
+
+test('the times of a complete file are set after berth has read that: it is not complete again', () => {
+  for (const isOpenElsewhere of [false, true]) {
+    const { puts, lost, line, passes } = storyOf();
+    const held = isOpenElsewhere ? [{ path: `${NAME}-other`, inode: 3 }] : [];
+    if (isOpenElsewhere) line(OPEN, held, held);
+    line(OPEN, [...held, WHOLE], [...held, WHOLE]);
+    line(CLOSE, held, held, [changed(WHOLE, 2)]);
+    line(SET, held, held, [changed(WHOLE, 2)]);
+    line(OPEN, held, held);
+    line(CLOSE, held, held, [changed(WHOLE, 4, OLD), changed(HALF, 6, 5)]);
+    passes(2000, held);
+    assert.deepEqual([puts, lost()], [['whole complete', 'half complete'], 0]);
+  }
+});
+
+test('no other file has a name like it: it is sent again at once with the same size and time, and that counts', () => {
+  const { puts, line } = storyOf();
+  for (const ms of [1, 4]) {
+    line(OPEN, [], []);
+    line(CLOSE, [], [], [changed(WHOLE, ms, OLD)]);
+    line(SET, [], [], [changed(WHOLE, ms, OLD)]);
+  }
+  assert.deepEqual(puts, ['whole complete', 'whole complete']);
+});
+
+test('the times of a complete file are set before the kernel shows that it was closed: it is not complete again', () => {
+  const { puts, line, passes } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE], [changed(WHOLE, 2)]);
+  line(SET, [WHOLE], [], [changed(WHOLE, 2)]);
+  passes(30, []);
+  line(OPEN, [], []);
+  line(CLOSE, [], [], [changed(WHOLE, 4, OLD), changed(HALF, 31, 30)]);
+  assert.deepEqual(puts, ['whole complete', 'half complete']);
+});
+
+test('a write is refused, and the kernel shows the next file before that is read: the first is cut off, the next is not', () => {
+  const { puts, line } = storyOf();
+  line(OPEN, [HALF], [HALF]);
+  line(REFUSED, [HALF], [HALF]);
+  line(CLOSE, [HALF], [HALF], [changed(WHOLE, 1)]);
+  line(OPEN, [HALF], [HALF]);
+  line(CLOSE, [], [], [changed(WHOLE, 1), changed(HALF, 5)]);
+  assert.deepEqual(puts, ['whole dropped', 'half complete']);
+});
+
+test('a file is read, and opened again at once: what has changed nothing is no upload', () => {
+  const { puts, line, passes } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [], [], [changed(WHOLE, 2)]);
+  passes(1500, []);
+  line(OPEN, [], [WHOLE]);
+  line(CLOSE, [WHOLE], [WHOLE], [changed(WHOLE, 2)]);
+  line(OPEN, [WHOLE], [WHOLE]);
+  line(CLOSE, [], [], [changed(WHOLE, 1510)]);
+  assert.deepEqual(puts, ['whole complete', 'whole complete']);
 });

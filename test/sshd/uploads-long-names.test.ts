@@ -123,7 +123,7 @@ void describe('long names', { concurrency: true }, () => {
   });
 
   test('renamed from a temporary name, and sent again under the final one a moment later: two uploads', async () => {
-    const names = [LONG, '短'.repeat(20), 'n'.repeat(240)];
+    const names = [`${LONG}.csv`, `${'短'.repeat(20)}.csv`, `${'n'.repeat(240)}.csv`];
     await using berth = await shared();
     const directories = await Promise.all(names.map(async (name) => ({ name, directory: await berth.directory() })));
     const sent = directories.map(async ({ name, directory }) => {

@@ -488,15 +488,15 @@ export class CutOffNames {
   /**
    * A client renamed a file, and the log does not have the new name. Most clients only take a suffix away, so that name is looked
    * at before a comparison with the disk finds the file.
-   * @param alike the files that the old name may mean; undefined if these are too many to tell.
+   * @param alike the files that the old name may mean, before the rename or after it; undefined if these are too many to tell.
    */
   renamed(start: string, alike: readonly FileAlike[] = []): void {
     const [old = '', ...cut] = start.split('" new "');
     const named = cut.length > 0 ? filePath(old) : undefined;
-    const paths = new Set(
-      [...alike.map(({ path }) => path), ...(named === undefined ? [] : [named])].map(withoutSuffix),
-    );
-    for (const path of paths) this.#options.look(path, RENAME_MS);
+    const paths = [...alike.map(({ path }) => path), ...(named === undefined ? [] : [named])];
+    const { isTemporary, look } = this.#options;
+    for (const path of new Set(paths.map((each) => (isTemporary(each) ? withoutSuffix(each) : each))))
+      look(path, RENAME_MS);
   }
 
   /**

@@ -199,7 +199,7 @@ function cutOffAt(
   const possible = endings
     .filter(({ cutOff }) => cutOff !== undefined && beginsLike(path, cutOff.start))
     // An open may have been read late, as after a pause of the machine. Half a file must not pass for a copy then.
-    .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - (end.isComplete ? LOG_LAG : LATEST))
+    .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - (end.isComplete ? BUSY_LAG : LATEST))
     // A write sets both times. One after the connection broke was somebody else's.
     .filter(({ end }) => end.isComplete || mtime !== ctime || mtime <= end.at + TIMER_GRAIN)
     .toSorted((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));

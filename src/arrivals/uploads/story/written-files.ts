@@ -129,10 +129,12 @@ export class WrittenFiles {
   #changeOf(file: FileAlike, openedAt: Micros, isAmongOthers: boolean): 'none' | 'changed' | 'unclear' {
     const { ino, size, mtimeMs, sinceMs = 0, birthtimeMs = 0 } = file;
     const known = this.#explained.get(ino);
-    // On a busy machine the line of the open is read late.
-    const since = openedAt - (known ? BUSY_LAG : LOG_LAG);
+    // On a busy machine, or while berth is started again, the line of the open is read late.
+    const since = openedAt - BUSY_LAG;
     if (sinceMs * 1000 < since) return 'none';
-    if (!known) return isAsWritten(file) || birthtimeMs * 1000 >= since ? 'changed' : 'unclear';
+    const soon = openedAt - LOG_LAG;
+    const isWritten = birthtimeMs * 1000 >= soon || (isAsWritten(file) && sinceMs * 1000 >= soon);
+    if (!known) return isWritten ? 'changed' : 'unclear';
     const { changesUntil = 0 } = known;
     const isAsked = known.file.size === size && !isAsWritten(file) && sinceMs * 1000 <= changesUntil;
     if (known.file.sinceMs === sinceMs || (isAsked && isAmongOthers)) return 'none';

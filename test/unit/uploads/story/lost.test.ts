@@ -143,3 +143,13 @@ test('a client has set the times of a file whose row was removed before the file
   assert.equal(lost.rowOf('d', stat, true), removed);
   assert.equal(lost.rowOf('d', { ...stat, size_bytes: 5 }, true), undefined);
 });
+
+test('the open of a cut-off name was read 1.5 s late: the file is still that of the upload', () => {
+  const lost = new Lost();
+  const end = { ...CUT_OFF, isComplete: true, inode: undefined, bornMs: undefined, isOfUnknownSize: true };
+  lost.addEnding('d', end, { start: 'a/nnn', session: { hasSetCutOff: true } });
+  const changedAt = AT - 1_505_000;
+  const stat = { inode: 7, size_bytes: 5, mtime: 1_500_000_000_000_000, ctime: changedAt, changedAt, bornAt: 0 };
+  assert.equal(lost.endingOf('d', 'a/nnnn', stat, undefined, []), end);
+  assert.equal(lost.endingOf('d', 'a/nnnn', { ...stat, changedAt: changedAt - 1_500_000 }, undefined, []), undefined);
+});

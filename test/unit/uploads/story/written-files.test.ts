@@ -316,3 +316,15 @@ test('a file is read, and opened again at once: what has changed nothing is no u
   line(CLOSE, [], [], [changed(WHOLE, 1510)]);
   assert.deepEqual(puts, ['whole complete', 'whole complete']);
 });
+
+test('an open is read up to 2 s late, as after a restart, and its file was dated: its upload is lost, not forgotten', () => {
+  for (const [late, isLost] of [
+    [1500, 1],
+    [2500, 0],
+  ] as const) {
+    const { puts, line, lostComplete } = storyOf();
+    line(OPEN, [], []);
+    line(CLOSE, [], [], [{ ...changed(WHOLE, -late, OLD), birthtimeMs: BEGINNING / 1000 + OLD }]);
+    assert.deepEqual([puts, lostComplete()], [[], isLost]);
+  }
+});

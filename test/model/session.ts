@@ -228,11 +228,7 @@ export class ModelSession {
       case 'touch': {
         const act = (): boolean => {
           const inode = disk.at(path);
-          if (!inode || inode.isFolder) return false;
-          inode.mtime = DATED;
-          inode.ctime = time.now;
-          disk.changed(path);
-          return true;
+          return inode !== undefined && !inode.isFolder && this.#date({ inode, path }, DATED);
         };
         return this.#request(`set "${path}" modtime 20170714-02:40:00`, act, then);
       }
@@ -402,7 +398,7 @@ export class ModelSession {
   }
 
   /** As futimens(2). */
-  #date({ inode, path }: OpenFile, mtime: number): true {
+  #date({ inode, path }: Pick<OpenFile, 'inode' | 'path'>, mtime: number): true {
     const { disk, time } = this.options;
     inode.mtime = mtime;
     inode.ctime = time.now;
@@ -444,7 +440,7 @@ export class ModelSession {
     const { log, ended, truth, pid, disk } = this.options;
     for (const file of Array.from(this.#open)) {
       if (how === 'killed') truth.killed(file.path);
-      if (how !== 'killed') {
+      else {
         truth.broke(file.path, this.options.time.now);
         log(this.#closing(file, 'forced '));
       }

@@ -12,8 +12,10 @@ const DROPPED = 'dropped';
 /** More of a name than that, in bytes beyond ASCII, the log cuts off. */
 const CUT_NAME = 120;
 
-/** What sshd's log has of a message, in characters, and how much sooner something happened if it was just before, in µs. */
+/** What sshd's log has of a message, in characters. */
 const CUT_MESSAGE = 500;
+
+/** What happened just before something else was at most that much sooner, in µs. */
 const JUST = 200_000;
 
 /** As sshd's log writes a message: bytes beyond ASCII in octal digits, and at most 500 characters (log.c). */

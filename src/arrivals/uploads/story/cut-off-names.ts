@@ -161,6 +161,11 @@ export class CutOffNames {
     }
   }
 
+  /** Whether the process has ended. Asks the kernel. */
+  #isGone(session: Session): boolean {
+    return this.#options.heldBy(session.by.pid) === undefined;
+  }
+
   #endParked(session: Session, parked: CutOffClose, handle: Handle): void {
     session.parked = session.parked.filter((each) => each !== parked);
     this.#end(session, handle, parked);
@@ -176,16 +181,16 @@ export class CutOffNames {
     const [first, second] = namedLike(session, parked.start).filter((each) => !session.ahead.has(each));
     const candidates = { named: first ? [first] : [], cut };
     const found = this.#changed(session, candidates, parked);
-    const isGone = this.#options.heldBy(session.by.pid) === undefined;
     // If the process has gone, no other handle can be meant.
-    const isOnly = !cut && first && !second && (isReopened || isGone);
+    const isOnly = !cut && first && !second && (isReopened || this.#isGone(session));
     // A handle that has changed nothing was read only, and the kernel shows the next one.
     const isUnwritten = isReopened && this.#written.isUnchanged(parked.alike, first?.inode);
     if (isOnly && found === 'none' && !isUnwritten) return this.#endParked(session, parked, first);
     session.parked = session.parked.filter((each) => each !== parked);
     if (found && found !== 'none') return this.#endWritten(session, found.file, candidates, parked);
     // One of several was closed, and the end of the session may say that the others were not.
-    if (isGone && (second || (first && cut))) return void session.late.push({ close: parked, cut: undefined });
+    if ((second || (first && cut)) && this.#isGone(session))
+      return void session.late.push({ close: parked, cut: undefined });
     this.#expect(session, candidates);
     if (isUnknown(found, candidates)) this.#lose(session, parked, candidates);
   }
@@ -280,8 +285,7 @@ export class CutOffNames {
     if (written) return this.#endWritten(session, written.file, candidates, close);
     this.#expect(session, candidates);
     if (!isUnknown(found, candidates)) return;
-    const isGone = !held && this.#options.heldBy(session.by.pid) === undefined;
-    if (isGone && cut) session.late.push({ close, cut });
+    if (cut && !held && this.#isGone(session)) session.late.push({ close, cut });
     else this.#lose(session, close, candidates);
   }
 

@@ -16,7 +16,7 @@ import {
   TIMER_GRAIN,
 } from '../record/file-stat.ts';
 import { type Look, REST_MS } from './jobs.ts';
-import { isUnseen } from './lost.ts';
+import { isUnseen, mayHave } from './lost.ts';
 import { SHORT } from './apply.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { Ending, Resize, TrackedFile } from './operations.ts';
@@ -236,11 +236,8 @@ async function rowElsewhere(
 ): Promise<FileRow | undefined> {
   for (const row of await directory.files.ofInode(stat)) {
     if (row.id === own?.id) continue;
-    // `isUnseen`: the upload was announced from the log before its file was seen.
-    const isAsSet = look.wasSet && row.size_bytes === stat.size_bytes;
-    const isIt = isSame(row, stat) || isAsSet || isUnseen(row, stat);
     const there = directory.fileAt(pathOf(row.path));
-    if (isIt && !(there && isFileOf(row, there))) return row;
+    if (mayHave(row, stat, look.wasSet) && !(there && isFileOf(row, there))) return row;
   }
   return undefined;
 }

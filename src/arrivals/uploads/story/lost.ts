@@ -158,12 +158,10 @@ export class Lost {
    * @param wasSet whether a client may have set the file's times since.
    */
   rowOf(directoryId: string, stat: FileStat, wasSet: boolean): FileRow | undefined {
-    const isIt = (row: FileRow): boolean =>
-      isSame(row, stat) || isUnseen(row, stat) || (wasSet && row.size_bytes === stat.size_bytes);
     const row = this.#rows.get(keyOf(directoryId, stat));
-    if (row && isIt(row)) return row;
+    if (row && mayHave(row, stat, wasSet)) return row;
     const unseen = this.#rows.get(keyOf(directoryId, { ...stat, inode: UNKNOWN_INODE }));
-    return unseen && isIt(unseen) ? unseen : undefined;
+    return unseen && mayHave(unseen, stat, wasSet) ? unseen : undefined;
   }
 
   /** Removes a row whose file has been found. */
@@ -184,6 +182,14 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
   const { mtime, size_bytes, inode, uploaded_at } = row;
   if (mtime !== STALE_MTIME || size_bytes !== stat.size_bytes || stat.mtime > uploaded_at + TIMER_GRAIN) return false;
   return inode === stat.inode || ((isAtPath || inode === UNKNOWN_INODE) && stat.mtime > uploaded_at - LATEST);
+}
+
+/**
+ * Whether a row with the file's inode, or without one, may have that file, although its upload was announced before the file was
+ * seen, or a client may have set its times since (`wasSet`).
+ */
+export function mayHave(row: FileRow, stat: FileStat, wasSet: boolean): boolean {
+  return isSame(row, stat) || isUnseen(row, stat) || (wasSet && row.size_bytes === stat.size_bytes);
 }
 
 /**

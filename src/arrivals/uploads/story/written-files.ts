@@ -130,11 +130,12 @@ export class WrittenFiles {
     const { ino, size, mtimeMs, sinceMs = 0, birthtimeMs = 0 } = file;
     const known = this.#explained.get(ino);
     // On a busy machine, or while berth is started again, the line of the open is read late.
-    const since = openedAt - BUSY_LAG;
-    if (sinceMs * 1000 < since) return 'none';
-    const soon = openedAt - LOG_LAG;
-    const isWritten = birthtimeMs * 1000 >= soon || (isAsWritten(file) && sinceMs * 1000 >= soon);
-    if (!known) return isWritten ? 'changed' : 'unclear';
+    const isSince = (ms: number, lag: Micros): boolean => ms * 1000 >= openedAt - lag;
+    if (!isSince(sinceMs, BUSY_LAG)) return 'none';
+    if (!known) {
+      const isWritten = isSince(birthtimeMs, LOG_LAG) || (isAsWritten(file) && isSince(sinceMs, LOG_LAG));
+      return isWritten ? 'changed' : 'unclear';
+    }
     const { changesUntil = 0 } = known;
     const isAsked = known.file.size === size && !isAsWritten(file) && sinceMs * 1000 <= changesUntil;
     if (known.file.sinceMs === sinceMs || (isAsked && isAmongOthers)) return 'none';

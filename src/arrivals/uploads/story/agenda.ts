@@ -25,7 +25,7 @@ export class Agenda {
     return task;
   }
 
-  /** Plans a look for `due` or earlier. */
+  /** Plans a look for `due`. If one is planned for an earlier time, that is repeated. */
   look(path: FilePath, due: number, wasSet = false): void {
     const look = this.#looks.get(path);
     if (look) look.request(due, wasSet);
@@ -95,11 +95,15 @@ export class Agenda {
     else this.#inUse.remove(task.paths);
   }
 
-  /** Removes a look that is complete. If it was requested again meanwhile, the new look is due at once. */
+  /**
+   * Removes a look that is complete. If it was requested again meanwhile, the new look is due at once; if it was requested for later,
+   * too, another look is due then.
+   */
   settled(look: Look, now: number): void {
     look.become('over');
     this.#looks.delete(look.path);
     if (look.isRepeated) this.look(look.path, now);
+    if (look.until > now) this.look(look.path, look.until);
   }
 
   get operations(): number {

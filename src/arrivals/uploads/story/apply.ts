@@ -72,7 +72,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const here = file.path;
   const stat = here === undefined ? undefined : directory.fileAt(here);
   const row = await directory.files.at(path);
-  if (!stat || (await isAnother(operation, stat, row, directory))) {
+  if (!stat || (await isAnother(operation, here ?? path, stat, row, directory))) {
     // The file may have been renamed or removed by a request whose line has not been read yet.
     if (here !== undefined && !isHeard(task, stat) && task.waits < MOST_WAITS) return { wait: 'log', seen: stat };
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
@@ -149,12 +149,14 @@ async function isMoved(path: FilePath, stat: FileStat, { files }: DirectoryInTra
 /** Whether the file at the path is another one than was uploaded. */
 async function isAnother(
   { end, file }: Put,
+  path: FilePath,
   stat: FileStat,
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<boolean> {
   const { inode, openedAt, bytes: expected } = end;
   if (inode !== undefined && inode !== stat.inode) {
+    if (directory.bornAt(path) > end.at) return true;
     // The log line of the open may have been read so late that another file had the name by then.
     const mayBeDropped = !end.isComplete && expected === undefined && isOfThatTime(end, stat, LOG_LAG);
     if (mayBeDropped) return (await directory.files.ofInode(stat)).some((other) => isSame(other, stat));

@@ -101,6 +101,11 @@ export class DirectoryInTransaction {
     return found?.isFile() ? fileStat(found) : undefined;
   }
 
+  /** When the file at a path was created; 0 if that is not known. */
+  bornAt(path: FilePath): Micros {
+    return (this.world.lstat(path)?.birthtimeMs ?? 0) * 1000;
+  }
+
   /**
    * Whether a write to the file at a path may have been cut short: a request was refused, and the file is larger than
    * what was written, although it has no hole. Of a name that the log has cut off it has no number of bytes.

@@ -6,7 +6,7 @@
  * handle is doubted: a close of it proves that it existed, and before a put of its file is applied, berth asks the kernel.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { beginsLike, type FilePath, filePath } from '../file-path.ts';
+import { baseName, beginsLike, type FilePath, filePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import type { Observation } from '../log/journal-record.ts';
 import type { LogEventOf } from '../log/log-line.ts';
@@ -29,7 +29,7 @@ export interface HandlesOptions {
   monotonic(): number;
   sessionOf(pid: number): Session | undefined;
   happened(operation: Operation): void;
-  lstat(path: FilePath): Pick<Found, 'ino' | 'size' | 'ctimeMs' | 'blocks'> | undefined;
+  lstat(path: FilePath): Found | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
   /** An open of the file was most likely refused, and the kernel can tell whether it was. */
@@ -129,6 +129,21 @@ export class Handles {
       handle.inode = undefined;
       handle.bornMs = undefined;
     }
+  }
+
+  /**
+   * The kernel shows that the session writes the file at a path. If its folder had been renamed when the line of the open was read,
+   * nothing was seen at the name of the handle.
+   */
+  shown(session: Session, path: FilePath, inode: number): void {
+    const open = session.all().filter(({ file }) => file);
+    if (open.some((handle) => handle.inode === inode)) return;
+    const unseen = open.filter((handle) => handle.inode === undefined && baseName(handle.path) === baseName(path));
+    const [only] = unseen;
+    if (!only || unseen.length > 1) return;
+    const found = this.#options.lstat(path);
+    only.inode = inode;
+    only.bornMs = found?.ino === inode ? found.birthtimeMs : undefined;
   }
 
   /** A handle was closed. */

@@ -79,18 +79,22 @@ export class Look extends Job {
   wasSet: boolean;
   /** What the latest looks have found in the same state. */
   found: LookedAt | undefined;
+  /** The latest time for which it was requested: what is expected then may not show earlier. */
+  until: number;
   #isRepeated = false;
 
   constructor(path: FilePath, due: number, wasSet: boolean) {
     super();
     this.path = path;
     this.due = due;
+    this.until = due;
     this.wasSet = wasSet;
   }
 
-  /** Requests it for `due` or earlier; once it is over if it is under way. */
+  /** Requests it for `due`: it may be earlier, and is repeated then. Once it is over if it is under way. */
   request(due: number, wasSet: boolean): void {
     this.wasSet ||= wasSet;
+    this.until = Math.max(this.until, due);
     if (this.state === 'ready') this.due = Math.min(this.due, due);
     else this.#isRepeated = true;
   }

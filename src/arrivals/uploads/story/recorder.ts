@@ -411,7 +411,9 @@ export class Recorder {
         if (found) look.found = { ...found, isUnexplained: !isHeld };
         // An unexplained file will be recorded, so it has to be on the disk by then.
         if (!isHeld && inode !== undefined) look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
-        if (isHeld) look.due = this.#options.world.monotonic() + REST_MS;
+        if (!isHeld) return;
+        look.due = this.#options.world.monotonic() + REST_MS;
+        story.shown(look.path, inode);
       });
     }
   }

@@ -303,6 +303,14 @@ export class Story {
       .some((session) => this.#options.isHeldBy(session.by.pid, inode));
   }
 
+  /** A session writes the file at the path, as the kernel says. */
+  shown(path: FilePath, inode: number): void {
+    for (const session of this.#sessions.values()) {
+      const isIts = this.#options.heldBy(session.by.pid)?.some((each) => each.inode === inode) === true;
+      if (isIts) this.#handles.shown(session, path, inode);
+    }
+  }
+
   /**
    * Whether a session holds the file now, or has opened a name like that, which the log has cut off, and has died. The line of
    * its open may not have been read yet.

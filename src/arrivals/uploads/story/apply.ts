@@ -244,9 +244,10 @@ async function byTheLog(
 ): Promise<Outcome> {
   const { end, path } = operation;
   if (end.isUnwritten && row) return 'done';
+  // After a crash, the path may have a later upload already.
+  const isLater = row !== undefined && row.uploaded_at > end.at;
   if (!end.isComplete || end.isUnproven || end.isOfUnknownSize) {
-    // The row goes where the file goes. After a crash, the path may have a later upload already.
-    const isLater = row !== undefined && row.uploaded_at > end.at;
+    // The row goes where the file goes.
     if (!end.isComplete && !isLater && (end.bytes !== undefined || end.written > 0)) {
       const stat = { ...unseen(end, sizeByTheLog(end, row)), ctime: STALE_MTIME };
       await drop(operation, stat, row, directory, end.isRefused ? REFUSED : undefined);
@@ -262,6 +263,7 @@ async function byTheLog(
   const size = sizeByTheLog(end, row);
   // The rows already show a later change of the file: the API may have removed it.
   if (await directory.wasAnnounced(announcement(path, end, size))) return 'done';
+  if (isLater && row.source === 'log') return outdated(operation, row, directory);
   // The file may be back: a rename whose line has not been read yet.
   const there = directory.fileAt(path);
   if (there?.size_bytes === size && !task.isSynced(there)) return { wait: 'sync', path };

@@ -253,7 +253,7 @@ async function byTheLog(
       await drop(operation, stat, row, directory, end.isRefused ? REFUSED : undefined);
       if (isOverwritten(operation)) return 'done';
     }
-    directory.world.lost.addEnding(directory.row.id, end);
+    directory.world.lost.addMissing(directory.row.id, end, path);
     // The file at the path may still be the right one, if the log was read very late. Or else it is elsewhere.
     directory.requests.look(path, SOON_MS);
     if (directory.world.isTemporary(path)) directory.requests.look(withoutSuffix(path), SOON_MS);

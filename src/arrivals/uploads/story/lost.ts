@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import { baseName, beginsLike, type FilePath, folderOf } from '../file-path.ts';
+import { baseName, beginsLike, type FilePath, folderOf, withoutSuffix } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
   BUSY_LAG,
@@ -53,6 +53,11 @@ export class Lost {
 
   addEnding(directoryId: string, end: Ending, cutOff?: CutOff): void {
     this.#add(directoryId, { end, cutOff });
+  }
+
+  /** Adds an upload whose file is not at its path. */
+  addMissing(directoryId: string, end: Ending, missingAt: FilePath): void {
+    this.#add(directoryId, { end, cutOff: undefined, missingAt });
   }
 
   /** Adds an upload whose row waits for its file. */
@@ -125,9 +130,9 @@ export class Lost {
       endings.find(
         ({ end, missingAt }) =>
           missingAt !== undefined &&
-          baseName(missingAt) === baseName(path) &&
+          [missingAt, withoutSuffix(missingAt)].some((name) => baseName(name) === baseName(path)) &&
           end.inode === undefined &&
-          isOfThatTime(end, stat, LOG_LAG),
+          (isOfThatTime(end, stat, LOG_LAG) || (!end.isComplete && isBornIn(end, stat))),
       ) ??
       cut;
     return found?.end;
@@ -234,6 +239,11 @@ function isCutOff(
 /** Whether the file's mtime is from when the handle was open. `lag` is how late the open may have been read. */
 export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Micros): boolean {
   return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
+}
+
+/** Whether the file was created when the handle was open: a client may have set its times. */
+function isBornIn({ openedAt, at }: Ending, { bornAt }: { readonly bornAt: Micros }): boolean {
+  return openedAt !== undefined && bornAt >= openedAt - LOG_LAG && bornAt <= at;
 }
 
 /**

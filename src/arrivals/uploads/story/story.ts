@@ -291,15 +291,14 @@ export class Story {
   }
 
   /**
-   * Whether a session that has the file open, or has opened a name like that, which the log has cut off, holds the file, or has
-   * died: its end is not known yet.
+   * Whether a session that may have opened the file holds it, or has died: its end is not known yet. It has the file open as far as
+   * is known, has a file open that was not seen, or has opened a name like that, which the log has cut off.
    */
   mayHold(path: FilePath, inode: number): boolean {
+    const mayBeIt = (each: Handle): boolean => each.file !== undefined && (each.inode ?? inode) === inode;
     return this.#sessions
       .values()
-      .filter(
-        (session) => session.mayHaveOpened(path) || session.all().some((each) => each.file && each.inode === inode),
-      )
+      .filter((session) => session.mayHaveOpened(path) || session.all().some(mayBeIt))
       .some((session) => this.#options.isHeldBy(session.by.pid, inode));
   }
 

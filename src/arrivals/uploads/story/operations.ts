@@ -120,7 +120,7 @@ export interface Move {
   readonly to: FilePath;
   readonly by: BySession;
   readonly at: Micros;
-  /** Whether the session's next request proves that it was not refused. */
+  /** Whether the session's next request, or the inode that the file still has, proves that it was not refused. */
   readonly isCertain: boolean;
   /** The inode of the file that was moved, when the story knows it. */
   readonly inode: number | undefined;

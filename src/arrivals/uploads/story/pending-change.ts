@@ -38,9 +38,9 @@ export type Verdict =
   | 'refused'
   /** Most likely refused: the refusal may have answered a request that is not logged. */
   | 'doubtful'
-  /** Proved by the session's next request. */
+  /** Proved by the session's next request, or by the inode that the file still has. */
   | 'certain'
-  /** The disk shows it, or the log says so and nothing has refused it. */
+  /** The disk shows it by the names, or the log says so and nothing has refused it. */
   | 'likely';
 
 export class PendingChange {
@@ -73,7 +73,7 @@ export class PendingChange {
     if (now < this.nextLook) return 'pending';
     this.#looks += 1;
     if (this.#looks > 1 && lstat(this.change.from)) this.#hasStayed = true;
-    if (this.#isShown(files, lstat)) return 'likely';
+    if (this.#isShown(files, lstat)) return files.at(this.change.from)?.inode === undefined ? 'likely' : 'certain';
     return this.#looks < LOOKS_MS.length ? 'pending' : 'likely';
   }
 

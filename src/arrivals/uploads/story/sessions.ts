@@ -213,6 +213,8 @@ export class Session {
       same.find(isNamed) ??
       doubted.findLast((handle) => isNamed(handle) && !handle.isExclusive) ??
       (isForced || same.length + doubted.length < 2 ? undefined : ofSeveral([...same, ...doubted])) ??
+      // A handle whose file was seen exists for certain.
+      same.find(({ inode }) => inode !== undefined) ??
       same[0] ??
       this.openBefore().find((handle) => handle.file?.path === path) ??
       // Of several, the latest: a client asks again after a refusal.

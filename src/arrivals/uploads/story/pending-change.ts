@@ -24,6 +24,8 @@ export interface ChangeOptions {
   readonly at: Micros;
   /** The files at `from` and `to` when the line was read. */
   readonly seen: readonly (Observation | null)[] | undefined;
+  /** Whether a file at `to` is replaced, instead of being the reason for a refusal. */
+  readonly replaces: boolean;
 }
 
 /** The session's next line. */
@@ -68,7 +70,10 @@ export class PendingChange {
     if (answer) {
       if (answer.event.kind !== 'status') return 'certain';
       if (this.change.session.isAnswer(answer.event.text)) return 'refused';
-      return !this.#hasStayed && this.#isShown(files, lstat, answer.seen) ? 'likely' : 'doubtful';
+      const { to, replaces } = this.change;
+      const isInTheWay = to !== undefined && !replaces && files.at(to)?.isKnown === true;
+      const isDone = !isInTheWay && !this.#hasStayed && this.#isShown(files, lstat, answer.seen);
+      return isDone ? 'likely' : 'doubtful';
     }
     if (now < this.nextLook) return 'pending';
     this.#looks += 1;

@@ -420,12 +420,12 @@ export class Story {
         if (to === from || isBelow(to, from)) {
           // A rename of a path to itself does nothing, or is refused because there is a file.
           if (to !== from || !event.replaces) session.lastRequest = { kind: 'refused' };
-        } else this.#await(session, from, to, at);
+        } else this.#await(session, { from, to, replaces: event.replaces }, at);
         break;
       }
       case 'remove': {
         const path = filePath(event.name);
-        if (path !== undefined) this.#await(session, path, undefined, at);
+        if (path !== undefined) this.#await(session, { from: path, to: undefined, replaces: false }, at);
         break;
       }
       case 'set':
@@ -488,8 +488,8 @@ export class Story {
     this.#options.compare();
   }
 
-  #await(session: Session, from: FilePath, to: FilePath | undefined, at: Micros): void {
-    const change = { from, to, session, at, seen: this.#line?.seen };
+  #await(session: Session, paths: Pick<ChangeOptions, 'from' | 'to' | 'replaces'>, at: Micros): void {
+    const change = { ...paths, session, at, seen: this.#line?.seen };
     this.#pending = new PendingChange(change, this.#options.monotonic());
   }
 

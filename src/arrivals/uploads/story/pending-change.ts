@@ -24,7 +24,7 @@ export interface ChangeOptions {
   readonly at: Micros;
   /** The files at `from` and `to` when the line was read. */
   readonly seen: readonly (Observation | null)[] | undefined;
-  /** Whether a file at `to` is replaced, instead of being the reason for a refusal. */
+  /** Whether a file at `to` is replaced. Otherwise it is the reason for a refusal. */
   readonly replaces: boolean;
 }
 
@@ -70,9 +70,7 @@ export class PendingChange {
     if (answer) {
       if (answer.event.kind !== 'status') return 'certain';
       if (this.change.session.isAnswer(answer.event.text)) return 'refused';
-      const { to, replaces } = this.change;
-      const isInTheWay = to !== undefined && !replaces && files.at(to)?.isKnown === true;
-      const isDone = !isInTheWay && !this.#hasStayed && this.#isShown(files, lstat, answer.seen);
+      const isDone = !this.#hasStayed && !this.#isHindered(files) && this.#isShown(files, lstat, answer.seen);
       return isDone ? 'likely' : 'doubtful';
     }
     if (now < this.nextLook) return 'pending';
@@ -80,6 +78,13 @@ export class PendingChange {
     if (this.#looks > 1 && lstat(this.change.from)) this.#hasStayed = true;
     if (this.#isShown(files, lstat)) return files.at(this.change.from)?.inode === undefined ? 'likely' : 'certain';
     return this.#looks < LOOKS_MS.length ? 'pending' : 'likely';
+  }
+
+  /** Whether the log says that there is something at `to` that no rename replaces: a folder with files, or a file. */
+  #isHindered(files: TrackedFiles): boolean {
+    const { to, replaces } = this.change;
+    if (to === undefined || (replaces && files.at(to)?.isKnown === true)) return false;
+    return files.isAnyKnownAt(to);
   }
 
   /**

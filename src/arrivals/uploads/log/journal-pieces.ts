@@ -5,6 +5,12 @@ import { type Base, BASE_START, parseBase } from './journal-record.ts';
 /** How many bytes are read at once. */
 export const PIECE = 64 * 1024;
 
+/** No record is longer than that, in bytes: it has at most 94 paths (64 descriptors, 30 files with names alike) of 4 KiB, which JSON may write six times as long. */
+const LONGEST = 4 * 1024 * 1024;
+
+/** Stands for a line that is no record. */
+const LOST = 'lost';
+
 const NEWLINE = 0x0a;
 
 /** Up to `length` bytes of an open file, fewer at its end. */
@@ -31,20 +37,26 @@ export function readBase(file: number): Base & { readonly length: number } {
   return found ? { ...found, length } : none;
 }
 
-/** The complete lines of an open file after a position, each with the position where it ends. */
+/**
+ * The complete lines of an open file after a position, each with the position where it ends. The text of a line that is longer than any
+ * record, since the disk has lost what was here, is `LOST`.
+ */
 export function* linesOf(file: number, from: number): Generator<{ readonly text: string; readonly end: number }> {
   let unread: Buffer = Buffer.alloc(0);
   let start = from;
+  let isTooLong = false;
   for (;;) {
     const piece = readPiece(file, start + unread.length);
-    // No record is longer than a piece: the disk has lost what was here.
-    if (piece.length === 0 || unread.length > PIECE) return;
+    if (piece.length === 0) return;
     unread = unread.length === 0 ? piece : Buffer.concat([unread, piece]);
     let at = 0;
     for (let end = unread.indexOf(NEWLINE) + 1; end > 0; end = unread.indexOf(NEWLINE, at) + 1) {
-      yield { text: unread.toString('utf8', at, end - 1), end: start + end };
+      yield { text: isTooLong ? LOST : unread.toString('utf8', at, end - 1), end: start + end };
+      isTooLong = false;
       at = end;
     }
+    isTooLong ||= unread.length - at > LONGEST;
+    if (isTooLong) at = unread.length;
     unread = unread.subarray(at);
     start += at;
   }

@@ -12,7 +12,7 @@ import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../../../foundation/base/event-loop.ts';
 import type { Jail } from '../jails.ts';
 import type { Beginning } from './journal-files.ts';
-import { PIECE, readBase, readPiece } from './journal-pieces.ts';
+import { linesOf, PIECE, readBase } from './journal-pieces.ts';
 import { type JournalRecord, type Known, type LineRecord, type Position, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
@@ -293,19 +293,19 @@ export class JournalReader implements JournalFollower {
   #readMore(part: Part, jail: Jail): void {
     const from = part.next ?? part.base;
     if (from >= part.end || part.isCompacting) return;
-    const wanted = Math.min(PIECE, part.end - from);
     const start = from - part.base + part.baseLength;
-    const bytes = this.#withFile(part.user, (file) => readPiece(file, start, wanted)) ?? Buffer.alloc(0);
-    const whole = bytes.lastIndexOf(0x0a) + 1;
     let position = from;
-    for (const text of bytes.toString('utf8', 0, whole).split('\n').slice(0, -1)) {
-      position += Buffer.byteLength(text) + 1;
-      const record = text === '' ? undefined : readRecord(text);
-      if (record) part.ready.push({ record, end: position });
-      else if (text !== '') this.#consumer.lost(jail, Date.now() * 1000);
-    }
+    this.#withFile(part.user, (file) => {
+      for (const { text, end } of linesOf(file, start)) {
+        position = from + end - start;
+        const record = text === '' ? undefined : readRecord(text);
+        if (record) part.ready.push({ record, end: position });
+        else if (text !== '') this.#consumer.lost(jail, Date.now() * 1000);
+        if (position >= part.end || position - from >= PIECE) return;
+      }
+    });
     // The disk has lost records, or the file holds no complete line.
-    if (whole === 0) {
+    if (position === from) {
       this.#consumer.lost(jail, Date.now() * 1000);
       position = part.end;
     }

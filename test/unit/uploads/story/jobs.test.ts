@@ -26,6 +26,16 @@ test('a look that is requested while it is under way comes again once it is over
   );
 });
 
+test('a look that is requested for later, too, is repeated then', () => {
+  const agenda = new Agenda();
+  agenda.look('a', 9);
+  agenda.look('a', 5);
+  const [look] = agenda.takeLooks(1, 5);
+  assert.ok(look);
+  agenda.settled(look, 6);
+  assert.equal(agenda.nextLook(), 9);
+});
+
 test('work counts how often it has waited', () => {
   const agenda = new Agenda();
   const task = agenda.add({ kind: 'remove', path: 'a', by: undefined, at: 1 });

@@ -107,14 +107,14 @@ test('a handle that only the log shows has the name of one that was seen, and th
   await using at = await recordingPlace();
   at.logged(1, `open "a" ${WRITE}`, 'rename old "a" new "b"', 'stat name "b"');
   await at.parting.drained();
-  at.write('a', 'xxxxx');
+  at.write('a', 'x'.repeat(9));
   at.logged(1, 'open "a" flags WRITE mode 0644');
   await at.parting.drained();
   renameSync(join(at.files, 'a'), join(at.files, 'c'));
   at.logged(1, 'posix-rename old "a" new "c"', 'stat name "c"');
   await at.parting.drained();
   at.logged(1, 'forced close "a" bytes read 0 written 5', 'session closed for local user someone');
-  await at.settles([], ['c 5 partial']);
+  await at.settles([], ['c 9 partial']);
 });
 
 test('a file gets a final name and then its temporary one again: announced with the final name', async () => {
@@ -139,19 +139,18 @@ test('a file gets a final name and then its temporary one again: announced with 
   await at.settles(['a 5'], ['a.part 5 uploaded']);
 });
 
-test('a rename onto a file is refused, and is done in another way before that is read: both uploads are announced', async () => {
+test('an open file cannot be renamed onto an upload, and then replaces it, before that is read: the upload is announced', async () => {
   await using at = await recordingPlace({ isTemporary });
   at.write('a', 'xxxxx');
-  at.logged(1, `open "a" ${WRITE}`);
+  at.write('a.part', 'xxx');
+  at.logged(1, `open "a" ${WRITE}`, `open "a.part" ${WRITE}`);
   await at.parting.drained();
   at.logged(2, PENDING);
-  at.write('a.part', 'x'.repeat(7));
   renameSync(join(at.files, 'a.part'), join(at.files, 'a'));
-  at.logged(1, 'close "a" bytes read 0 written 5');
-  at.logged(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 7');
-  at.logged(1, 'rename old "a.part" new "a"', 'sent status Failure');
-  at.logged(1, 'posix-rename old "a.part" new "a"', 'stat name "a"');
-  await at.settles(['a 5', 'a 7'], ['a 7 uploaded']);
+  at.logged(1, 'close "a" bytes read 0 written 5', 'rename old "a.part" new "a"', 'sent status Failure');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 7', 'posix-rename old "a.part" new "a"');
+  at.logged(1, 'forced close "a.part" bytes read 0 written 3', 'session closed for local user someone');
+  await at.settles(['a 5', 'a 7'], ['a 3 partial']);
 });
 
 test('a folder is not renamed onto one with files, although a file in it is there by the time that is read', async () => {

@@ -214,7 +214,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     if (base.length > 0) recorder.storyOf(jail).restore(base);
     for (const line of journal) {
       recorder.repeated(line.at);
-      follow(line);
+      follow(line, true);
     }
     deliver();
     const own = life;
@@ -292,10 +292,10 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     }
   }
 
-  function follow({ pid, event, at, address, seen, held, alike }: LineRecord): void {
+  function follow({ pid, event, at, address, seen, held, alike }: LineRecord, isRepeated = false): void {
     if (event.kind === 'session-opened')
       recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: at, born: undefined }, at);
-    else recorder.add(jail, { pid, event, at, seen, held, alike, isFresh: time.now - at < LOG_LAG });
+    else recorder.add(jail, { pid, event, at, seen, held, alike, isFresh: !isRepeated && time.now - at < LOG_LAG });
   }
 
   function log(pid: number, text: string): void {

@@ -35,6 +35,7 @@ export function storyOf({ hasMoved = false } = {}) {
   ]);
   const lost: boolean[] = [];
   let ms = 0;
+  let isFresh = true;
   const shown = (operation: Operation): void => {
     if (operation.kind !== 'put') return;
     const { isComplete, isDoubted } = operation.end;
@@ -83,7 +84,7 @@ export function storyOf({ hasMoved = false } = {}) {
     ): void {
       held.set(pid, now);
       const [at, event] = [BEGINNING + (ms += 1) * 1000, readEvent(text)];
-      story.add({ at, pid, event, held: then, alike, isFresh: true });
+      story.add({ at, pid, event, held: then, alike, isFresh });
       story.advance(10);
     },
     passes(until: number, now: readonly HeldPath[] | undefined): void {
@@ -95,6 +96,10 @@ export function storyOf({ hasMoved = false } = {}) {
       const kept = JSON.parse(JSON.stringify(story.kept())) as ReturnType<Story['kept']>;
       story = new Story(options);
       story.restore(kept);
+    },
+    /** An earlier process has read the lines that follow, or that is over. */
+    readsAgain(isAgain: boolean): void {
+      isFresh = !isAgain;
     },
     dies(): void {
       held.delete(1);

@@ -52,6 +52,8 @@ interface Other {
 }
 
 export interface CutOffNamesOptions extends HandlesOptions {
+  /** Whether the kernel shows the time of the current line: it was read a moment ago, and by no process before. */
+  isFresh(): boolean;
   sessions(): Iterable<Session>;
 }
 
@@ -225,7 +227,7 @@ export class CutOffNames {
   /** Finds the files of opens whose name the log has cut off. */
   #resolve(session: Session, held: readonly HeldPath[] | undefined): void {
     if (session.cutOff.size === 0) return;
-    const now = this.#options.heldBy(session.by.pid) ?? [];
+    const now = (this.#options.isFresh() ? this.#options.heldBy(session.by.pid) : undefined) ?? [];
     const files = [held ?? [], now].flatMap((shown) =>
       untracked(session, shown).map((each) => ({ ...each, isShownLater: shown === now })),
     );
@@ -439,7 +441,7 @@ export class CutOffNames {
     }: { before: readonly HeldPath[] | undefined; after?: readonly HeldPath[] | undefined; at: Micros },
   ): Handle | undefined {
     if (this.#isOnly(session, named, at)) return named[0];
-    const now = after ?? this.#options.heldBy(session.by.pid);
+    const now = after ?? (this.#options.isFresh() ? this.#options.heldBy(session.by.pid) : before);
     // The kernel shows each of a file's handles.
     const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle, among: readonly Handle[]): boolean => {
       const handles = among.filter((each) => each.file && each.inode === inode).length;

@@ -66,8 +66,8 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
       recorder.storyOf(jail).begin({ by: { pid, address: event.address }, openedAt: at, born }, at);
       return undefined;
     }
-    if (!has(jail, pid)) return adoptAndTell(jail, record);
-    recorder.add(jail, lineOf(record));
+    if (!has(jail, pid)) return adoptAndTell(jail, record, isRepeated);
+    recorder.add(jail, lineOf(record, isRepeated));
     if (event.kind === 'session-closed') options.ended(jail);
     return undefined;
   }
@@ -75,18 +75,19 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
   /**
    * Adds a line of a process that has written none before: its session began before the journal, and is adopted first.
    */
-  async function adoptAndTell(jail: Jail, record: LineRecord): Promise<void> {
+  async function adoptAndTell(jail: Jail, record: LineRecord, isRepeated: boolean): Promise<void> {
     const { pid, address } = record;
     await adopt(pid, uidOf(pid));
     // The process has ended since.
     if (!has(jail, pid)) {
       recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: undefined, born: undefined }, record.at);
     }
-    recorder.add(jail, lineOf(record));
+    recorder.add(jail, lineOf(record, isRepeated));
   }
 
-  function lineOf({ at, pid, event, seen, held, alike }: LineRecord): Line {
-    return { at, pid, event, seen, held, alike, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
+  function lineOf({ at, pid, event, seen, held, alike }: LineRecord, isRepeated: boolean): Line {
+    const isFresh = !isRepeated && Math.abs(clock.now() - at) < LOG_LAG;
+    return { at, pid, event, seen, held, alike, isFresh };
   }
 
   async function adopt(pid: number, uid: number | undefined): Promise<void> {

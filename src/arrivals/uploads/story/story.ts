@@ -50,7 +50,7 @@ export interface StoryOptions {
 
 /** A line that sshd logged in a session. */
 export interface Line extends Pick<LineRecord, 'at' | 'pid' | 'event' | 'seen' | 'held' | 'alike'> {
-  /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
+  /** Whether no process before has read the line, and it was read so recently that the disk still shows what `seen` has, or more. */
   readonly isFresh: boolean;
 }
 
@@ -84,7 +84,9 @@ export class Story {
       sessionOf: (pid: number) => this.#sessions.get(pid),
     };
     this.#handles = new Handles(asked, this.#files);
-    this.#cutOff = new CutOffNames({ ...asked, sessions: () => this.#sessions.values() }, this.#files, this.#handles);
+    const isFresh = (): boolean => this.#line?.isFresh ?? true;
+    const sessions = () => this.#sessions.values();
+    this.#cutOff = new CutOffNames({ ...asked, isFresh, sessions }, this.#files, this.#handles);
   }
 
   /**

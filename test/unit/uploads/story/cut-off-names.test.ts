@@ -214,3 +214,16 @@ test('the process is killed before the kernel has shown which of two files was c
   dies();
   assert.deepEqual(puts, ['half dropped', 'whole dropped']);
 });
+
+test('lines are read again after a crash: what the process held then counts, not what it holds now', () => {
+  const { puts, line, readsAgain } = storyOf();
+  readsAgain(true);
+  line(OPEN, [], []);
+  line(OPEN, [HALF, WHOLE], []);
+  line(CLOSE, [HALF, WHOLE], []);
+  line(OPEN, [HALF], []);
+  assert.deepEqual(puts, ['whole complete']);
+  readsAgain(false);
+  line(CLOSE, [], []);
+  assert.deepEqual(puts, ['whole complete', 'half complete']);
+});

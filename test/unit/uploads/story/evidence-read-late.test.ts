@@ -5,7 +5,6 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
-import { until } from '../../../support/poll.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 /** Every later line waits for almost a second, because nothing shows what came of it. */

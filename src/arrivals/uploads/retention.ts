@@ -19,7 +19,7 @@ import { yielder } from '../../foundation/base/event-loop.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { type FilePath, type FilesRoot, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
-import { fileStat, isSame } from './record/file-stat.ts';
+import { type FileStat, fileStat, isSame, isUnchanged } from './record/file-stat.ts';
 
 /** The most rows of a query. Before each page of files, the kernel is asked which files are open for writing. */
 const PAGE = 100;
@@ -48,7 +48,7 @@ export interface RetentionOptions {
   drained(left: number): Promise<void>;
 }
 
-type Old = Pick<FilesTable, 'id' | 'path' | 'uploaded_at' | 'inode' | 'mtime' | 'size_bytes'>;
+type Old = Pick<FilesTable, 'id' | 'path' | 'uploaded_at' | 'inode' | 'mtime' | 'ctime' | 'size_bytes'>;
 
 /** Checks all directories once. @throws when a directory could not be checked; the others are. */
 export async function applyRetention(options: RetentionOptions, signal: AbortSignal): Promise<void> {
@@ -117,7 +117,7 @@ async function clear(options: RetentionOptions, jail: Jail, before: Micros, sign
 function expired(reads: Kysely<Tables>, directory: string, before: Micros, after: Pick<Old, 'uploaded_at' | 'id'>) {
   return reads
     .selectFrom('files')
-    .select(['id', 'path', 'uploaded_at', 'inode', 'mtime', 'size_bytes'])
+    .select(['id', 'path', 'uploaded_at', 'inode', 'mtime', 'ctime', 'size_bytes'])
     .where('directory_id', '=', directory)
     .where('uploaded_at', '<', before)
     .where((eb) => eb(eb.refTuple('uploaded_at', 'id'), '>', eb.tuple(after.uploaded_at, after.id)))
@@ -136,7 +136,7 @@ function removeOne(
 ): boolean {
   const root = filesRoot(jail.sftp_username);
   const stats = lstatBeneath(root, row.path);
-  if (stats && (!stats.isFile() || !isSame(row, fileStat(stats)))) {
+  if (stats && (!stats.isFile() || !isExpired(row, fileStat(stats)))) {
     recorder.look(jail, pathOf(row.path), 0);
     return false;
   }
@@ -147,4 +147,12 @@ function removeOne(
   }
   recorder.removed(jail, pathOf(row.path), clock.now());
   return true;
+}
+
+/**
+ * Whether the file is as its row has it. What has changed since may be a new upload that is still to be recorded. The file of a
+ * restored row may be a copy, whose ctime says nothing.
+ */
+function isExpired(row: Old, stat: FileStat): boolean {
+  return row.inode >= 0 ? isUnchanged(row, stat) : isSame(row, stat);
 }

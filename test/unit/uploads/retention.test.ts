@@ -1,8 +1,9 @@
 /** Retention leaves rows right while the log and the disk say something else. Real sessions: test/sshd/retention. */
 import assert from 'node:assert/strict';
-import { closeSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, renameSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { filesHeldBy } from '../../../src/arrivals/uploads/processes.ts';
 import { expireLater } from '../../support/expire-now.ts';
 import { recordingPlace, WRITE } from '../../support/recording-place.ts';
@@ -34,6 +35,19 @@ test('the file of an expired row has gone unseen: the row goes, a while later', 
   renameSync(join(at.files, 'a'), join(at.files, '..', 'a'));
   await expireLater(at);
   await at.settles(['a 5'], []);
+});
+
+test('a file is overwritten with the same size and time, and the log is not read yet: it stays', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  const { atime, mtime } = statSync(join(at.files, 'a'));
+  await wait(20);
+  at.write('a', 'yyyyy');
+  utimesSync(join(at.files, 'a'), atime, mtime);
+  await expireLater(at);
+  assert.deepEqual(readdirSync(at.files), ['a']);
 });
 
 test('a file that a client opens while others are removed stays', async () => {

@@ -35,9 +35,15 @@ const MOST_WAITS = 5;
 /** The reason given for a partial file that its session has closed. */
 const UNPROVEN = 'the machine went down before the file was known to be on the disk';
 const REFUSED = 'the server had refused a write, as on a full disk';
-export const SHORT =
-  'a write may have been cut short: a request was refused, and the file is larger than what was written';
 const LOST = 'the disk has lost some of it';
+
+/** The reason given for a complete upload whose file may lack something (`DirectoryInTransaction.mayBeShort`). */
+export function shortReason({ isOfUnknownSize = false }: Ending): string {
+  const why = isOfUnknownSize
+    ? "sshd's log does not show how much was written"
+    : 'the file is larger than what was written';
+  return `a write may have been cut short: a request was refused, and ${why}`;
+}
 
 /** The result of an operation. */
 export type Outcome =
@@ -106,7 +112,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const isShort = !isRewritten && directory.mayBeShort(end, here ?? path);
   let reason: string | undefined;
   if (end.isRefused) reason = REFUSED;
-  else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? SHORT : undefined;
+  else if (end.isComplete) reason = task.isLost ? LOST : isUnproven ? UNPROVEN : isShort ? shortReason(end) : undefined;
   if (!end.isComplete || reason !== undefined) return drop(operation, stat, row, directory, reason);
   if (end.isOfUnknownSize && isUnclear(operation, stat, directory)) {
     file.owed.add(end);

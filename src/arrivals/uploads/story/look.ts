@@ -17,7 +17,7 @@ import {
 } from '../record/file-stat.ts';
 import { type Look, REST_MS } from './jobs.ts';
 import { isUnseen, mayHave } from './lost.ts';
-import { SHORT } from './apply.ts';
+import { shortReason } from './apply.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { Ending, Resize, TrackedFile } from './operations.ts';
 
@@ -277,7 +277,7 @@ async function unexplained(
   const isShort = end !== undefined && file?.resized?.size !== stat.size_bytes && directory.mayBeShort(end, path);
   if (end && (!end.isComplete || isShort)) {
     await files.put({ ...values, state: 'partial', session_pid: null }, row);
-    const reason = end.isComplete ? SHORT : undefined;
+    const reason = end.isComplete ? shortReason(end) : undefined;
     await directory.record({ path, at: end.at, by: end.by, bytes: stat.size_bytes, event: 'upload-dropped', reason });
   } else if (isWaiting) {
     await files.put({ ...values, state: 'waiting', session_pid: pid }, row);

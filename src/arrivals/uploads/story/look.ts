@@ -17,7 +17,7 @@ import {
 } from '../record/file-stat.ts';
 import { type Look, REST_MS } from './jobs.ts';
 import { isUnseen, mayHave } from './lost.ts';
-import { shortReason } from './apply.ts';
+import { shortReason } from './apply-put.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { Ending, Resize, TrackedFile } from './operations.ts';
 

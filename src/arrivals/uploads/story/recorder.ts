@@ -14,7 +14,8 @@ import type { Jail } from '../jails.ts';
 import { logHistory, type SessionNote } from '../record/transfer-history.ts';
 import { DataLost } from '../disk/file-syncer.ts';
 import { Agenda } from './agenda.ts';
-import type { Outcome } from './apply.ts';
+import { askAboutOpens } from './doubted-opens.ts';
+import type { Outcome } from './outcome.ts';
 import type { WorldOfDirectory } from './directory.ts';
 import { type Look, REST_MS, type Task } from './jobs.ts';
 import type { LookOutcome } from './look.ts';
@@ -46,9 +47,6 @@ const NOTES = 10_000;
  */
 const RETRY_MS = 1000;
 const MOST_WAITS = 100;
-
-/** When to ask the kernel again whether a descriptor is open, in ms after the last time. */
-const DESCRIPTOR_WAITS_MS = [0, 2, 10, 50, 200, 700];
 
 /** A directory with work to do or state to keep. */
 interface Work {
@@ -442,10 +440,7 @@ export class Recorder {
     });
   }
 
-  /**
-   * Asks the kernel whether the file of a put has more handles: opens that were most likely refused. A descriptor may be
-   * open a moment longer than its close is logged.
-   */
+  /** Asks the kernel whether the file of a put has more handles: opens that were most likely refused. */
   #askAboutRefusal(work: Work, task: Task): void {
     const { operation: put } = task;
     if (put.kind !== 'put') return;
@@ -469,15 +464,9 @@ export class Recorder {
     this.#asking.delete(file);
   }
 
-  /** Asks until the answer is known, for a second. `isLast` is that of `Story.askAbout`. */
-  async #ask({ jail, story }: Work, file: TrackedFile, isLast: boolean, isDoubted: () => boolean): Promise<void> {
-    for (const ms of DESCRIPTOR_WAITS_MS) {
-      if (ms > 0) await this.#options.world.wait(ms);
-      const complete = story.askAbout(file, isLast);
-      await this.#interpreted(jail);
-      complete();
-      if (!isDoubted()) return;
-    }
+  #ask({ jail, story }: Work, file: TrackedFile, isLast: boolean, isDoubted: () => boolean): Promise<void> {
+    const wait = (ms: number): Promise<unknown> => this.#options.world.wait(ms);
+    return askAboutOpens({ story, file, isLast, isDoubted, wait, interpreted: () => this.#interpreted(jail) });
   }
 
   #sync(work: Work, each: Task | Look, path: FilePath): void {

@@ -42,7 +42,7 @@ export type Verdict =
   | 'doubtful'
   /** Proved by the session's next request, or by the inode that the file still has. */
   | 'certain'
-  /** The disk shows it by the names, or the log says so and nothing has refused it. */
+  /** The disk shows the names, or the log says so and nothing has refused it. */
   | 'likely';
 
 export class PendingChange {
@@ -70,14 +70,13 @@ export class PendingChange {
     if (answer) {
       if (answer.event.kind !== 'status') return 'certain';
       if (this.change.session.isAnswer(answer.event.text)) return 'refused';
-      const isDone = !this.#hasStayed && !this.#isHindered(files) && this.#isShown(files, lstat, answer.seen);
+      const isDone = !this.#hasStayed && !this.#isHindered(files) && this.#shown(files, lstat, answer.seen) !== undefined;
       return isDone ? 'likely' : 'doubtful';
     }
     if (now < this.nextLook) return 'pending';
     this.#looks += 1;
     if (this.#looks > 1 && lstat(this.change.from)) this.#hasStayed = true;
-    if (this.#isShown(files, lstat)) return files.at(this.change.from)?.inode === undefined ? 'likely' : 'certain';
-    return this.#looks < LOOKS_MS.length ? 'pending' : 'likely';
+    return this.#shown(files, lstat) ?? (this.#looks < LOOKS_MS.length ? 'pending' : 'likely');
   }
 
   /** Whether the log says that there is something at `to` that no rename replaces: a folder with files, or a file. */
@@ -88,26 +87,27 @@ export class PendingChange {
   }
 
   /**
-   * Whether the disk shows that the change was done.
+   * Whether the disk shows that the change was done: for certain, if the file that was renamed can be recognized.
    * @param answered the files at `from` and `to` when the answer was read. By default those that are there now.
    */
-  #isShown(
+  #shown(
     files: TrackedFiles,
     lstat: (path: FilePath) => Observation | undefined,
     answered: readonly (Observation | null)[] = [],
-  ): boolean {
+  ): 'certain' | 'likely' | undefined {
     const { from, to, seen } = this.change;
     const [left = lstat(from), arrived = to === undefined ? undefined : lstat(to)] = answered;
-    if (left) return false;
-    if (to === undefined) return true;
-    if (!arrived) return false;
+    if (left) return undefined;
+    if (to === undefined) return 'likely';
+    if (!arrived) return undefined;
+    const isIt = (is: boolean): 'certain' | undefined => (is ? 'certain' : undefined);
     const inode = files.at(from)?.inode;
     // If that is the file which was there before, the line of an open was read when it had taken the name.
-    if (inode !== undefined) return arrived.ino === inode && files.at(to)?.inode !== inode;
+    if (inode !== undefined) return isIt(arrived.ino === inode && files.at(to)?.inode !== inode);
     // Compare a file below the folder, because another folder may have the name by now.
     const child = files.knownBelow(from);
-    if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;
+    if (child) return isIt(lstat(to + child.path.slice(from.length))?.ino === child.inode);
     // A file at `to` that was not seen at `from` may be the reason for a refusal.
-    return !seen || arrived.ino === seen[0]?.ino;
+    return seen ? isIt(arrived.ino === seen[0]?.ino) : 'likely';
   }
 }

@@ -195,8 +195,8 @@ export class Session {
   }
 
   /**
-   * The handle that a close names; it may be a doubted one. A forced close takes the oldest, since sshd closes the oldest
-   * first when a session ends.
+   * The handle that a close names; it may be a doubted one. A forced close takes the oldest that exists for certain, since sshd
+   * closes the oldest first when a session ends.
    * @param ofSeveral which of several handles whose files have lost that name was closed.
    */
   closing(
@@ -217,8 +217,8 @@ export class Session {
       same.find(({ inode }) => inode !== undefined) ??
       same[0] ??
       this.openBefore().find((handle) => handle.file?.path === path) ??
-      // Of several, the latest: a client asks again after a refusal.
-      (isForced ? doubted[0] : doubted.at(-1))
+      // Of several, the latest: a client asks again after a refusal, which an exclusive open gets most likely.
+      (isForced ? (doubted.find(({ isExclusive }) => !isExclusive) ?? doubted[0]) : doubted.at(-1))
     );
   }
 

@@ -1,9 +1,11 @@
 /** The log is read when the files have other names already. */
-import { mkdirSync, renameSync, statSync, utimesSync } from 'node:fs';
+import { lstatSync, mkdirSync, renameSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../../../../src/foundation/base/clock.ts';
+import type { Observation } from '../../../../src/arrivals/uploads/log/journal-record.ts';
+import { observationOf } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
@@ -135,6 +137,38 @@ test('a file gets a final name and then its temporary one again: announced with 
     at.logged(1, 'rename old "a" new "a.part"', 'stat name "a"');
   };
   at.logged(1, 'close "a.part" bytes read 0 written 5', 'posix-rename old "a.part" new "a"');
+  await at.settles(['a 5'], ['a.part 5 uploaded']);
+});
+
+test('it was not there any more when its open was read, but when its rename was: announced with the final name', async () => {
+  let news: (() => void) | undefined;
+  await using at = await recordingPlace({
+    isTemporary,
+    beforeCommit() {
+      news?.();
+      news = undefined;
+    },
+  });
+  const [part, final] = [join(at.files, 'a.part'), join(at.files, 'a')];
+  at.write('a', 'xxxxx');
+  const found = observationOf(lstatSync(final));
+  const say = (text: string, seen: readonly (Observation | null)[]): void =>
+    at.parting.recorder.add(at.jail, {
+      pid: 1,
+      event: readEvent(text),
+      at: systemClock().now(),
+      seen,
+      isFresh: false,
+    });
+  at.logged(1);
+  say(`open "a.part" ${WRITE}`, [null]);
+  say('close "a.part" bytes read 0 written 5', [null]);
+  say('posix-rename old "a.part" new "a"', [found, null]);
+  news = () => {
+    renameSync(final, part);
+    say('rename old "a" new "a.part"', [found, null]);
+    say('stat name "a"', []);
+  };
   await at.settles(['a 5'], ['a.part 5 uploaded']);
 });
 

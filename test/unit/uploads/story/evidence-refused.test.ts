@@ -338,3 +338,13 @@ test('an open may have been refused, and its file is renamed before berth reads 
   at.logged(1, `open "a" ${WRITE}`, close('a', 9), close('a', 5, 'forced '));
   await at.comes(['a 9'], ['a 9 uploaded', 'b 5 partial']);
 });
+
+test('an exclusive open and another may have been refused, and the connection breaks: the upload in between is announced', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, 'open "a" flags WRITE,CREATE,EXCL mode 0644', 'sent status Failure');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5), 'open "a" flags WRITE mode 0644');
+  at.logged(1, `open "a" ${WRITE}`, 'sent status Failure', close('a', 0));
+  at.logged(1, close('a', 2, 'forced '), 'session closed for local user someone from [192.0.2.1]');
+  await at.settles(['a 5'], ['a 9 partial']);
+});

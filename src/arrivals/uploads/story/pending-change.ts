@@ -70,7 +70,8 @@ export class PendingChange {
     if (answer) {
       if (answer.event.kind !== 'status') return 'certain';
       if (this.change.session.isAnswer(answer.event.text)) return 'refused';
-      const isDone = !this.#hasStayed && !this.#isHindered(files) && this.#shown(files, lstat, answer.seen) !== undefined;
+      const isDone =
+        !this.#hasStayed && !this.#isHindered(files) && this.#shown(files, lstat, answer.seen) !== undefined;
       return isDone ? 'likely' : 'doubtful';
     }
     if (now < this.nextLook) return 'pending';

@@ -60,3 +60,24 @@ test('a refusal while an upload is open: it is announced at its close', async (t
     });
   }
 });
+
+test('an exclusive open is refused and the file opened anew, without waiting for the answers: each upload is announced once', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await rawSftp(connection);
+  assert.ok(await session.put('file', 'x'));
+  assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 1);
+  for (let size = 2; size <= 7; size += 1) {
+    const refused = session.open('file', CREATE_ANEW | OPEN.exclusive);
+    const handle = await session.open('file', CREATE_ANEW);
+    assert.equal(await refused, undefined);
+    assert.ok(handle);
+    void session.request(FXP.WRITE, handle, 0n, 'x'.repeat(size));
+    await session.request(FXP.CLOSE, handle);
+    assert.equal(webhookOf(await berth.receiver.next()).size_bytes, size);
+  }
+  assert.equal(berth.receiver.requests.length, 7);
+  assert.equal((await berth.uploads(directory)).length, 1);
+});

@@ -154,12 +154,17 @@ interface Pass {
   readonly inodes: ReadonlyMap<number, readonly string[]>;
 }
 
-/** Tells which inodes processes have open for writing. An answer may be some tenths of a second old. */
+/**
+ * Tells which inodes processes have open for writing. What was opened some tenths of a second ago may be missing. What was closed
+ * before the call does not count: an upload can be fetched as soon as it has been announced.
+ */
 export class HeldInodes {
   readonly #passes = new LRUCache<number, Pass>({ max: 1000, ttl: TTL_MS });
 
+  /** Asks only for the descriptors that the last pass has found, so the cost does not grow with the open files. */
   isHeldBy(pid: number, inode: number): boolean {
-    return this.#passOf(pid).inodes.has(inode);
+    const descriptors = this.#passOf(pid).inodes.get(inode);
+    return descriptors !== undefined && filesOf(pid, descriptors).some((file) => file.inode === inode);
   }
 
   /**
@@ -176,20 +181,6 @@ export class HeldInodes {
     const pause = yielder();
     for (const pid of pids) {
       if (this.isHeldBy(pid, inode)) return true;
-      await pause();
-    }
-    return false;
-  }
-
-  /**
-   * Like `isHeldByAny`, but what was closed before the call does not count: an upload can be fetched as soon as it has been
-   * announced. Asks only for the descriptors that the last answer named, so the cost does not grow with the open files.
-   */
-  async isStillHeldByAny(pids: Iterable<number>, inode: number): Promise<boolean> {
-    const pause = yielder();
-    for (const pid of pids) {
-      const descriptors = this.#passOf(pid).inodes.get(inode) ?? [];
-      if (filesOf(pid, descriptors).some((file) => file.inode === inode)) return true;
       await pause();
     }
     return false;

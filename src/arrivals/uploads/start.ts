@@ -258,7 +258,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     filesRoot,
     syncer,
     caughtUp,
-    isHeld: (id, inode) => held.isStillHeldByAny(pidsOf(id), inode),
+    isHeld: (id, inode) => held.isHeldByAny(pidsOf(id), inode),
     isHeldNow: (id, inode) => pidsOf(id).some((pid) => filesHeldBy(pid).some((file) => file.inode === inode)),
     missing: (jail, path) => recorder.look(jail, path, 0),
     touch: (jail, path, ms) => recorder.look(jail, path, ms),

@@ -121,7 +121,7 @@ export class Lost {
       endings.find(
         ({ end }) =>
           end.inode === stat.inode &&
-          (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat)) &&
+          (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat) || isCreatedBy(end, stat)) &&
           mayBe(end, stat) &&
           !mayBeOverwritten(end),
       ) ??
@@ -244,6 +244,11 @@ export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, 
 /** Whether the file was created when the handle was open: a client may have set its times. */
 function isBornIn({ openedAt, at }: Ending, { bornAt }: { readonly bornAt: Micros }): boolean {
   return openedAt !== undefined && bornAt >= openedAt - LOG_LAG && bornAt <= at;
+}
+
+/** Whether the upload has created the file, and a client has set the times to older ones. */
+function isCreatedBy(end: Ending, stat: FileStat & { readonly bornAt: Micros }): boolean {
+  return end.isComplete && isBornIn(end, stat) && stat.mtime <= end.at + TIMER_GRAIN;
 }
 
 /**

@@ -55,6 +55,19 @@ for (const [what, bornAt, mtime, isIt] of [
   });
 }
 
+for (const [what, bornAt, isIt] of [
+  ['was created while it was open', AT - 4000, true],
+  ['is older', AT - 9_000_000, false],
+] as const) {
+  test(`a file with the inode of an upload whose name the log has cut off, and an older time, ${what}: ${isIt ? 'it' : 'another one'}`, () => {
+    const lost = new Lost();
+    const whole = { ...CUT_OFF, isComplete: true, bornMs: undefined };
+    lost.addEnding('d', whole);
+    const stat = { inode: 7, size_bytes: 5, mtime: 1_500_000_000_000_000, ctime: AT, changedAt: AT, bornAt };
+    assert.equal(lost.endingOf('d', 'a', stat, undefined, []), isIt ? whole : undefined);
+  });
+}
+
 for (const [what, ending] of [
   ['that was cut off', { ...CUT_OFF, isDoubted: true }],
   ['whose last write may have been cut short', { ...CUT_OFF, isComplete: true, bytes: 3, written: 3, isDoubted: true }],

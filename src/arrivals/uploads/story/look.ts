@@ -218,7 +218,7 @@ async function elsewhere(
     else if (isKnownByName(other)) await directory.record({ ...about, event: 'renamed' });
     return known(written, stat, directory);
   }
-  const removed = world.lost.rowOf(of.id, stat, look.wasSet);
+  const removed = world.lost.rowOf(of.id, stat, { wasSet: look.wasSet, bornAt: directory.bornAt(path) });
   if (!removed) return undefined;
   if (row) await directory.forget(row);
   directory.found.push(removed);
@@ -234,10 +234,11 @@ async function rowElsewhere(
   own: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<FileRow | undefined> {
+  const set = { wasSet: look.wasSet, bornAt: directory.bornAt(look.path) };
   for (const row of await directory.files.ofInode(stat)) {
     if (row.id === own?.id) continue;
     const there = directory.fileAt(pathOf(row.path));
-    if (mayHave(row, stat, look.wasSet) && !(there && isFileOf(row, there))) return row;
+    if (mayHave(row, stat, set) && !(there && isFileOf(row, there))) return row;
   }
   return undefined;
 }

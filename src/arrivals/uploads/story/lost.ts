@@ -160,13 +160,13 @@ export class Lost {
 
   /**
    * The removed row of this file, or a removed row that was written from the log before the file was seen.
-   * @param wasSet whether a client may have set the file's times since.
+   * @param set as in `mayHave`.
    */
-  rowOf(directoryId: string, stat: FileStat, wasSet: boolean): FileRow | undefined {
+  rowOf(directoryId: string, stat: FileStat, set: MaySet): FileRow | undefined {
     const row = this.#rows.get(keyOf(directoryId, stat));
-    if (row && mayHave(row, stat, wasSet)) return row;
+    if (row && mayHave(row, stat, set)) return row;
     const unseen = this.#rows.get(keyOf(directoryId, { ...stat, inode: UNKNOWN_INODE }));
-    return unseen && mayHave(unseen, stat, wasSet) ? unseen : undefined;
+    return unseen && mayHave(unseen, stat, set) ? unseen : undefined;
   }
 
   /** Removes a row whose file has been found. */
@@ -189,12 +189,19 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
   return inode === stat.inode || ((isAtPath || inode === UNKNOWN_INODE) && stat.mtime > uploaded_at - LATEST);
 }
 
+/** Whether a client may have set a file's times, and when the file was created; 0 if that is not known. */
+interface MaySet {
+  readonly wasSet: boolean;
+  readonly bornAt: Micros;
+}
+
 /**
  * Whether a row with the file's inode, or without one, may have that file, although its upload was announced before the file was
- * seen, or a client may have set its times since (`wasSet`).
+ * seen, or a client may have set its times since.
  */
-export function mayHave(row: FileRow, stat: FileStat, wasSet: boolean): boolean {
-  return isSame(row, stat) || isUnseen(row, stat) || (wasSet && row.size_bytes === stat.size_bytes);
+export function mayHave(row: FileRow, stat: FileStat, { wasSet, bornAt }: MaySet): boolean {
+  const isOfThat = wasSet && row.size_bytes === stat.size_bytes && bornAt <= row.uploaded_at;
+  return isSame(row, stat) || isUnseen(row, stat) || isOfThat;
 }
 
 /**

@@ -152,9 +152,11 @@ test('a client has set the times of a file whose row was removed before the file
   const removed = { ...ROW, inode: UNKNOWN_INODE };
   lost.addRow(removed);
   const stat = { inode: 9, size_bytes: 4, mtime: 1_500_000_000_000_000, ctime: AT + 2000 };
-  assert.equal(lost.rowOf('d', stat, false), undefined);
-  assert.equal(lost.rowOf('d', stat, true), removed);
-  assert.equal(lost.rowOf('d', { ...stat, size_bytes: 5 }, true), undefined);
+  assert.equal(lost.rowOf('d', stat, { wasSet: false, bornAt: 0 }), undefined);
+  assert.equal(lost.rowOf('d', stat, { wasSet: true, bornAt: 0 }), removed);
+  // It was created later.
+  assert.equal(lost.rowOf('d', stat, { wasSet: true, bornAt: removed.uploaded_at + 1 }), undefined);
+  assert.equal(lost.rowOf('d', { ...stat, size_bytes: 5 }, { wasSet: true, bornAt: 0 }), undefined);
 });
 
 test('the open of a cut-off name was read 1.5 s late: the file is still that of the upload', () => {

@@ -253,9 +253,9 @@ function isBornIn({ openedAt, at }: Ending, { bornAt }: { readonly bornAt: Micro
   return openedAt !== undefined && bornAt >= openedAt - LOG_LAG && bornAt <= at;
 }
 
-/** Whether the upload has created the file, and a client has set the times to older ones. */
+/** Whether an upload whose size is not known has created the file, and a client has set the times to older ones. */
 function isCreatedBy(end: Ending, stat: FileStat & { readonly bornAt: Micros }): boolean {
-  return end.isComplete && isBornIn(end, stat) && stat.mtime <= end.at + TIMER_GRAIN;
+  return end.isComplete && end.isOfUnknownSize === true && isBornIn(end, stat) && stat.mtime <= end.at + TIMER_GRAIN;
 }
 
 /**

@@ -61,7 +61,7 @@ for (const [what, bornAt, isIt] of [
 ] as const) {
   test(`a file with the inode of an upload whose name the log has cut off, and an older time, ${what}: ${isIt ? 'it' : 'another one'}`, () => {
     const lost = new Lost();
-    const whole = { ...CUT_OFF, isComplete: true, bornMs: undefined };
+    const whole = { ...CUT_OFF, isComplete: true, isOfUnknownSize: true, bornMs: undefined };
     lost.addEnding('d', whole);
     const stat = { inode: 7, size_bytes: 5, mtime: 1_500_000_000_000_000, ctime: AT, changedAt: AT, bornAt };
     assert.equal(lost.endingOf('d', 'a', stat, undefined, []), isIt ? whole : undefined);

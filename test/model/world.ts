@@ -433,9 +433,9 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       .select(['event', 'path', 'bytes', 'at', 'began_at'])
       .where('directory_id', '=', jail.id)
       .execute();
-    const announced = new Set(history.map(({ event, bytes, at }) => `${event} ${bytes} ${at}`));
+    const inHistory = new Set(history.map(({ event, bytes, at }) => `${event} ${bytes} ${at}`));
     for (const { path, state, size_bytes, uploaded_at } of rows) {
-      const isAnnounced = announced.has(`uploaded ${size_bytes} ${uploaded_at}`);
+      const isAnnounced = inHistory.has(`uploaded ${size_bytes} ${uploaded_at}`);
       if (state === 'uploaded' && !isAnnounced)
         faults.push(`${pathOf(path)} ${size_bytes} ${uploaded_at} is not in the history`);
     }

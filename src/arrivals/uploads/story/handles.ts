@@ -32,6 +32,8 @@ export interface HandlesOptions {
   lstat(path: FilePath): Found | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
+  /** Whether the process has ended. Asks the kernel. */
+  isGone(pid: number): boolean;
   /** An open of the file was most likely refused, and the kernel can tell whether it was. */
   doubted(file: File): void;
   /** The log has cut off the name in a close; `start` is the beginning of the name. */
@@ -297,6 +299,21 @@ export class Handles {
       if (closer) closer.hasTemporary = true;
     }
     this.#options.happened(put);
+  }
+
+  /**
+   * The file at a path will lose its name. If others have completed an upload to it, that is over: the handles of processes that
+   * have died do not count.
+   */
+  losesName(path: FilePath): void {
+    const file = this.#files.at(path);
+    if (file?.newestEnd?.isComplete !== true) return;
+    for (const handle of Array.from(file.writers)) {
+      const { session } = handle;
+      if (!this.#options.isGone(session.by.pid)) continue;
+      session.forget(handle);
+      this.withdraw(handle);
+    }
   }
 
   /**

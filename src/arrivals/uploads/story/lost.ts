@@ -132,7 +132,7 @@ export class Lost {
           missingAt !== undefined &&
           [missingAt, withoutSuffix(missingAt)].some((name) => baseName(name) === baseName(path)) &&
           end.inode === undefined &&
-          (isOfThatTime(end, stat, LOG_LAG) || (!end.isComplete && isBornIn(end, stat))),
+          (isOfThatTime(end, stat, LOG_LAG) || (!end.isComplete && isBornIn(end, stat, BUSY_LAG))),
       ) ??
       cut;
     return found?.end;
@@ -248,14 +248,19 @@ export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, 
   return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
 }
 
-/** Whether the file was created when the handle was open: a client may have set its times. */
-function isBornIn({ openedAt, at }: Ending, { bornAt }: { readonly bornAt: Micros }): boolean {
-  return openedAt !== undefined && bornAt >= openedAt - LOG_LAG && bornAt <= at;
+/**
+ * Whether the file was created when the handle was open: a client may have set its times. `lag` is how late the open may have been
+ * read.
+ */
+function isBornIn({ openedAt, at }: Ending, { bornAt }: { readonly bornAt: Micros }, lag: Micros): boolean {
+  return openedAt !== undefined && bornAt >= openedAt - lag && bornAt <= at;
 }
 
 /** Whether an upload whose size is not known has created the file, and a client has set the times to older ones. */
 function isCreatedBy(end: Ending, stat: FileStat & { readonly bornAt: Micros }): boolean {
-  return end.isComplete && end.isOfUnknownSize === true && isBornIn(end, stat) && stat.mtime <= end.at + TIMER_GRAIN;
+  return (
+    end.isComplete && end.isOfUnknownSize === true && isBornIn(end, stat, LOG_LAG) && stat.mtime <= end.at + TIMER_GRAIN
+  );
 }
 
 /**

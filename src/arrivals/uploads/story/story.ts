@@ -19,6 +19,9 @@ import { File, type Handle, type Kernel, type KeptSession, Session, type Session
 import { isBelow, TrackedFiles } from './tracked-files.ts';
 import type { Ending, Operation, Put, TrackedFile } from './operations.ts';
 
+/** No file has that inode, so a process that holds it cannot be asked: it has died. */
+const NO_INODE = -1;
+
 export interface StoryOptions {
   readonly directoryId: string;
   lstat(path: FilePath): (Observation & Found) | undefined;
@@ -82,6 +85,7 @@ export class Story {
       ...options,
       observe: (path: FilePath) => this.#observe(path),
       sessionOf: (pid: number) => this.#sessions.get(pid),
+      isGone: (pid: number) => options.isHeldBy(pid, NO_INODE),
     };
     this.#handles = new Handles(asked, this.#files);
     const isFresh = (): boolean => this.#line?.isFresh ?? true;
@@ -515,6 +519,7 @@ export class Story {
   #done({ from, to, session, at, seen }: ChangeOptions, isCertain: boolean): void {
     const { by } = session;
     const { happened, moved } = this.#options;
+    this.#handles.losesName(to ?? from);
     if (to === undefined) {
       this.#files.loseName(from);
       return happened({ kind: 'remove', path: from, by, at });

@@ -232,3 +232,16 @@ test('a process has died with a file open that has another name than the log say
   at.touch('b');
   await at.settles([], ['b 5 partial']);
 });
+
+for (const [what, gone] of [
+  ['removed', 'remove name "a"'],
+  ['replaced', 'posix-rename old "b" new "a"'],
+] as const)
+  test(`a process dies while it writes a file, which is sent again as a whole and ${what} before that is noticed: announced`, async () => {
+    await using at = await recordingPlace({ isDead: () => true });
+    at.logged(1, `open "a" ${WRITE}`);
+    at.logged(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5', gone, 'stat name "a"');
+    await at.comes(['a 5'], []);
+    at.gone(1);
+    await at.settles(['a 5'], []);
+  });

@@ -192,7 +192,8 @@ function isChangedSince({ seen }: Ending, stat: FileStat): boolean {
 function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
   if (file.hasOpenWriters || file.isHeld(stat.inode) || file.puts.at(-1)?.end !== end || put.resizedTo !== undefined)
     return true;
-  return stat.mtime > end.at + TIMER_GRAIN && !file.wasSet;
+  // A write sets both times. A client sets one.
+  return stat.mtime > end.at + TIMER_GRAIN && (!file.wasSet || stat.mtime === stat.ctime);
 }
 
 /**

@@ -302,16 +302,18 @@ export class Handles {
   }
 
   /**
-   * The file at a path will lose its name. If others have completed an upload to it, that is over: the handles of processes that
-   * have died do not count.
+   * The file at a path will lose its name. If another session has completed an upload to it, that does not wait for the handles of
+   * processes that have died. Their last lines may still come.
    */
   losesName(path: FilePath): void {
     const file = this.#files.at(path);
     if (file?.newestEnd?.isComplete !== true) return;
-    for (const handle of Array.from(file.writers)) {
-      const { session } = handle;
-      if (!this.#options.isGone(session.by.pid)) continue;
-      session.forget(handle);
+    const writers = Array.from(file.writers);
+    if (writers.some(({ session: { by } }) => by.pid === file.newestEnd?.by.pid || !this.#options.isGone(by.pid)))
+      return;
+    for (const handle of writers) {
+      handle.session.forget(handle);
+      this.track(handle.session, handle, this.#files.nameless(path));
       this.withdraw(handle);
     }
   }

@@ -52,6 +52,13 @@ export class TrackedFiles {
     if (file.path !== undefined && !file.isNeeded && this.#files.get(file.path) === file) this.#files.delete(file.path);
   }
 
+  /** A file that has lost that name: only its handles know it. */
+  nameless(path: FilePath): File {
+    const file = new File(undefined, this.#kernel);
+    file.lostPath = path;
+    return file;
+  }
+
   /** The file was removed or replaced: only its handles know it from here on. */
   loseName(path: FilePath): void {
     const file = this.#files.get(path);

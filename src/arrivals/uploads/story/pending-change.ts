@@ -80,7 +80,7 @@ export class PendingChange {
     return this.#shown(files, lstat) ?? (this.#looks < LOOKS_MS.length ? 'pending' : 'likely');
   }
 
-  /** Whether the log says that there is something at `to` that no rename replaces: a folder with files, or a file. */
+  /** Whether the log says that something at `to` prevents the rename: a folder with files, or a file if the rename is a plain one. */
   #isHindered(files: TrackedFiles): boolean {
     const { to, replaces } = this.change;
     if (to === undefined || (replaces && files.at(to)?.isKnown === true)) return false;

@@ -436,7 +436,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     const inHistory = new Set(history.map(({ event, bytes, at }) => `${event} ${bytes} ${at}`));
     for (const { path, state, size_bytes, uploaded_at } of rows) {
       const isAnnounced = inHistory.has(`uploaded ${size_bytes} ${uploaded_at}`);
-      if (state === 'uploaded' && !isAnnounced)
+      if (story.shared !== 'names' && state === 'uploaded' && !isAnnounced)
         faults.push(`${pathOf(path)} ${size_bytes} ${uploaded_at} is not in the history`);
     }
     for (const { event, path, bytes, at, began_at } of history) {

@@ -134,15 +134,15 @@ export class Handles {
   }
 
   /**
-   * The kernel shows that the session writes the file at a path. If its folder had been renamed when the line of the open was read,
-   * nothing was seen at the name of the handle.
+   * Somebody writes the file at a path, as the kernel says. If its folder had been renamed when the line of the open was read, nothing
+   * was seen at the name of the handle.
    */
   shown(session: Session, path: FilePath, inode: number): void {
-    const open = session.all().filter(({ file }) => file);
-    if (open.some((handle) => handle.inode === inode)) return;
-    const unseen = open.filter((handle) => handle.inode === undefined && baseName(handle.path) === baseName(path));
-    const [only] = unseen;
-    if (!only || unseen.length > 1) return;
+    const name = baseName(path);
+    const open = session.all().filter((handle) => handle.file && (handle.inode ?? inode) === inode);
+    const [only, ...others] = open.filter((handle) => handle.inode === inode || baseName(handle.path) === name);
+    if (!only || others.length > 0 || only.inode !== undefined) return;
+    if (this.#options.heldBy(session.by.pid)?.some((each) => each.inode === inode) !== true) return;
     const found = this.#options.lstat(path);
     only.inode = inode;
     only.bornMs = found?.ino === inode ? found.birthtimeMs : undefined;

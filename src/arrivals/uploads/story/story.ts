@@ -310,10 +310,7 @@ export class Story {
 
   /** A session writes the file at the path, as the kernel says. */
   shown(path: FilePath, inode: number): void {
-    for (const session of this.#sessions.values()) {
-      const isIts = this.#options.heldBy(session.by.pid)?.some((each) => each.inode === inode) === true;
-      if (isIts) this.#handles.shown(session, path, inode);
-    }
+    for (const session of this.#sessions.values()) this.#handles.shown(session, path, inode);
   }
 
   /**

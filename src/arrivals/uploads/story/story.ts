@@ -310,6 +310,8 @@ export class Story {
 
   /** A session writes the file at the path, as the kernel says. */
   shown(path: FilePath, inode: number): void {
+    // The log says so, too. There may be thousands of such files.
+    if (this.#files.at(path)) return;
     for (const session of this.#sessions.values()) this.#handles.shown(session, path, inode);
   }
 

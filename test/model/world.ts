@@ -10,7 +10,8 @@ import type { LineRecord } from '../../src/arrivals/uploads/log/journal-record.t
 import { alikeIn, heldLike, observationOf, pathsToLookAt } from '../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
-import { fileStat, isUnchanged, LOG_LAG } from '../../src/arrivals/uploads/record/file-stat.ts';
+import { fileStat, isUnchanged } from '../../src/arrivals/uploads/record/file-stat.ts';
+import { lineOf } from '../../src/arrivals/uploads/story/log-consumer.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
 import type { KeptSession } from '../../src/arrivals/uploads/story/sessions.ts';
 import type { World } from '../../src/arrivals/uploads/story/world.ts';
@@ -102,6 +103,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   const world: World = {
     lstat: (_jail, path) => disk.lstat(path),
     isHeldBy: (pid, ino) => !sessions.has(pid) || holds(pid, ino),
+    isGone: (pid) => !sessions.has(pid),
     heldBy: (_jail, pid) =>
       sessions
         .get(pid)
@@ -292,10 +294,11 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     }
   }
 
-  function follow({ pid, event, at, address, seen, held, alike }: LineRecord, isRepeated = false): void {
+  function follow(record: LineRecord, isRepeated = false): void {
+    const { pid, event, at, address } = record;
     if (event.kind === 'session-opened')
       recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: at, born: undefined }, at);
-    else recorder.add(jail, { pid, event, at, seen, held, alike, isFresh: !isRepeated && time.now - at < LOG_LAG });
+    else recorder.add(jail, lineOf(record, time.now, isRepeated));
   }
 
   function log(pid: number, text: string): void {

@@ -61,7 +61,7 @@ test('a refusal while an upload is open: it is announced at its close', async (t
   }
 });
 
-test('an exclusive open is refused and the file opened anew, without waiting for the answers: each upload is announced once', async () => {
+test('a client sends an exclusive open, which is refused, and an ordinary one right behind it: each upload is announced once', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

@@ -48,6 +48,7 @@ export function storyOf({ hasMoved = false } = {}) {
     lstat: (path) => (hasMoved ? undefined : { ...FILE, ino: path === WHOLE.path || path.endsWith('7') ? 1 : 2 }),
     heldBy: (pid) => held.get(pid),
     isHeldBy: () => true,
+    isGone: (pid) => held.get(pid) === undefined,
     timesHeldBy: () => 0,
     isTemporary: () => false,
     monotonic: () => ms,

@@ -4,10 +4,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { SECOND } from '../../src/foundation/base/clock.ts';
+import { type Micros, SECOND } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { jailFiles } from '../../src/arrivals/uploads/file-path.ts';
 import { JailQueries } from '../../src/arrivals/uploads/jails.ts';
+import type { Observation } from '../../src/arrivals/uploads/log/journal-record.ts';
+import { readEvent } from '../../src/arrivals/uploads/log/log-line.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { movedClock } from './moved-clock.ts';
@@ -88,6 +90,10 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     logged: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
     /** The process has gone. */
     gone: (pid: number): void => parting.gone(jail, pid),
+    /** A line of session 1 was read at `time`, when the files that it names were as in `seen`. The disk may show others by now. */
+    wasLogged(text: string, time: Micros, seen?: readonly (Observation | null)[]): void {
+      parting.recorder.add(jail, { pid: 1, event: readEvent(text), at: time, seen, isFresh: false });
+    },
     write: (path: string, data: string): void => writeFileSync(join(filesRoot(jail.sftp_username), path), data),
     touch: (path: string): void => parting.recorder.look(jail, path, 0),
     /** It comes to that in the end, and stays so. */
@@ -104,4 +110,17 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Like `recordingPlace`, with an action that runs during the next commit. */
+export async function committingPlace(options: Omit<RecordingPlaceOptions, 'beforeCommit'> = {}) {
+  let action: (() => void) | undefined;
+  const place = await recordingPlace({
+    ...options,
+    beforeCommit() {
+      action?.();
+      action = undefined;
+    },
+  });
+  return { ...place, duringCommit: (next: () => void): void => void (action = next) };
 }

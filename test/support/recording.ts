@@ -63,6 +63,7 @@ export function recording(options: RecordingOptions) {
     world: {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
       isHeldBy: () => isHeld() || isDead(),
+      isGone: () => isDead(),
       heldBy: (_jail, pid) => options.heldBy?.(pid),
       timesHeldBy: () => (isHeld() ? 1 : 0),
       isHeldByAny: async () => isHeld(),

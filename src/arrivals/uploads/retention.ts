@@ -136,7 +136,7 @@ function removeOne(
 ): boolean {
   const root = filesRoot(jail.sftp_username);
   const stats = lstatBeneath(root, row.path);
-  if (stats && (!stats.isFile() || !isExpired(row, fileStat(stats)))) {
+  if (stats && (!stats.isFile() || !isAsRecorded(row, fileStat(stats)))) {
     recorder.look(jail, pathOf(row.path), 0);
     return false;
   }
@@ -153,6 +153,6 @@ function removeOne(
  * Whether the file is as its row has it. What has changed since may be a new upload that is still to be recorded. The file of a
  * restored row may be a copy, whose ctime says nothing.
  */
-function isExpired(row: Old, stat: FileStat): boolean {
+function isAsRecorded(row: Old, stat: FileStat): boolean {
   return row.inode >= 0 ? isUnchanged(row, stat) : isSame(row, stat);
 }

@@ -164,6 +164,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       heldBy: ({ sftp_username }, pid) => fewPathsHeldBy(pid, sftp_username),
       // Closes in this order, because the process may exit meanwhile.
       isHeldBy: (pid, inode) => held.isHeldBy(pid, inode) || !isAlive(pid),
+      isGone: (pid) => !isAlive(pid),
       timesHeldBy: (pid, inode, since) => (isAlive(pid) ? held.timesHeldBy(pid, inode, since) : 0),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),

@@ -5,7 +5,10 @@ import { type Base, BASE_START, parseBase } from './journal-record.ts';
 /** How many bytes are read at once. */
 export const PIECE = 64 * 1024;
 
-/** No record is longer than that, in bytes: it has at most 94 paths (64 descriptors, 30 files with names alike) of 4 KiB, which JSON may write six times as long. */
+/**
+ * No record is longer than that, in bytes. It has at most 94 paths of 4 KiB: 64 of descriptors, and 30 of files whose names begin
+ * alike. JSON may make them six times as long.
+ */
 const LONGEST = 4 * 1024 * 1024;
 
 /** Stands for a line that is no record. */
@@ -38,8 +41,8 @@ export function readBase(file: number): Base & { readonly length: number } {
 }
 
 /**
- * The complete lines of an open file after a position, each with the position where it ends. The text of a line that is longer than any
- * record, since the disk has lost what was here, is `LOST`.
+ * The complete lines of an open file after a position, each with the position where it ends. A line that is longer than any record
+ * shows that the disk has lost data, and its text is `LOST`.
  */
 export function* linesOf(file: number, from: number): Generator<{ readonly text: string; readonly end: number }> {
   let unread: Buffer = Buffer.alloc(0);

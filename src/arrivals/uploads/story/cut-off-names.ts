@@ -163,9 +163,14 @@ export class CutOffNames {
     }
   }
 
-  /** Whether the process has ended. Asks the kernel. */
-  #isGone(session: Session): boolean {
-    return this.#options.heldBy(session.by.pid) === undefined;
+  /** Whether the kernel cannot say what the process holds: it has ended, or has too many files open. */
+  #cannotBeAsked({ by }: Session): boolean {
+    return this.#options.heldBy(by.pid) === undefined;
+  }
+
+  /** What the process holds now. If the current line is not fresh, that says nothing of its time: `then`. */
+  #heldNow({ by }: Session, then: readonly HeldPath[] | undefined): readonly HeldPath[] | undefined {
+    return this.#options.isFresh() ? this.#options.heldBy(by.pid) : then;
   }
 
   #endParked(session: Session, parked: CutOffClose, handle: Handle): void {
@@ -184,14 +189,14 @@ export class CutOffNames {
     const candidates = { named: first ? [first] : [], cut };
     const found = this.#changed(session, candidates, parked);
     // If the process has gone, no other handle can be meant.
-    const isOnly = !cut && first && !second && (isReopened || this.#isGone(session));
+    const isOnly = !cut && first && !second && (isReopened || this.#cannotBeAsked(session));
     // A handle that has changed nothing was read only, and the kernel shows the next one.
     const isUnwritten = isReopened && this.#written.isUnchanged(parked.alike, first?.inode);
     if (isOnly && found === 'none' && !isUnwritten) return this.#endParked(session, parked, first);
     session.parked = session.parked.filter((each) => each !== parked);
     if (found && found !== 'none') return this.#endWritten(session, found.file, candidates, parked);
     // One of several was closed, and the end of the session may say that the others were not.
-    if ((second || (first && cut)) && this.#isGone(session))
+    if ((second || (first && cut)) && this.#cannotBeAsked(session))
       return void session.late.push({ close: parked, cut: undefined });
     this.#expect(session, candidates);
     if (isUnknown(found, candidates)) this.#lose(session, parked, candidates);
@@ -227,7 +232,7 @@ export class CutOffNames {
   /** Finds the files of opens whose name the log has cut off. */
   #resolve(session: Session, held: readonly HeldPath[] | undefined): void {
     if (session.cutOff.size === 0) return;
-    const now = (this.#options.isFresh() ? this.#options.heldBy(session.by.pid) : undefined) ?? [];
+    const now = this.#heldNow(session, undefined) ?? [];
     const files = [held ?? [], now].flatMap((shown) =>
       untracked(session, shown).map((each) => ({ ...each, isShownLater: shown === now })),
     );
@@ -287,7 +292,7 @@ export class CutOffNames {
     if (written) return this.#endWritten(session, written.file, candidates, close);
     this.#expect(session, candidates);
     if (!isUnknown(found, candidates)) return;
-    if (cut && !held && this.#isGone(session)) session.late.push({ close, cut });
+    if (cut && !held && this.#cannotBeAsked(session)) session.late.push({ close, cut });
     else this.#lose(session, close, candidates);
   }
 
@@ -441,7 +446,7 @@ export class CutOffNames {
     }: { before: readonly HeldPath[] | undefined; after?: readonly HeldPath[] | undefined; at: Micros },
   ): Handle | undefined {
     if (this.#isOnly(session, named, at)) return named[0];
-    const now = after ?? (this.#options.isFresh() ? this.#options.heldBy(session.by.pid) : before);
+    const now = after ?? this.#heldNow(session, before);
     // The kernel shows each of a file's handles.
     const lacks = (files: readonly HeldPath[] | undefined, { inode }: Handle, among: readonly Handle[]): boolean => {
       const handles = among.filter((each) => each.file && each.inode === inode).length;

@@ -32,7 +32,7 @@ export interface HandlesOptions {
   lstat(path: FilePath): Found | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
-  /** Whether the process has ended. Asks the kernel. */
+  /** Whether the process has ended. */
   isGone(pid: number): boolean;
   /** An open of the file was most likely refused, and the kernel can tell whether it was. */
   doubted(file: File): void;

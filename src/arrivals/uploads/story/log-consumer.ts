@@ -1,5 +1,5 @@
 /** Follows the journal: hands each record to the story of its directory, in order, and keeps track of live sessions. */
-import type { Clock } from '../../../foundation/base/clock.ts';
+import type { Clock, Micros } from '../../../foundation/base/clock.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import type { FilesRoot } from '../file-path.ts';
 import type { Jail, JailQueries } from '../jails.ts';
@@ -67,7 +67,7 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
       return undefined;
     }
     if (!has(jail, pid)) return adoptAndTell(jail, record, isRepeated);
-    recorder.add(jail, lineOf(record, isRepeated));
+    recorder.add(jail, lineOf(record, clock.now(), isRepeated));
     if (event.kind === 'session-closed') options.ended(jail);
     return undefined;
   }
@@ -82,12 +82,7 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
     if (!has(jail, pid)) {
       recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: undefined, born: undefined }, record.at);
     }
-    recorder.add(jail, lineOf(record, isRepeated));
-  }
-
-  function lineOf({ at, pid, event, seen, held, alike }: LineRecord, isRepeated: boolean): Line {
-    const isFresh = !isRepeated && Math.abs(clock.now() - at) < LOG_LAG;
-    return { at, pid, event, seen, held, alike, isFresh };
+    recorder.add(jail, lineOf(record, clock.now(), isRepeated));
   }
 
   async function adopt(pid: number, uid: number | undefined): Promise<void> {
@@ -183,4 +178,10 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
 /** Compares start times, because another process may have the pid by now. */
 function isAliveStill({ by, born }: SessionOf): boolean {
   return born === undefined ? isAlive(by.pid) : startTimeOf(by.pid) === born;
+}
+
+/** @param isRepeated whether an earlier process may have followed the record. */
+export function lineOf({ at, pid, event, seen, held, alike }: LineRecord, now: Micros, isRepeated: boolean): Line {
+  const isFresh = !isRepeated && Math.abs(now - at) < LOG_LAG;
+  return { at, pid, event, seen, held, alike, isFresh };
 }

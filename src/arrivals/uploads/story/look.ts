@@ -16,7 +16,7 @@ import {
   TIMER_GRAIN,
 } from '../record/file-stat.ts';
 import { type Look, REST_MS } from './jobs.ts';
-import { isUnseen, mayHave } from './lost.ts';
+import { isUnseen, type MaySet, mayHave } from './lost.ts';
 import { shortReason } from './apply-put.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { Ending, Resize, TrackedFile } from './operations.ts';
@@ -91,7 +91,9 @@ export async function lookAt(
   // A client may have set the file's times, so only the size has to agree.
   if (isNew && !isOwing && look.wasSet && placement.size_bytes === stat.size_bytes)
     return placed(look, stat, { placement, row }, directory);
-  return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
+  return (
+    (await elsewhere(look, found, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory)
+  );
 }
 
 /**
@@ -200,13 +202,15 @@ async function placed(
 /** Handles a file that has a row under another name, or whose row was removed before the file was seen here. */
 async function elsewhere(
   look: Look,
+  found: Found,
   stat: FileStat,
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome | undefined> {
   const { files, world, row: of } = directory;
   const { path } = look;
-  const other = await rowElsewhere(look, stat, row, directory);
+  const set = { wasSet: look.wasSet, bornAt: found.birthtimeMs * 1000 };
+  const other = await rowElsewhere(set, stat, row, directory);
   if (other) {
     const isFinal = other.state === 'waiting' && !world.isTemporary(path);
     if (isFinal && !look.isSynced(stat)) return { wait: 'sync' };
@@ -218,7 +222,7 @@ async function elsewhere(
     else if (isKnownByName(other)) await directory.record({ ...about, event: 'renamed' });
     return known(written, stat, directory);
   }
-  const removed = world.lost.rowOf(of.id, stat, { wasSet: look.wasSet, bornAt: directory.bornAt(path) });
+  const removed = world.lost.rowOf(of.id, stat, set);
   if (!removed) return undefined;
   if (row) await directory.forget(row);
   directory.found.push(removed);
@@ -229,12 +233,11 @@ async function elsewhere(
 
 /** The row that has the file under an old name. */
 async function rowElsewhere(
-  look: Look,
+  set: MaySet,
   stat: FileStat,
   own: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<FileRow | undefined> {
-  const set = { wasSet: look.wasSet, bornAt: directory.bornAt(look.path) };
   for (const row of await directory.files.ofInode(stat)) {
     if (row.id === own?.id) continue;
     const there = directory.fileAt(pathOf(row.path));

@@ -190,7 +190,7 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
 }
 
 /** Whether a client may have set a file's times, and when the file was created; 0 if that is not known. */
-interface MaySet {
+export interface MaySet {
   readonly wasSet: boolean;
   readonly bornAt: Micros;
 }

@@ -28,7 +28,7 @@ export function asFound(row: FileRow, stat: FileStat | undefined, file: TrackedF
   return stat && isSame(row, stat) && !isRewritten ? { ctime: stat.ctime } : undefined;
 }
 
-/** Who did it, and when. */
+/** The session of an operation, and its time. */
 export function by({ by: session, at }: Pick<Remove, 'by' | 'at'>) {
   return { by: session, at };
 }

@@ -243,6 +243,7 @@ export class Recorder {
       lstat: (path) => world.lstat(jail, path),
       heldBy: (pid) => world.heldBy(jail, pid),
       isHeldBy: (pid, inode) => world.isHeldBy(pid, inode),
+      isGone: (pid) => world.isGone(pid),
       timesHeldBy: (pid, inode, since) => world.timesHeldBy(pid, inode, since),
       isTemporary,
       monotonic: () => world.monotonic(),

@@ -217,7 +217,7 @@ export class Session {
       same.find(({ inode }) => inode !== undefined) ??
       same[0] ??
       this.openBefore().find((handle) => handle.file?.path === path) ??
-      // Of several, the latest: a client asks again after a refusal, which an exclusive open gets most likely.
+      // Of several, the latest, since a client asks again after a refusal. sshd refuses an exclusive open if the file is there.
       (isForced ? (doubted.find(({ isExclusive }) => !isExclusive) ?? doubted[0]) : doubted.at(-1))
     );
   }

@@ -19,15 +19,14 @@ import { File, type Handle, type Kernel, type KeptSession, Session, type Session
 import { isBelow, TrackedFiles } from './tracked-files.ts';
 import type { Ending, Operation, Put, TrackedFile } from './operations.ts';
 
-/** No file has that inode, so a process that holds it cannot be asked: it has died. */
-const NO_INODE = -1;
-
 export interface StoryOptions {
   readonly directoryId: string;
   lstat(path: FilePath): (Observation & Found) | undefined;
   /** The files that the process has open for writing now, one for each descriptor; undefined if that cannot be asked. */
   heldBy(pid: number): readonly HeldPath[] | undefined;
   readonly isHeldBy: Kernel['isHeldBy'];
+  /** Whether the process has ended. */
+  isGone(pid: number): boolean;
   readonly timesHeldBy: Kernel['timesHeldBy'];
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
@@ -85,7 +84,6 @@ export class Story {
       ...options,
       observe: (path: FilePath) => this.#observe(path),
       sessionOf: (pid: number) => this.#sessions.get(pid),
-      isGone: (pid: number) => options.isHeldBy(pid, NO_INODE),
     };
     this.#handles = new Handles(asked, this.#files);
     const isFresh = (): boolean => this.#line?.isFresh ?? true;
@@ -125,11 +123,7 @@ export class Story {
       this.#sessions.set(start.by.pid, session);
       for (const { writes, now, isRefused, isDoubted: isHandleDoubted, ...opening } of handles) {
         const path = now ?? opening.path;
-        const file = writes
-          ? now === null
-            ? new File(undefined, this.#options)
-            : this.#files.ensure(path)
-          : undefined;
+        const file = writes ? (now === null ? this.#files.nameless(path) : this.#files.ensure(path)) : undefined;
         const handle = this.#handles.track(session, { isExclusive: false, ...opening, path }, file);
         handle.isRefused = isRefused;
         if (isHandleDoubted === true) this.#handles.trackDoubted(handle);

@@ -18,6 +18,8 @@ export interface World {
    * Whether the kernel reports that the process has the file open for writing, or the process died and cannot be asked.
    */
   isHeldBy(pid: number, inode: number): boolean;
+  /** Whether the process has ended. */
+  isGone(pid: number): boolean;
   /**
    * How often the process has the file open for writing: 0 once it has died. Undefined when it was asked shortly before
    * `since` (by the monotonic clock in ms), and cannot be asked again yet.

@@ -5,22 +5,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { until } from '../../../support/poll.ts';
-import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+import { committingPlace, recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 test('a file that is pointed at during the commit of a look, which it was changed after, is looked at again', async () => {
-  let news: (() => void) | undefined;
-  await using at = await recordingPlace({
-    beforeCommit() {
-      news?.();
-      news = undefined;
-    },
-  });
+  await using at = await committingPlace();
   at.write('a', 'xxxxx');
   at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
-  news = () => {
+  at.duringCommit(() => {
     at.write('a', 'x'.repeat(9));
     at.touch('a');
-  };
+  });
   await at.comesTo(['a 5'], ['a 5 uploaded']);
   await at.settles(['a 5', 'a 9'], ['a 9 uploaded']);
 });

@@ -6,8 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import type { Observation } from '../../../../src/arrivals/uploads/log/journal-record.ts';
 import { observationOf } from '../../../../src/arrivals/uploads/log/line-owners.ts';
-import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
-import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+import { committingPlace, recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 /** Every later line waits for almost a second, because nothing shows what came of it. */
 const PENDING = 'rename old "x" new "y"';
@@ -93,8 +92,7 @@ test('a doubted upload is read again after a crash, when its name has a later on
   ];
   const read = (): void => {
     at.parting.recorder.repeated(before + lines.length);
-    for (const [index, text] of lines.entries())
-      at.parting.recorder.add(at.jail, { pid: 1, event: readEvent(text), at: before + index, isFresh: false });
+    lines.forEach((text, index) => at.wasLogged(text, before + index));
   };
   at.logged(1);
   at.write('a', 'xxxxx');
@@ -104,7 +102,7 @@ test('a doubted upload is read again after a crash, when its name has a later on
   await at.stays(['a 5'], ['a 5 uploaded']);
 });
 
-test('a handle that only the log shows has the name of one that was seen, and the connection breaks: that one is cut off', async () => {
+test('two handles have one name, the file of one of them was seen, and the connection breaks: that file is partial', async () => {
   await using at = await recordingPlace();
   at.logged(1, `open "a" ${WRITE}`, 'rename old "a" new "b"', 'stat name "b"');
   await at.parting.drained();
@@ -119,56 +117,36 @@ test('a handle that only the log shows has the name of one that was seen, and th
 });
 
 test('a file gets a final name and then its temporary one again: announced with the final name', async () => {
-  let news: (() => void) | undefined;
-  await using at = await recordingPlace({
-    isTemporary,
-    beforeCommit() {
-      news?.();
-      news = undefined;
-    },
-  });
+  await using at = await committingPlace({ isTemporary });
   const [part, final] = [join(at.files, 'a.part'), join(at.files, 'a')];
   at.write('a.part', 'xxxxx');
   at.logged(1, `open "a.part" ${WRITE}`);
   await at.parting.drained();
   renameSync(part, final);
-  news = () => {
+  at.duringCommit(() => {
     renameSync(final, part);
     at.logged(1, 'rename old "a" new "a.part"', 'stat name "a"');
-  };
+  });
   at.logged(1, 'close "a.part" bytes read 0 written 5', 'posix-rename old "a.part" new "a"');
   await at.settles(['a 5'], ['a.part 5 uploaded']);
 });
 
-test('it was not there any more when its open was read, but when its rename was: announced with the final name', async () => {
-  let news: (() => void) | undefined;
-  await using at = await recordingPlace({
-    isTemporary,
-    beforeCommit() {
-      news?.();
-      news = undefined;
-    },
-  });
+test('a file has its final name when its open is read, and gets its temporary one again: announced with the final name', async () => {
+  await using at = await committingPlace({ isTemporary });
   const [part, final] = [join(at.files, 'a.part'), join(at.files, 'a')];
   at.write('a', 'xxxxx');
   const found = observationOf(lstatSync(final));
   const say = (text: string, seen: readonly (Observation | null)[]): void =>
-    at.parting.recorder.add(at.jail, {
-      pid: 1,
-      event: readEvent(text),
-      at: systemClock().now(),
-      seen,
-      isFresh: false,
-    });
+    at.wasLogged(text, systemClock().now(), seen);
   at.logged(1);
   say(`open "a.part" ${WRITE}`, [null]);
   say('close "a.part" bytes read 0 written 5', [null]);
   say('posix-rename old "a.part" new "a"', [found, null]);
-  news = () => {
+  at.duringCommit(() => {
     renameSync(final, part);
     say('rename old "a" new "a.part"', [found, null]);
     say('stat name "a"', []);
-  };
+  });
   await at.settles(['a 5'], ['a.part 5 uploaded']);
 });
 

@@ -172,8 +172,7 @@ test('a partial file was renamed and replaced, and its lines are read again afte
   const say = (name: string | undefined, ...texts: string[]): void => {
     const found = name === undefined ? undefined : lstatSync(join(at.files, name));
     const seen = [found ? observationOf(found) : null];
-    for (const text of texts)
-      at.parting.recorder.add(at.jail, { pid: 1, event: readEvent(text), at: before + count++, seen, isFresh: false });
+    for (const text of texts) at.wasLogged(text, before + count++, seen);
   };
   const refused = [OPEN, 'error: process_write: write "a": No space left on device', 'sent status Failure', CLOSE];
   const lines = [...refused, 'posix-rename old "a" new "b"', 'stat name "b"'];
@@ -188,8 +187,7 @@ test('a partial file was renamed and replaced, and its lines are read again afte
   at.touch('b');
   await at.comes(['b 9'], ['b 9 uploaded']);
   at.parting.recorder.repeated(before + count);
-  for (const [index, text] of lines.entries())
-    at.parting.recorder.add(at.jail, { pid: 1, event: readEvent(text), at: before + index, seen, isFresh: false });
+  lines.forEach((text, index) => at.wasLogged(text, before + index, seen));
   // The inode of an upload is mistaken for that of the file, which has the name by now.
   say('b', `open "c" ${WRITE}`, 'close "c" bytes read 0 written 7');
   say(undefined, `open "c" ${WRITE}`, 'close "c" bytes read 0 written 8');

@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
-import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 
 const APPEND = 'flags WRITE mode 0644';
 const EXCLUSIVE = WRITE.replace('TRUNCATE', 'EXCL');
@@ -374,8 +373,7 @@ test('a rename that is read again after a crash does not take the upload that ha
   at.write('b', 'x'.repeat(9));
   renameSync(join(at.files, 'b'), join(at.files, 'a.part'));
   at.parting.recorder.repeated(systemClock().now());
-  const event = readEvent('rename old "a.part" new "c"');
-  at.parting.recorder.add(at.jail, { pid: 1, event, at: before, isFresh: false });
+  at.wasLogged('rename old "a.part" new "c"', before);
   at.logged(1, 'stat name "a.part"');
   await at.parting.drained();
   assert.deepEqual(await at.announced(), []);

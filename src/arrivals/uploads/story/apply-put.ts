@@ -1,5 +1,5 @@
 /** Records an upload whose last writer has gone: in its row, if the file is there, or by the log's word. */
-import { bytesOf, type FilePath, pathOf, withoutSuffix } from '../file-path.ts';
+import { bytesOf, type FilePath, parentOf, pathOf, withoutSuffix } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
   BUSY_LAG,
@@ -225,7 +225,7 @@ async function byTheLog(
       await drop(operation, stat, row, directory, end.isRefused ? REFUSED : undefined);
       if (isOverwritten(operation)) return 'done';
     }
-    directory.world.lost.addMissing(directory.row.id, end, path);
+    directory.world.lost.addMissing(directory.row.id, end, path, directory.bornAt(parentOf(path)));
     // The file at the path may still be the right one, if the log was read very late. Or else it is elsewhere.
     directory.requests.look(path, SOON_MS);
     if (directory.world.isTemporary(path)) directory.requests.look(withoutSuffix(path), SOON_MS);

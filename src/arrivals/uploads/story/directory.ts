@@ -101,7 +101,7 @@ export class DirectoryInTransaction {
     return found?.isFile() ? fileStat(found) : undefined;
   }
 
-  /** When the file at a path was created; 0 if that is not known. */
+  /** When the file or folder at a path was created; 0 if there is none, or that is not known. */
   bornAt(path: FilePath): Micros {
     return (this.world.lstat(path)?.birthtimeMs ?? 0) * 1000;
   }

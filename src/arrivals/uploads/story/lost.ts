@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import { baseName, beginsLike, type FilePath, folderOf, withoutSuffix } from '../file-path.ts';
+import { baseName, beginsLike, type FilePath, folderOf, parentOf, withoutSuffix } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
   BUSY_LAG,
@@ -36,6 +36,8 @@ interface LostEnding {
   readonly isAwaited?: true;
   /** Its path, if there was no file then. */
   readonly missingAt?: FilePath | undefined;
+  /** When the folder that was there then had been created; 0 if there was none. */
+  readonly folderBornAt?: Micros;
 }
 
 /** What is known of an upload whose name the log has cut off. */
@@ -56,8 +58,8 @@ export class Lost {
   }
 
   /** Adds an upload whose file is not at its path. */
-  addMissing(directoryId: string, end: Ending, missingAt: FilePath): void {
-    this.#add(directoryId, { end, cutOff: undefined, missingAt });
+  addMissing(directoryId: string, end: Ending, missingAt: FilePath, folderBornAt: Micros): void {
+    this.#add(directoryId, { end, cutOff: undefined, missingAt, folderBornAt });
   }
 
   /** Adds an upload whose row waits for its file. */
@@ -126,14 +128,7 @@ export class Lost {
           !mayBeOverwritten(end),
       ) ??
       endings.find(({ end, isAwaited }) => isAwaited !== true && !isDatedAsBefore && isLike(end, stat)) ??
-      // Its folder may have been renamed right after the open.
-      endings.find(
-        ({ end, missingAt }) =>
-          missingAt !== undefined &&
-          [missingAt, withoutSuffix(missingAt)].some((name) => baseName(name) === baseName(path)) &&
-          end.inode === undefined &&
-          (isOfThatTime(end, stat, LOG_LAG) || (!end.isComplete && isBornIn(end, stat, BUSY_LAG))),
-      ) ??
+      endings.find((each) => mayHaveGone(each, path, stat)) ??
       cut;
     return found?.end;
   }
@@ -254,6 +249,22 @@ export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, 
  */
 function isBornIn({ openedAt, at }: Ending, { bornAt }: { readonly bornAt: Micros }, lag: Micros): boolean {
   return openedAt !== undefined && bornAt >= openedAt - lag && bornAt <= at;
+}
+
+/** Whether the file may be one that was missing at its path, because its folder was renamed right after the open. */
+function mayHaveGone(
+  { end, missingAt, folderBornAt }: LostEnding,
+  path: FilePath,
+  stat: FileStat & { readonly bornAt: Micros },
+): boolean {
+  if (missingAt === undefined || end.inode !== undefined) return false;
+  const names = [missingAt, withoutSuffix(missingAt)].map(baseName);
+  if (!names.includes(baseName(path))) return false;
+  if (folderBornAt === undefined) return isOfThatTime(end, stat, LOG_LAG);
+  const folder = parentOf(missingAt);
+  // A folder that is older than the file had that path when the file was created. The root keeps its path.
+  const isIn = folder === parentOf(path) || (folder !== '' && (folderBornAt === 0 || folderBornAt > stat.bornAt));
+  return isIn && !end.isComplete && mayBe(end, stat) && isBornIn(end, stat, BUSY_LAG);
 }
 
 /** Whether an upload whose size is not known has created the file, and a client has set the times to older ones. */

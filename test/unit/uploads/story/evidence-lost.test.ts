@@ -245,3 +245,15 @@ for (const [what, gone] of [
     at.gone(1);
     await at.settles(['a 5'], []);
   });
+
+test('a file is copied into a folder, and a session dies that has opened one of that name in another folder: the copy is announced', async () => {
+  await using at = await recordingPlace();
+  for (const folder of ['d', 'hand']) mkdirSync(join(at.files, folder));
+  await wait(20);
+  at.write('hand/a', 'xxxxx');
+  at.logged(1, `open "d/a" ${WRITE}`, 'stat name "b"');
+  at.gone(1);
+  await at.parting.drained();
+  at.touch('hand/a');
+  await at.settles(['hand/a 5'], ['hand/a 5 uploaded']);
+});

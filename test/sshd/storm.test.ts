@@ -150,7 +150,10 @@ interface Model {
   readonly truncated: Set<number>;
   /** Uploads of which the log counts another size than their file has, by that size. */
   readonly counted: Map<number, Counted>;
-  /** Uploads that may be withheld: their names are cut off in the log, and a request was refused while they were open. */
+  /**
+   * Uploads that may be withheld: their names are cut off in the log, and a request was refused while they were open. So may files of
+   * theirs whose size was set since.
+   */
   readonly withheld: Set<number>;
   /** The others whose names are cut off. If the log is read late, a few of them are withheld, too. */
   readonly long: Set<number>;
@@ -229,7 +232,13 @@ async function rage(
     const size = (isLarge ? 6 * FAR : 0) + nextSize();
     model.truncated.add(size);
     if (isLong(path)) model.withheld.add(size);
-    const { status } = await moving([path], () => session.request(FXP.SETSTAT, path, SIZE, BigInt(size)));
+    const [had, { status }] = await Promise.all([
+      session.request(FXP.STAT, path),
+      moving([path], () => session.request(FXP.SETSTAT, path, SIZE, BigInt(size))),
+    ]);
+    // A size that is set does not complete an upload.
+    const sizeBefore = had.status === undefined ? Number(had.body.readBigUInt64BE(4)) : 0;
+    if (model.withheld.has(sizeBefore) || model.long.has(sizeBefore)) model.withheld.add(size);
     // It may be a file that was cut off.
     if (status === 0 && !hasDropped) model.completed.add(size);
   }

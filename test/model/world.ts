@@ -227,7 +227,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       const compared = held && known?.compareHandles(pid, held);
       return () => {
         if (!compared && known?.isLive(session)) known.end(pid, now(), 'killed');
-        compared?.(world.heldBy(jail, pid) ?? [], now(), true);
+        compared?.(world.heldBy(jail, pid) ?? [], now());
       };
     });
     const checkSessions = async (): Promise<void> => {

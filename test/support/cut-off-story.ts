@@ -98,6 +98,10 @@ export function storyOf({ hasMoved = false } = {}) {
       story = new Story(options);
       story.restore(kept);
     },
+    /** Berth compares the handles that it knows with what the process holds, after a start. */
+    compares(now: readonly HeldPath[]): void {
+      story.compareHandles(1, now)(now, BEGINNING + ms * 1000);
+    },
     /** An earlier process has read the lines that follow, or that is over. */
     readsAgain(isAgain: boolean): void {
       isFresh = !isAgain;

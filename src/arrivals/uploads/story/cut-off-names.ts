@@ -134,6 +134,11 @@ export class CutOffNames {
     return next;
   }
 
+  /** The kernel shows what the process has had open since all its lines were written that have been read. */
+  shown(session: Session, held: readonly HeldPath[]): void {
+    this.#resolve(session, held);
+  }
+
   /** A folder was renamed, and with it files that were opened below it. */
   moved(sessions: Iterable<Session>, from: FilePath, to: FilePath): void {
     for (const session of sessions) {

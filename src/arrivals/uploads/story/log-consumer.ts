@@ -120,7 +120,7 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
       if (!isAliveStill(session)) return () => endDead(session);
       const { pid } = session.by;
       const compared = recorder.storyOf(jail).compareHandles(pid, pathsHeldBy(pid, jail.sftp_username));
-      return () => compared(pathsHeldBy(pid, jail.sftp_username), clock.now(), options.isGapless());
+      return () => compared(pathsHeldBy(pid, jail.sftp_username), clock.now());
     });
     await interpreted(jail);
     for (const complete of checks) complete();

@@ -12,6 +12,7 @@ import type { HeldPath } from '../processes.ts';
 import type { Found } from './directory.ts';
 import type { LogEventOf } from '../log/log-line.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
+import { untracked } from './alike.ts';
 import { CutOffNames } from './cut-off-names.ts';
 import { droppedAt, Handles, refuseWrites } from './handles.ts';
 import { type ChangeOptions, PendingChange } from './pending-change.ts';
@@ -59,9 +60,8 @@ export interface Line extends Pick<LineRecord, 'at' | 'pid' | 'event' | 'seen' |
 /**
  * @param now the files that the session has open for writing now.
  * @param at the time of the comparison.
- * @param isGapless whether every open has been read or is still to be read.
  */
-export type HandleComparison = (now: readonly HeldPath[], at: Micros, isGapless: boolean) => void;
+export type HandleComparison = (now: readonly HeldPath[], at: Micros) => void;
 
 export class Story {
   readonly #options: StoryOptions;
@@ -135,12 +135,12 @@ export class Story {
   /**
    * Begins to compare a live session's handles with the files that the kernel says it has open for writing (`before`).
    * Returns a function that completes the comparison. Call it when every line that sshd logged before this call has
-   * been read: a close that is missing then was lost. A session goes on meanwhile, and its latest lines are unread.
+   * been read: a close or an open that is missing then was lost. A session goes on meanwhile, and its latest lines are unread.
    */
   compareHandles(pid: number, before: readonly HeldPath[]): HandleComparison {
     const session = this.#sessions.get(pid);
     const tracked = new Map(session?.all().map((handle) => [handle, handle.file?.path]));
-    return (now, at, isGapless) => {
+    return (now, at) => {
       if (!session || this.#sessions.get(pid) !== session) return;
       for (const handle of session.all()) {
         const path = handle.file?.path;
@@ -152,8 +152,12 @@ export class Story {
         this.#handles.gone(handle, at);
         this.#options.look(path, 0);
       }
-      if (isGapless) return;
-      for (const file of now.filter(({ inode }) => before.some((each) => each.inode === inode))) {
+      const lasting = now.filter(({ inode, path }) => {
+        const isDoubted = session.doubted().some((handle) => (handle.inode ?? handle.doubtedInode) === inode);
+        return !isDoubted && before.some((each) => each.inode === inode) && this.#options.lstat(path)?.ino === inode;
+      });
+      this.#cutOff.shown(session, lasting);
+      for (const file of untracked(session, lasting)) {
         if (!session.all().some((handle) => handle.file?.path === file.path)) this.#handles.openUnheard(session, file);
       }
     };

@@ -227,3 +227,25 @@ test('lines are read again after a crash: what the process held then counts, not
   line(CLOSE, [], []);
   assert.deepEqual(puts, ['whole complete', 'half complete']);
 });
+
+test('berth is killed and loses the line of an open, and the kernel shows two files: the close is that of the one that has gone', () => {
+  const { puts, lost, line, restarts, compares, dies } = storyOf();
+  line(OPEN, [WHOLE], [WHOLE]);
+  restarts();
+  compares([WHOLE, HALF]);
+  line(CLOSE, [HALF], [HALF]);
+  dies();
+  assert.deepEqual(puts, ['whole complete', 'half dropped']);
+  assert.equal(lost(), 0);
+});
+
+test('the same, and the file of the lost line is closed: the other one is cut off', () => {
+  const { puts, lost, line, restarts, compares, dies } = storyOf();
+  line(OPEN, [HALF], [HALF]);
+  restarts();
+  compares([WHOLE, HALF]);
+  line(CLOSE, [HALF], [HALF]);
+  dies();
+  assert.deepEqual(puts, ['whole complete', 'half dropped']);
+  assert.equal(lost(), 0);
+});

@@ -45,7 +45,7 @@ test('the kernel does not know a handle after a restart: the upload arrived when
   await using at = await recordingPlace();
   const from = systemClock().now();
   await writtenByTwo(at);
-  at.parting.recorder.storyOf(at.jail).compareHandles(1, [])([], systemClock().now(), true);
+  at.parting.recorder.storyOf(at.jail).compareHandles(1, [])([], systemClock().now());
   await arrivedSince(at, from);
 });
 

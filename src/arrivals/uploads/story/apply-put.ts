@@ -190,7 +190,13 @@ function isChangedSince({ seen }: Ending, stat: FileStat): boolean {
 
 /** Whether somebody wrote the file after that upload had ended. */
 function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
-  if (file.hasOpenWriters || file.isHeld(stat.inode) || file.puts.at(-1)?.end !== end || put.resizedTo !== undefined)
+  if (
+    file.hasOpenWriters ||
+    file.isDoubted ||
+    file.isHeld(stat.inode) ||
+    file.puts.at(-1)?.end !== end ||
+    put.resizedTo !== undefined
+  )
     return true;
   // A write sets both times. A client sets one.
   return stat.mtime > end.at + TIMER_GRAIN && (!file.wasSet || stat.mtime === stat.ctime);

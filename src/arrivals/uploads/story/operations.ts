@@ -69,6 +69,8 @@ export interface TrackedFile {
   readonly path: FilePath | undefined;
   /** Whether a handle may still write the file. */
   readonly hasOpenWriters: boolean;
+  /** Whether it has doubted handles, which may write it too. */
+  readonly isDoubted: boolean;
   /**
    * Whether the kernel reports that a session with such a handle has the inode open for writing, or cannot be asked
    * because its process died.

@@ -50,6 +50,17 @@ test('a write is cut short right after the open, while the session has a file th
   await at.comesTo([], ['a 19 partial']);
 });
 
+test('an open that may have been refused follows an upload at once, and writes: the log has counted how much was uploaded', async () => {
+  let isOpen = true;
+  await using at = await recordingPlace({ isHeld: () => isOpen });
+  at.write('a', 'x'.repeat(9));
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${WRITE}`, FAILURE);
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  isOpen = false;
+  at.logged(1, close('a', 4, 'forced '), 'session closed for local user someone from [192.0.2.1]');
+  await at.comesTo(['a 5'], ['a 9 partial']);
+});
+
 test('of several opens that may have been refused, a forced close is that of the oldest', async () => {
   await using at = await recordingPlace({ isHeld: () => true });
   at.write('a', 'x'.repeat(7));

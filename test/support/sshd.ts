@@ -108,7 +108,7 @@ function endSessionsBelow(sessions: string, how: NodeJS.Signals): void {
     for (const name of readdirSync(join(sessions, user))) {
       const pid = Number(name);
       // The number may be another process's by now: the file says when ours began.
-      if (startTime(pid) !== readFileSync(join(sessions, user, name), 'utf8').split(' ')[0]) continue;
+      if (startTime(pid) !== readIfThere(join(sessions, user, name)).split(' ')[0]) continue;
       for (const doomed of [...descendants(pid), pid]) signal(doomed, how);
     }
   }
@@ -116,17 +116,23 @@ function endSessionsBelow(sessions: string, how: NodeJS.Signals): void {
 
 /** Children, their children, and so on. */
 function descendants(pid: number): number[] {
-  const file = `/proc/${pid}/task/${pid}/children`;
-  const children = existsSync(file) ? readFileSync(file, 'utf8').split(' ').filter(Boolean).map(Number) : [];
+  const children = readIfThere(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number);
   return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
 /** Field 22 of proc_pid_stat(5), or undefined when there is no such process. */
 function startTime(pid: number): string | undefined {
-  const file = `/proc/${pid}/stat`;
-  if (!existsSync(file)) return undefined;
-  const stat = readFileSync(file, 'utf8');
+  const stat = readIfThere(`/proc/${pid}/stat`);
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+}
+
+/** '' when the process has gone, or the file: either may happen between a check and a read. */
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
 }
 
 function signal(pid: number, how: NodeJS.Signals): void {

@@ -26,7 +26,7 @@ test('a command that ends is started again; SIGTERM ends it for good', async () 
   await until('it runs', () => pid() > 0 && isAlive(pid()));
   const first = pid();
   process.kill(first, 'SIGKILL');
-  await until('it runs again', () => pid() !== first && isAlive(pid()));
+  await until('it runs again', () => pid() !== first && isAlive(pid()) && said !== '');
   assert.match(said, /^berth: sleeper ended \(status 137\); starting it again in 0 s\n$/);
 
   const second = pid();

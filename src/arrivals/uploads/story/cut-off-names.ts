@@ -134,7 +134,7 @@ export class CutOffNames {
     return next;
   }
 
-  /** The kernel shows what the process has had open since all its lines were written that have been read. */
+  /** The kernel shows files that the process holds. The lines of their opens have been read, or were lost. */
   shown(session: Session, held: readonly HeldPath[]): void {
     this.#resolve(session, held);
   }

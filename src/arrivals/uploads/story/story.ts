@@ -152,10 +152,11 @@ export class Story {
         this.#handles.gone(handle, at);
         this.#options.look(path, 0);
       }
-      const lasting = now.filter(({ inode, path }) => {
-        const isDoubted = session.doubted().some((handle) => (handle.inode ?? handle.doubtedInode) === inode);
-        return !isDoubted && before.some((each) => each.inode === inode) && this.#options.lstat(path)?.ino === inode;
-      });
+      const doubted = session.doubted().map((handle) => handle.inode ?? handle.doubtedInode);
+      const earlier = new Set(before.map(({ inode }) => inode));
+      const lasting = now.filter(
+        ({ inode, path }) => earlier.has(inode) && !doubted.includes(inode) && this.#options.lstat(path)?.ino === inode,
+      );
       this.#cutOff.shown(session, lasting);
       for (const file of untracked(session, lasting)) {
         if (!session.all().some((handle) => handle.file?.path === file.path)) this.#handles.openUnheard(session, file);

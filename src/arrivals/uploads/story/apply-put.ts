@@ -3,7 +3,6 @@ import { bytesOf, type FilePath, parentOf, pathOf, withoutSuffix } from '../file
 import type { FileRow } from '../record/files.ts';
 import {
   BUSY_LAG,
-  type FileIdentity,
   type FileStat,
   isSame,
   isUnchanged,
@@ -278,7 +277,7 @@ async function putUpload(
   const isMissing = end.isDoubted && stat.mtime === STALE_MTIME;
   if (isMissing) directory.world.lost.addAwaited(directory.row.id, end, directory.fileAt(path) ? undefined : path);
   const isWaiting = isMissing || end.isReserved || directory.world.isTemporary(path);
-  replace(row, stat, directory);
+  directory.replaces(row, stat);
   const written = await directory.files.put(
     {
       ...stat,
@@ -297,11 +296,6 @@ async function putUpload(
     await directory.arrived(announcement(path, owed, stat.size_bytes), written);
   }
   await directory.arrived(announcement(path, end, stat.size_bytes), written);
-}
-
-/** Remembers a row that another file replaces: the row's own file may turn up elsewhere. */
-function replace(row: FileRow | undefined, stat: FileIdentity, { world }: DirectoryInTransaction): void {
-  if (row && (row.inode !== stat.inode || row.mtime === STALE_MTIME)) world.lost.addRow(row);
 }
 
 /** Records a partial file: the connection died, the server refused a write, or written data may be lost. */
@@ -329,7 +323,7 @@ async function drop(
   // If the file turns up elsewhere, looking like the row's, it is what this handle has left. The line of its open may have been read
   // when another file had the name.
   const isOfRow = end.bytes === undefined || end.inode === undefined || end.inode === row?.inode;
-  replace(row && isOfRow ? { ...row, state: 'partial' } : row, stat, directory);
+  directory.replaces(row && isOfRow ? { ...row, state: 'partial' } : row, stat);
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.files.put({ ...values, state: 'partial' }, row);
   const bytes = isRewritten ? (end.bytes ?? size_bytes) : stat.size_bytes;

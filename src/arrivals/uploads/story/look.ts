@@ -186,11 +186,13 @@ async function placed(
   const { path } = look;
   const values = { ...stat, path: bytesOf(path), uploaded_at: world.now, session_pid: null };
   if (placement.via === null) {
+    directory.replaces(row, stat);
     await files.removePlacement(stat);
     await files.put({ ...values, state: 'placed', source: 'disk' }, row);
     return 'settled';
   }
   if (!look.isSynced(stat)) return { wait: 'sync' };
+  directory.replaces(row, stat);
   await files.keepPlacement(stat);
   // The source is `log`, so that an older upload of that name is announced as one of its own, not taken for this file.
   const written = await files.put({ ...values, state: directory.arrivalState, source: 'log' }, row);
@@ -268,6 +270,7 @@ async function unexplained(
   if (stillFor < REST_MS && !isOld && !isKnown) return { again: REST_MS - stillFor };
   if (look.isLost || world.isDoubted(found)) return unproven(path, stat, row, directory);
   if (!look.isSynced(stat)) return { wait: 'sync' };
+  directory.replaces(row, stat);
   if (end) directory.matched.push(end);
   const file = world.trackedAt(path);
   const owed = owedBy(file, stat);
@@ -308,6 +311,7 @@ async function unproven(
 ): Promise<LookOutcome> {
   const at = directory.world.now;
   const values = { state: 'partial', uploaded_at: at, source: 'disk', session_pid: null } as const;
+  directory.replaces(row, stat);
   await directory.files.put({ ...stat, ...values, path: bytesOf(path) }, row);
   await directory.record({ event: 'upload-dropped', path, at, bytes: stat.size_bytes });
   return 'settled';

@@ -257,3 +257,17 @@ test('a file is copied into a folder, and a session dies that has opened one of 
   at.touch('hand/a');
   await at.settles(['hand/a 5'], ['hand/a 5 uploaded']);
 });
+
+test('a partial file is renamed, and another one gets its name, before either is looked at: the partial one is not announced', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'half');
+  at.logged(1, `open "a" ${WRITE}`);
+  at.gone(1);
+  await at.comes([], ['a 4 partial']);
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.write('a', 'another');
+  at.touch('a');
+  await at.comes(['a 7'], ['a 7 uploaded']);
+  at.touch('b');
+  await at.comesTo(['a 7'], ['a 7 uploaded', 'b 4 partial']);
+});

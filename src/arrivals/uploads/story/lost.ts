@@ -225,8 +225,13 @@ function cutOffAt(
  * Whether the file is another one, which has reused the inode, or was created after the open.
  * @param bornAt 0 where the file system does not keep it.
  */
-function isOther({ inode, bornMs = 0, openedAt }: Ending, stat: FileIdentity & { readonly bornAt: Micros }): boolean {
+function isOther(
+  { inode, bornMs = 0, openedAt, at, seen }: Ending,
+  stat: FileIdentity & { readonly bornAt: Micros },
+): boolean {
   if (inode === stat.inode && bornMs > 0) return bornMs * 1000 !== stat.bornAt;
+  // It was seen when it was closed. The handle may have been taken for that of an earlier open, which was refused.
+  if (seen?.inode === stat.inode) return stat.bornAt > at;
   return stat.bornAt > (openedAt ?? stat.bornAt) + LOG_LAG;
 }
 

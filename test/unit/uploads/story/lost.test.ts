@@ -82,6 +82,20 @@ for (const [what, ending] of [
   });
 }
 
+for (const [what, bornAt, isIt] of [
+  ['while a handle that was taken for an earlier one had it open', AT - 1_000_000, true],
+  ['later', AT + 1000, false],
+] as const) {
+  test(`a file that was seen when it was cut off, and was created ${what}: ${isIt ? 'it' : 'another one'}`, () => {
+    const lost = new Lost();
+    const seen = { inode: 7, size_bytes: 5, mtime: AT - 1000, ctime: AT - 1000 };
+    const half = { ...CUT_OFF, openedAt: AT - 9_000_000, isOfUnknownSize: true, bornMs: undefined, seen };
+    lost.addEnding('d', half);
+    const stat = { ...seen, changedAt: AT, bornAt };
+    assert.equal(lost.endingOf('d', 'a', stat, undefined, []), isIt ? half : undefined);
+  });
+}
+
 test('the folder of an upload whose name the log has cut off is renamed before its file is found: it is of that upload', () => {
   const lost = new Lost();
   const end = { ...CUT_OFF, inode: undefined, bornMs: undefined };

@@ -218,7 +218,6 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     recorder,
     interpreted,
     isRestoring,
-    isGapless: () => transferLog.isInherited,
     live: (jail) => watcher.use(jail),
     ended: ({ sftp_username: username }) => reader.revisit(username),
     doubts,

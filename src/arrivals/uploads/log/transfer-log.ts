@@ -6,12 +6,11 @@
  * them. Inherited sockets outlive this process: lines wait in them for the next one. Sockets that berth makes itself
  * are new with each start, and a jail's lines are lost until the jail is linked to one of them.
  */
-import { chmodSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
-import { isThere } from '../../../foundation/base/there.ts';
 import type { Beginning } from './journal-files.ts';
 import { baseLine, type Known, type Position } from './journal-record.ts';
 import type { FromWorker, LogSocket, News, ToWorker, WorkerData } from './transfer-log-worker.ts';
@@ -56,8 +55,6 @@ export interface JournalFollower {
 }
 
 export interface TransferLog {
-  /** Whether the sockets are those of the previous process, so that no line was lost in between. */
-  readonly isInherited: boolean;
   /** The sockets for a user's jail in order of preference. The jail is linked to the first that takes another link. */
   socketsFor(username: string): readonly string[];
   /** The socket that the user's jail is linked to. */
@@ -82,7 +79,6 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
   mkdirSync(corner, { recursive: true });
   chmodSync(corner, 0o700);
   const areGiven = inherited.length > 0;
-  const isInherited = areGiven && areTheSame(corner, journal);
   const sockets: readonly LogSocket[] = areGiven
     ? inherited.map((fd, index) => ({ fd, path: keptSocket(corner, index) }))
     : ownSockets(corner);
@@ -141,7 +137,6 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
     return [...paths.slice(first), ...paths.slice(0, first)];
   }
   return {
-    isInherited,
     socketsFor,
     socketOf(username) {
       const linked = lstatSync(join(jailDir, username, 'dev', 'log'), { throwIfNoEntry: false })?.ino;
@@ -186,21 +181,6 @@ function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
   return value >>> 0;
-}
-
-/**
- * Whether the inherited sockets are those that the previous process had. A deliberate stop closes them, and lines are
- * lost until there are new ones. Saves their identity for the next process.
- */
-function areTheSame(corner: string, journal: string): boolean {
-  const there = lstatSync(keptSocket(corner, 0), { throwIfNoEntry: false });
-  if (!there) return false;
-  const note = `${journal}.sockets`;
-  const known = isThere(note) ? readFileSync(note, 'utf8') : '';
-  const now = `${there.dev}-${there.ino}`;
-  if (known === now) return true;
-  writeFileSync(note, now, { mode: 0o600 });
-  return false;
 }
 
 function keptSocket(corner: string, index: number): string {

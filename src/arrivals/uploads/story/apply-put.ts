@@ -61,6 +61,8 @@ export async function applyPut(operation: Put, task: Task, directory: DirectoryI
     if (row.state === 'waiting') directory.requests.look(path, SOON_MS);
     return 'done';
   }
+  // If a later open was not refused, that handle may have written the file since.
+  if (file.isDoubted && !task.hasAsked && end.bytes !== stat.size_bytes) return { wait: 'refusal' };
   const isRewritten = isWrittenSince(operation, stat);
   // The size says how much was appended, unless the file was changed again since.
   const expected = end.bytes ?? (isRewritten && !end.isOfUnknownSize ? sizeByTheLog(end, row) : stat.size_bytes);

@@ -60,6 +60,8 @@ export class Task extends Job {
   readonly paths: readonly FilePath[];
   /** The file as it was before the task waited for the log: null when there was none, undefined before it has waited. */
   seen: FileStat | null | undefined;
+  /** The kernel was asked whether later opens of a put's file were refused. */
+  hasAsked = false;
   /** The path of the last row that a folder's move has handled; '' at the start. */
   after: FilePath = '';
 

@@ -102,7 +102,8 @@ export class Lost {
     const isSizedAsBefore = stat.wasSet === true && row?.inode === stat.inode && row.size_bytes === stat.size_bytes;
     const isStillPartial = row?.state === 'partial' && (isDatedAsBefore || isSizedAsBefore);
     // The log has brought a later upload to the path, whose file was not seen.
-    const isTaken = row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial';
+    const isTaken = ({ at }: Ending): boolean =>
+      row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial' && at <= row.uploaded_at;
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
       isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const endings = (this.#endings.get(directoryId) ?? [])
@@ -111,7 +112,7 @@ export class Lost {
       .filter(({ end }) => !(isStillPartial && end.isComplete))
       // What a handle has written has a new mtime. Of a cut upload a client may have set it.
       .filter(({ end, cutOff }) => !isDatedAsBefore || (cutOff?.session.hasSetCutOff ?? !end.isComplete))
-      .filter((each) => !isTaken || each.cutOff !== undefined || isOfRow(each))
+      .filter((each) => !isTaken(each.end) || each.cutOff !== undefined || isOfRow(each))
       .filter(({ end }) => !isOther(end, stat));
     const cut = cutOffAt(endings, path, stat);
     // The size is not that of the complete upload, so a later one may have overwritten it and been cut off.

@@ -441,12 +441,15 @@ export class Recorder {
     });
   }
 
-  /** Asks the kernel whether the file of a put has more handles: opens that were most likely refused. */
+  /** Asks the kernel whether the file of a put has more handles, before its end or since: opens that were most likely refused. */
   #askAboutRefusal(work: Work, task: Task): void {
     const { operation: put } = task;
     if (put.kind !== 'put') return;
+    const { file } = put;
     this.#prepare(work, task, async () => {
-      await this.#ask(work, put.file, true, () => put.isDoubted());
+      task.hasAsked = true;
+      if (!put.isDoubted()) return this.#ask(work, file, false, () => file.isDoubted);
+      await this.#ask(work, file, true, () => put.isDoubted());
       if (!put.isDoubted()) return;
       work.story.believe(put);
       work.agenda.done(task);

@@ -301,9 +301,10 @@ export class Story {
    */
   mayHold(path: FilePath, inode: number): boolean {
     const mayBeIt = (each: Handle): boolean => each.file !== undefined && (each.inode ?? inode) === inode;
+    const mayHave = (session: Session): boolean => session.all().some(mayBeIt) || session.doubted().some(mayBeIt);
     return this.#sessions
       .values()
-      .filter((session) => session.mayHaveOpened(path) || session.all().some(mayBeIt))
+      .filter((session) => session.mayHaveOpened(path) || mayHave(session))
       .some((session) => this.#options.isHeldBy(session.by.pid, inode));
   }
 

@@ -61,6 +61,45 @@ test('an open that may have been refused follows an upload at once, and writes: 
   await at.comesTo(['a 5'], ['a 9 partial']);
 });
 
+test('a file is written over, and an exclusive open of it is refused at once: it is announced with its own size', async () => {
+  let isShown = true;
+  await using at = await recordingPlace({ isHeld: () => isShown, heldBy: () => [] });
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  at.write('a', 'yyyyy');
+  at.logged(1, 'open "a" flags WRITE mode 0644', close('a', 5), `open "a" ${EXCLUSIVE}`, FAILURE);
+  await wait(50);
+  isShown = false;
+  await at.comesTo(['a 5', 'a 5'], ['a 5 uploaded']);
+});
+
+test('a process dies that has opened a file after all: what it has left is not announced before its end is known, nor after', async () => {
+  let isOpen = true;
+  await using at = await recordingPlace({ isHeld: () => isOpen, isDead: () => true });
+  at.write('a', 'half');
+  at.logged(1, `open "a" ${WRITE}`, FAILURE);
+  await at.parting.drained();
+  isOpen = false;
+  at.touch('a');
+  await wait(3000);
+  at.gone(1);
+  at.touch('a');
+  await at.settles([], ['a 4 partial']);
+});
+
+test('the same, right after an upload of that name: the upload is announced as the log has counted it, and the rest is partial', async () => {
+  let isOpen = true;
+  await using at = await recordingPlace({ isHeld: () => isOpen });
+  at.write('a', 'half');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${WRITE}`, FAILURE);
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  isOpen = false;
+  at.gone(1);
+  at.touch('a');
+  await at.settles(['a 5'], ['a 4 partial']);
+});
+
 test('of several opens that may have been refused, a forced close is that of the oldest', async () => {
   await using at = await recordingPlace({ isHeld: () => true });
   at.write('a', 'x'.repeat(7));

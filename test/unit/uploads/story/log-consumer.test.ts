@@ -43,7 +43,6 @@ async function checked(meanwhile: string, late: readonly string[]) {
     },
     addressOf: () => undefined,
     isRestoring: () => false,
-    isGapless: () => true,
     live: () => undefined,
     ended: () => undefined,
     doubts: new Doubts({ journal: { at: -Infinity } }),

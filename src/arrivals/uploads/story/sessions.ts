@@ -260,7 +260,7 @@ export class Session {
 
   /** Whether the session may have opened the file under a name that the log has cut off, and may not have closed it. */
   mayHaveOpened(path: FilePath): boolean {
-    const opens = [...this.cutOff, ...this.late.flatMap(({ cut }) => cut ?? [])];
+    const opens = [...this.cutOff, ...this.doubtedCutOff, ...this.late.flatMap(({ cut }) => cut ?? [])];
     return opens.some((open) => beginsLike(path, beginningOf(open)));
   }
 

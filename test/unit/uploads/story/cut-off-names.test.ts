@@ -249,3 +249,12 @@ test('the same, and the file of the lost line is closed: the other one is cut of
   assert.deepEqual(puts, ['whole complete', 'half dropped']);
   assert.equal(lost(), 0);
 });
+
+test('an open may have been refused, and the process is killed before the kernel was asked: its file is looked for as a half', () => {
+  const { lost, line, isAwaited, dies } = storyOf();
+  line(OPEN, undefined, undefined);
+  line('sent status Failure', undefined, undefined);
+  assert.ok(isAwaited(HALF));
+  dies();
+  assert.equal(lost(), 1);
+});

@@ -279,8 +279,7 @@ async function putUpload(
   const isMissing = end.isDoubted && stat.mtime === STALE_MTIME;
   if (isMissing) directory.world.lost.addAwaited(directory.row.id, end, directory.fileAt(path) ? undefined : path);
   const isWaiting = isMissing || end.isReserved || directory.world.isTemporary(path);
-  directory.replaces(row, stat);
-  const written = await directory.files.put(
+  const written = await directory.put(
     {
       ...stat,
       path: bytesOf(path),
@@ -325,9 +324,9 @@ async function drop(
   // If the file turns up elsewhere, looking like the row's, it is what this handle has left. The line of its open may have been read
   // when another file had the name.
   const isOfRow = end.bytes === undefined || end.inode === undefined || end.inode === row?.inode;
-  directory.replaces(row && isOfRow ? { ...row, state: 'partial' } : row, stat);
+  const before = row && isOfRow ? ({ ...row, state: 'partial' } as const) : row;
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
-  await directory.files.put({ ...values, state: 'partial' }, row);
+  await directory.put({ ...values, state: 'partial' }, before);
   const bytes = isRewritten ? (end.bytes ?? size_bytes) : stat.size_bytes;
   await directory.record({ ...announcement(path, end, bytes), event: 'upload-dropped', reason });
   if (isRewritten) directory.requests.look(path, SOON_MS);

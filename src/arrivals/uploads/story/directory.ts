@@ -9,7 +9,7 @@ import type { Tables } from '../../../foundation/db/schema.ts';
 import { type ArrivalState, arrivalState, arrive, type Place } from '../arrival.ts';
 import type { FilePath } from '../file-path.ts';
 import { type FileRow, Files } from '../record/files.ts';
-import { type FileIdentity, type FileStat, fileStat, STALE_MTIME } from '../record/file-stat.ts';
+import { type FileStat, fileStat, STALE_MTIME } from '../record/file-stat.ts';
 import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/transfer-history.ts';
 import type { Lost } from './lost.ts';
 import type { Announcement, Ending, TrackedFile } from './operations.ts';
@@ -164,9 +164,13 @@ export class DirectoryInTransaction {
     return taken;
   }
 
-  /** Remembers a row that another file replaces: the row's own file may turn up elsewhere. */
-  replaces(row: FileRow | undefined, stat: FileIdentity): void {
-    if (row && (row.inode !== stat.inode || row.mtime === STALE_MTIME)) this.world.lost.addRow(row);
+  /**
+   * Writes the row of a file, in place of the row `before`. If that has another file, it is remembered: its own file may turn up
+   * elsewhere.
+   */
+  put(file: Parameters<Files['put']>[0], before: FileRow | undefined): Promise<FileRow> {
+    if (before && (before.inode !== file.inode || before.mtime === STALE_MTIME)) this.world.lost.addRow(before);
+    return this.files.put(file, before);
   }
 
   /** Removes a row whose file is gone. The row comes back if the file turns up elsewhere. */

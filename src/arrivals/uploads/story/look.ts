@@ -186,16 +186,14 @@ async function placed(
   const { path } = look;
   const values = { ...stat, path: bytesOf(path), uploaded_at: world.now, session_pid: null };
   if (placement.via === null) {
-    directory.replaces(row, stat);
     await files.removePlacement(stat);
-    await files.put({ ...values, state: 'placed', source: 'disk' }, row);
+    await directory.put({ ...values, state: 'placed', source: 'disk' }, row);
     return 'settled';
   }
   if (!look.isSynced(stat)) return { wait: 'sync' };
-  directory.replaces(row, stat);
   await files.keepPlacement(stat);
   // The source is `log`, so that an older upload of that name is announced as one of its own, not taken for this file.
-  const written = await files.put({ ...values, state: directory.arrivalState, source: 'log' }, row);
+  const written = await directory.put({ ...values, state: directory.arrivalState, source: 'log' }, row);
   const byLink = { address: placement.address ?? '' };
   await directory.arrived({ path, at: world.now, bytes: stat.size_bytes, byLink }, written);
   return 'settled';
@@ -260,7 +258,7 @@ async function unexplained(
   stillFor: number,
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
-  const { world, files } = directory;
+  const { world } = directory;
   const { path } = look;
   const age = world.now / 1000 - found.ctimeMs;
   const isOld = age >= REST_MS && age < 1e12;
@@ -270,7 +268,6 @@ async function unexplained(
   if (stillFor < REST_MS && !isOld && !isKnown) return { again: REST_MS - stillFor };
   if (look.isLost || world.isDoubted(found)) return unproven(path, stat, row, directory);
   if (!look.isSynced(stat)) return { wait: 'sync' };
-  directory.replaces(row, stat);
   if (end) directory.matched.push(end);
   const file = world.trackedAt(path);
   const owed = owedBy(file, stat);
@@ -283,14 +280,14 @@ async function unexplained(
   // A client may have set the size once the folder had another name.
   const isShort = end !== undefined && file?.resized?.size !== stat.size_bytes && directory.mayBeShort(end, path);
   if (end && (!end.isComplete || isShort)) {
-    await files.put({ ...values, state: 'partial', session_pid: null }, row);
+    await directory.put({ ...values, state: 'partial', session_pid: null }, row);
     const reason = end.isComplete ? shortReason(end) : undefined;
     await directory.record({ path, at: end.at, by: end.by, bytes: stat.size_bytes, event: 'upload-dropped', reason });
   } else if (isWaiting) {
-    await files.put({ ...values, state: 'waiting', session_pid: pid }, row);
+    await directory.put({ ...values, state: 'waiting', session_pid: pid }, row);
     directory.requests.waits(pid, path);
   } else {
-    const written = await files.put({ ...values, state: directory.arrivalState, session_pid: null }, row);
+    const written = await directory.put({ ...values, state: directory.arrivalState, session_pid: null }, row);
     const about = { path, bytes: stat.size_bytes };
     const ends = end ? [...owed, end] : owed;
     for (const { at, by, openedAt } of ends) await directory.arrived({ ...about, at, by, openedAt }, written);
@@ -311,8 +308,7 @@ async function unproven(
 ): Promise<LookOutcome> {
   const at = directory.world.now;
   const values = { state: 'partial', uploaded_at: at, source: 'disk', session_pid: null } as const;
-  directory.replaces(row, stat);
-  await directory.files.put({ ...stat, ...values, path: bytesOf(path) }, row);
+  await directory.put({ ...stat, ...values, path: bytesOf(path) }, row);
   await directory.record({ event: 'upload-dropped', path, at, bytes: stat.size_bytes });
   return 'settled';
 }

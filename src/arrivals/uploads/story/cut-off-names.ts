@@ -479,7 +479,7 @@ export class CutOffNames {
       this.#options.compare();
     };
     for (const { path, inode } of untracked(session, session.held)) lose(path, undefined, inode);
-    for (const open of [...session.cutOff, ...session.doubtedCutOff]) lose(beginningOf(open), open.at, undefined);
+    for (const open of session.mayBeOpen()) lose(beginningOf(open), open.at, undefined);
   }
 
   /** A client renamed a file whose name the log has cut off, or set its times or size. */

@@ -11,9 +11,10 @@ import type { HeldPath } from '../processes.ts';
 import type { Observation } from '../log/journal-record.ts';
 import type { LogEventOf } from '../log/log-line.ts';
 import type { Found } from './directory.ts';
-import { BUSY_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import { TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import type { Ending, Operation, Put, Resize } from './operations.ts';
+import { hasOther, isRefusalOf, wasThere } from './refusals.ts';
 import type { File, Handle, LastRequest, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
@@ -340,13 +341,13 @@ export class Handles {
     }
     if (lastRequest?.kind === 'open-cut-off') {
       if (session.isAnswer(status)) session.cutOff.delete(lastRequest.open);
-      else session.doubtCutOff(lastRequest.open);
+      else session.doubtCutOff(lastRequest.open, this.#options.heldBy(session.by.pid));
     }
     if (lastRequest?.kind === 'set' && session.isAnswer(status)) lastRequest.undo();
     if (lastRequest?.kind !== 'open') return;
     const opened = lastRequest.handle;
     const { file, isExclusive } = opened;
-    const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened));
+    const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened)) || wasThere(opened, after);
     if (isAnswer || !file) session.forget(opened);
     else {
       session.doubt(opened);
@@ -460,12 +461,6 @@ function resizedAgain(
   return { ...(before ?? set), inode: before?.inode, size: set.size, isVaried };
 }
 
-/** Whether its session has the handle's file open already. With `ino`, it is certainly that file. */
-function hasOther(handle: Handle, ino?: number): boolean {
-  const others = [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
-  return others.some(({ session, inode }) => session === handle.session && (ino === undefined || inode === ino));
-}
-
 /** How two handles of a file ended, the last of them with `last`. */
 function together(before: Ending, last: Ending): Ending {
   const [older, newer] = before.order > last.order ? [last, before] : [before, last];
@@ -477,20 +472,6 @@ function together(before: Ending, last: Ending): Ending {
   // The older handle emptied the file, and the newer one added to that.
   const began = Math.max(older.bytes, newer.resizedTo ?? 0);
   return { ...common, bytes: began + newer.written, resizedTo: undefined, written: older.written + newer.written };
-}
-
-/**
- * Whether the disk shows that the session's last request was refused, so the refusal answers no other: what was at one of its
- * paths before the request is there still. The request may be a little older than its line.
- */
-function isRefusalOf(lastRequest: LastRequest | undefined, after: readonly (Observation | null)[] = []): boolean {
-  if (lastRequest?.kind === 'refused') return true;
-  if (lastRequest?.kind === 'open') {
-    const { handle } = lastRequest;
-    return handle.isExclusive && after.some((there) => there && hasOther(handle, there.ino));
-  }
-  if (lastRequest?.kind !== 'change') return false;
-  return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < lastRequest.at - BUSY_LAG);
 }
 
 /** How a handle ends when its process dies. Another request after the open shows that the open was done. */

@@ -5,6 +5,7 @@ import type { Jail } from '../jails.ts';
 import { Reads } from '../log/reads.ts';
 import type { FileAlike } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
+import { untracked } from './alike.ts';
 import type { BySession, Ending, Put, Resize, TrackedFile } from './operations.ts';
 
 /** How long after a session was adopted the log may still report opens that the kernel has already shown, in ms. */
@@ -236,8 +237,9 @@ export class Session {
     this.#doubted.add(handle);
   }
 
-  /** As `doubt`, of an open whose file the kernel has not shown. */
-  doubtCutOff(open: CutOffOpen): void {
+  /** As `doubt`, of an open whose file the kernel has not shown. `held`: what the process holds now, if it can be asked. */
+  doubtCutOff(open: CutOffOpen, held: readonly HeldPath[] | undefined): void {
+    open.isUnheld = held !== undefined && untracked(this, held).length === 0;
     if (this.cutOff.delete(open)) this.doubtedCutOff = [...this.doubtedCutOff, open].slice(-DOUBTED);
   }
 
@@ -258,9 +260,14 @@ export class Session {
     else this.#handles.delete(key);
   }
 
+  /** The opens with a cut-off name whose file the process may still hold. */
+  mayBeOpen(): CutOffOpen[] {
+    return [...this.cutOff, ...this.doubtedCutOff.filter(({ isUnheld }) => isUnheld !== true)];
+  }
+
   /** Whether the session may have opened the file under a name that the log has cut off, and may not have closed it. */
   mayHaveOpened(path: FilePath): boolean {
-    const opens = [...this.cutOff, ...this.doubtedCutOff, ...this.late.flatMap(({ cut }) => cut ?? [])];
+    const opens = [...this.mayBeOpen(), ...this.late.flatMap(({ cut }) => cut ?? [])];
     return opens.some((open) => beginsLike(path, beginningOf(open)));
   }
 
@@ -279,6 +286,8 @@ export interface CutOffOpen {
   isRefused?: boolean;
   /** A write through it may have been cut short. */
   mayBeShort?: boolean;
+  /** The kernel has shown that the process does not hold its file: it was refused, or closed. */
+  isUnheld?: boolean;
 }
 
 /** The beginning of the file's path now. */

@@ -252,3 +252,12 @@ test('an open may have been refused, and the process is killed before the kernel
   dies();
   assert.equal(lost(), 1);
 });
+
+test('the same, but the kernel has shown that the process does not hold the file: nothing is looked for', () => {
+  const { lost, line, isAwaited, dies } = storyOf();
+  line(OPEN, [], []);
+  line('sent status Failure', [], []);
+  assert.ok(!isAwaited(HALF));
+  dies();
+  assert.equal(lost(), 0);
+});

@@ -1,5 +1,5 @@
 /** Requests that sshd has refused, or may have: nothing is announced, or taken back, because of what the log only claims. */
-import { mkdirSync, renameSync, rmSync, statSync, truncateSync, utimesSync } from 'node:fs';
+import { chmodSync, mkdirSync, renameSync, rmSync, statSync, truncateSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -72,6 +72,40 @@ test('a file is written over, and an exclusive open of it is refused at once: it
   await wait(50);
   isShown = false;
   await at.comesTo(['a 5', 'a 5'], ['a 5 uploaded']);
+});
+
+test('the same, of an open that is not exclusive', async () => {
+  let isShown = true;
+  await using at = await recordingPlace({ isHeld: () => isShown, heldBy: () => [] });
+  at.write('a', 'yyyyy');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  at.write('a', 'yyyyy');
+  at.logged(1, 'open "a" flags WRITE mode 0644', close('a', 5), 'open "a" flags WRITE mode 0644', FAILURE);
+  await wait(50);
+  isShown = false;
+  await at.comesTo(['a 5', 'a 5'], ['a 5 uploaded']);
+});
+
+for (const flags of [EXCLUSIVE, WRITE])
+  test(`an open of an upload may have been refused (${flags}), and its process dies: the file is complete`, async () => {
+    await using at = await recordingPlace({ isDead: () => true });
+    at.write('a', 'whole');
+    at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${flags}`, FAILURE);
+    await at.comes(['a 5'], ['a 5 uploaded']);
+    at.gone(1);
+    await at.stays(['a 5'], ['a 5 uploaded']);
+  });
+
+test('an exclusive open of an upload was refused, its process dies, and a client changes the mode of the file: it is complete', async () => {
+  await using at = await recordingPlace({ isDead: () => true });
+  at.write('a', 'whole');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${EXCLUSIVE}`, FAILURE);
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  at.gone(1);
+  chmodSync(join(at.files, 'a'), 0o600);
+  at.touch('a');
+  await at.stays(['a 5'], ['a 5 uploaded']);
 });
 
 test('a process dies that has opened a file after all: what it has left is not announced before its end is known, nor after', async () => {

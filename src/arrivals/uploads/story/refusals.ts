@@ -1,0 +1,43 @@
+/** Which requests sshd has refused for certain, by what the disk shows. */
+import type { Observation } from '../log/journal-record.ts';
+import { BUSY_LAG } from '../record/file-stat.ts';
+import type { Handle, LastRequest } from './sessions.ts';
+
+/**
+ * Whether the disk shows that the session's last request was refused, so the refusal answers no other: what was at one of its
+ * paths before the request is there still. The request may be a little older than its line.
+ */
+export function isRefusalOf(
+  lastRequest: LastRequest | undefined,
+  after: readonly (Observation | null)[] = [],
+): boolean {
+  if (lastRequest?.kind === 'refused') return true;
+  if (lastRequest?.kind === 'open') return wasThere(lastRequest.handle, after);
+  if (lastRequest?.kind !== 'change') return false;
+  return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < lastRequest.at - BUSY_LAG);
+}
+
+/** Whether its session has the handle's file open already. */
+export function hasOther(handle: Handle): boolean {
+  return othersOf(handle).some(({ session }) => session === handle.session);
+}
+
+function othersOf(handle: Handle): Handle[] {
+  return [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
+}
+
+/**
+ * Whether an exclusive open was refused for certain: it succeeds only if it makes the file, and what is there is older, or is what an
+ * earlier handle has written.
+ */
+export function wasThere(handle: Handle, after: readonly (Observation | null)[] = []): boolean {
+  const { file, isExclusive, openedAt } = handle;
+  if (!isExclusive || openedAt === undefined) return false;
+  const earlier = [...(file?.puts ?? []).map(({ end }) => end), ...othersOf(handle)];
+  return after.some((there) => {
+    if (!there) return false;
+    const { ino, birthtimeMs = 0 } = there;
+    if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - BUSY_LAG) return true;
+    return earlier.some(({ inode, bornMs = birthtimeMs }) => inode === ino && bornMs === birthtimeMs);
+  });
+}

@@ -193,7 +193,7 @@ function isChangedSince({ seen }: Ending, stat: FileStat): boolean {
 function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
   if (
     file.hasOpenWriters ||
-    (file.isDoubted && end.bytes !== stat.size_bytes) ||
+    ((file.isDoubted || file.mayBeCutOff) && end.bytes !== stat.size_bytes) ||
     file.isHeld(stat.inode) ||
     file.puts.at(-1)?.end !== end ||
     put.resizedTo !== undefined

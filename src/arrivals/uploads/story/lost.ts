@@ -101,10 +101,9 @@ export class Lost {
     const isDatedAsBefore = row !== undefined && isSame(row, stat);
     const isSizedAsBefore = stat.wasSet === true && row?.inode === stat.inode && row.size_bytes === stat.size_bytes;
     const isStillPartial = row?.state === 'partial' && (isDatedAsBefore || isSizedAsBefore);
-    // The log has brought a later upload to the path, whose file was not seen. What is written after that is later still.
-    const isUnseenRow = row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial';
-    const isTaken = ({ at, openedAt = at }: Ending): boolean =>
-      isUnseenRow && (at <= row.uploaded_at || stat.mtime < openedAt - TIMER_GRAIN);
+    // The log has brought a later upload to the path, whose file was not seen.
+    const isTaken = ({ at }: Ending): boolean =>
+      row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial' && at <= row.uploaded_at;
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
       isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
     const endings = (this.#endings.get(directoryId) ?? [])

@@ -71,6 +71,8 @@ export interface TrackedFile {
   readonly hasOpenWriters: boolean;
   /** Whether it has doubted handles, which may write it too. */
   readonly isDoubted: boolean;
+  /** Whether a process died that may have opened it since its latest put. */
+  readonly mayBeCutOff: boolean;
   /**
    * Whether the kernel reports that a session with such a handle has the inode open for writing, or cannot be asked
    * because its process died.

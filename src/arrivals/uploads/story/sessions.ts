@@ -355,6 +355,8 @@ export class File implements TrackedFile {
   readonly doubted = new Set<Handle>();
   /** When the last of these was added, by the monotonic clock in ms. */
   doubtedAt = Number.NEGATIVE_INFINITY;
+  /** A process died that may have opened the file since its latest put. */
+  mayBeCutOff = false;
   resized: Resize | undefined;
   readonly #kernel: Kernel;
 
@@ -379,6 +381,7 @@ export class File implements TrackedFile {
   addPut(put: Put): void {
     this.#inode = put.end.inode ?? this.#inode;
     this.resized = undefined;
+    this.mayBeCutOff = false;
     this.puts.push(put);
   }
 

@@ -252,7 +252,10 @@ export class Story {
     for (const handle of session.doubted()) {
       // If a process that was killed had it open after all, its file is cut off.
       const inode = handle.inode ?? handle.doubtedInode;
-      if (how === 'killed' && inode !== undefined) this.#options.homeless(droppedAt(session, { ...handle, inode }, at));
+      if (how === 'killed' && inode !== undefined) {
+        if (handle.file) handle.file.mayBeCutOff = true;
+        this.#options.homeless(droppedAt(session, { ...handle, inode }, at));
+      }
       this.#handles.disbelieve([handle]);
     }
     session.reads.end().forEach(note);

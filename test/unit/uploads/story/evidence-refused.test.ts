@@ -134,6 +134,16 @@ test('the same, right after an upload of that name: the upload is announced as t
   await at.settles(['a 5'], ['a 4 partial']);
 });
 
+test('the same, and the process dies before berth has recorded the upload', async () => {
+  await using at = await recordingPlace({ isDead: () => true });
+  at.write('a', 'half');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${WRITE}`, FAILURE);
+  at.gone(1);
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  at.touch('a');
+  await at.settles(['a 5'], ['a 4 partial']);
+});
+
 test('of several opens that may have been refused, a forced close is that of the oldest', async () => {
   await using at = await recordingPlace({ isHeld: () => true });
   at.write('a', 'x'.repeat(7));

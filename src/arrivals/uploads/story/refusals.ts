@@ -1,4 +1,5 @@
 /** Which requests sshd has refused for certain, by what the disk shows. */
+import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
 import type { Observation } from '../log/journal-record.ts';
 import { BUSY_LAG } from '../record/file-stat.ts';
 import type { Handle, LastRequest } from './sessions.ts';
@@ -26,6 +27,9 @@ function othersOf(handle: Handle): Handle[] {
   return [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
 }
 
+/** How late the lines of an open and its refusal are read at most, as after a restart. */
+const LATEST: Micros = 60 * SECOND;
+
 /**
  * Whether an exclusive open was refused for certain: it succeeds only if it makes the file, and what is there is older, or is what an
  * earlier handle has written.
@@ -37,7 +41,7 @@ export function wasThere(handle: Handle, after: readonly (Observation | null)[] 
   return after.some((there) => {
     if (!there) return false;
     const { ino, birthtimeMs = 0 } = there;
-    if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - BUSY_LAG) return true;
+    if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - LATEST) return true;
     return earlier.some(({ inode, bornMs = birthtimeMs }) => inode === ino && bornMs === birthtimeMs);
   });
 }

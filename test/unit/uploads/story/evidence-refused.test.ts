@@ -97,16 +97,25 @@ for (const flags of [EXCLUSIVE, WRITE])
     await at.stays(['a 5'], ['a 5 uploaded']);
   });
 
-test('an exclusive open of an upload was refused, its process dies, and a client changes the mode of the file: it is complete', async () => {
-  await using at = await recordingPlace({ isDead: () => true });
-  at.write('a', 'whole');
-  at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${EXCLUSIVE}`, FAILURE);
-  await at.comes(['a 5'], ['a 5 uploaded']);
-  at.gone(1);
-  chmodSync(join(at.files, 'a'), 0o600);
-  at.touch('a');
-  await at.stays(['a 5'], ['a 5 uploaded']);
-});
+for (const [which, age] of [
+  ['a moment old', 0],
+  ['older than the open', 120_000],
+] as const)
+  test(`an exclusive open of a file that is ${which} was refused, its process dies, and a client changes its mode: complete`, async () => {
+    await using at = await recordingPlace({ isDead: () => true });
+    at.write('a', 'whole');
+    at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+    if (age > 0) await at.comes(['a 5'], ['a 5 uploaded']);
+    const { ino, size, mtimeMs, birthtimeMs, ctimeMs: sinceMs } = statSync(join(at.files, 'a'));
+    const seen = [{ ino, size, mtimeMs, birthtimeMs: birthtimeMs - age, sinceMs }];
+    at.wasLogged(`open "a" ${EXCLUSIVE}`, Date.now() * 1000, seen);
+    at.wasLogged(FAILURE, Date.now() * 1000, seen);
+    await at.comes(['a 5'], ['a 5 uploaded']);
+    at.gone(1);
+    chmodSync(join(at.files, 'a'), 0o600);
+    at.touch('a');
+    await at.stays(['a 5'], ['a 5 uploaded']);
+  });
 
 test('a process dies that has opened a file after all: what it has left is not announced before its end is known, nor after', async () => {
   let isOpen = true;

@@ -14,7 +14,7 @@ import type { Found } from './directory.ts';
 import { TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import type { Ending, Operation, Put, Resize } from './operations.ts';
-import { hasOther, isRefusalOf, wasThere } from './refusals.ts';
+import { hasOther, isRefusalOf } from './refusals.ts';
 import type { File, Handle, LastRequest, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
@@ -331,7 +331,8 @@ export class Handles {
     after: readonly (Observation | null)[] | undefined,
   ): void {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
-    if (status === 'Failure' && !isRefusalOf(lastRequest, after)) {
+    const isExplained = isRefusalOf(lastRequest, after);
+    if (status === 'Failure' && !isExplained) {
       session.doubtedUpTo = this.#opened;
       // If the log has cut off the name, it has no number of bytes to compare the size with. So the refusal counts as that of a write
       // only if no other request right before can explain it.
@@ -347,7 +348,7 @@ export class Handles {
     if (lastRequest?.kind !== 'open') return;
     const opened = lastRequest.handle;
     const { file, isExclusive } = opened;
-    const isAnswer = session.isAnswer(status) || (isExclusive && hasOther(opened)) || wasThere(opened, after);
+    const isAnswer = session.isAnswer(status) || isExplained || (isExclusive && hasOther(opened));
     if (isAnswer || !file) session.forget(opened);
     else {
       session.doubt(opened);

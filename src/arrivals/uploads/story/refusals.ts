@@ -34,7 +34,7 @@ const LATEST: Micros = 60 * SECOND;
  * Whether an exclusive open was refused for certain: it succeeds only if it makes the file, and what is there is older, or is what an
  * earlier handle has written.
  */
-export function wasThere(handle: Handle, after: readonly (Observation | null)[] = []): boolean {
+function wasThere(handle: Handle, after: readonly (Observation | null)[]): boolean {
   const { file, isExclusive, openedAt } = handle;
   if (!isExclusive || openedAt === undefined) return false;
   const earlier = [...(file?.puts ?? []).map(({ end }) => end), ...othersOf(handle)];

@@ -61,31 +61,19 @@ test('an open that may have been refused follows an upload at once, and writes: 
   await at.comesTo(['a 5'], ['a 9 partial']);
 });
 
-test('a file is written over, and an exclusive open of it is refused at once: it is announced with its own size', async () => {
-  let isShown = true;
-  await using at = await recordingPlace({ isHeld: () => isShown, heldBy: () => [] });
-  at.write('a', 'xxxxx');
-  at.logged(1, `open "a" ${WRITE}`, close('a', 5));
-  await at.comes(['a 5'], ['a 5 uploaded']);
-  at.write('a', 'yyyyy');
-  at.logged(1, 'open "a" flags WRITE mode 0644', close('a', 5), `open "a" ${EXCLUSIVE}`, FAILURE);
-  await wait(50);
-  isShown = false;
-  await at.comesTo(['a 5', 'a 5'], ['a 5 uploaded']);
-});
-
-test('the same, of an open that is not exclusive', async () => {
-  let isShown = true;
-  await using at = await recordingPlace({ isHeld: () => isShown, heldBy: () => [] });
-  at.write('a', 'yyyyy');
-  at.logged(1, `open "a" ${WRITE}`, close('a', 5));
-  await at.comes(['a 5'], ['a 5 uploaded']);
-  at.write('a', 'yyyyy');
-  at.logged(1, 'open "a" flags WRITE mode 0644', close('a', 5), 'open "a" flags WRITE mode 0644', FAILURE);
-  await wait(50);
-  isShown = false;
-  await at.comesTo(['a 5', 'a 5'], ['a 5 uploaded']);
-});
+for (const flags of [EXCLUSIVE, 'flags WRITE mode 0644'])
+  test(`a file is written over, and an open of it is refused at once (${flags}): it is announced with its own size`, async () => {
+    let isShown = true;
+    await using at = await recordingPlace({ isHeld: () => isShown, heldBy: () => [] });
+    at.write('a', 'xxxxx');
+    at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+    await at.comes(['a 5'], ['a 5 uploaded']);
+    at.write('a', 'yyyyy');
+    at.logged(1, 'open "a" flags WRITE mode 0644', close('a', 5), `open "a" ${flags}`, FAILURE);
+    await wait(50);
+    isShown = false;
+    await at.comesTo(['a 5', 'a 5'], ['a 5 uploaded']);
+  });
 
 for (const flags of [EXCLUSIVE, WRITE])
   test(`an open of an upload may have been refused (${flags}), and its process dies: the file is complete`, async () => {

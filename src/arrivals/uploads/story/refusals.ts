@@ -37,11 +37,14 @@ const LATEST: Micros = 60 * SECOND;
 function wasThere(handle: Handle, after: readonly (Observation | null)[]): boolean {
   const { file, isExclusive, openedAt } = handle;
   if (!isExclusive || openedAt === undefined) return false;
-  const earlier = [...(file?.puts ?? []).map(({ end }) => end), ...othersOf(handle)];
+  const ends = (file?.puts ?? []).map(({ end }) => end);
+  const earlier = [...ends, ...othersOf(handle)];
   return after.some((there) => {
     if (!there) return false;
     const { ino, birthtimeMs = 0 } = there;
     if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - LATEST) return true;
+    // The file of an upload was not seen, but the log says that it is there.
+    if (ends.some(({ inode, at }) => inode === undefined && birthtimeMs * 1000 < at)) return true;
     return earlier.some(({ inode, bornMs = birthtimeMs }) => inode === ino && bornMs === birthtimeMs);
   });
 }

@@ -21,6 +21,9 @@ export const LOG_LAG: Micros = 200_000;
 /** How late the log may be read on an overloaded machine. */
 export const BUSY_LAG: Micros = 2_000_000;
 
+/** How late it may be read after a restart of berth or a pause of the machine. */
+export const RESTART_LAG: Micros = 60 * SECOND;
+
 /** The mtime of a row that must not match any file: the file has not been seen, or has been overwritten since. */
 export const STALE_MTIME: Micros = -1;
 

@@ -4,7 +4,7 @@
  * file against them.
  */
 import { LRUCache } from 'lru-cache';
-import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
+import type { Micros } from '../../../foundation/base/clock.ts';
 import { baseName, beginsLike, type FilePath, folderOf, parentOf, withoutSuffix } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
@@ -13,6 +13,7 @@ import {
   type FileStat,
   isSame,
   LOG_LAG,
+  RESTART_LAG,
   TIMER_GRAIN,
   STALE_MTIME,
   UNKNOWN_INODE,
@@ -21,9 +22,6 @@ import type { Ending } from './operations.ts';
 
 /** How many entries are remembered, and for how long, in ms. A comparison with the disk comes sooner than that. */
 const REMEMBERED = { max: 10_000, ttl: 60_000 };
-
-/** How much older than its upload a file may be, if the upload was announced before the file was seen. */
-const LATEST: Micros = 60 * SECOND;
 
 /** How many endings are remembered for one directory. */
 const ENDINGS = 1000;
@@ -182,7 +180,7 @@ function keyOf(directoryId: string, { inode, size_bytes }: FileIdentity): string
 export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolean {
   const { mtime, size_bytes, inode, uploaded_at } = row;
   if (mtime !== STALE_MTIME || size_bytes !== stat.size_bytes || stat.mtime > uploaded_at + TIMER_GRAIN) return false;
-  return inode === stat.inode || ((isAtPath || inode === UNKNOWN_INODE) && stat.mtime > uploaded_at - LATEST);
+  return inode === stat.inode || ((isAtPath || inode === UNKNOWN_INODE) && stat.mtime > uploaded_at - RESTART_LAG);
 }
 
 /** Whether a client may have set a file's times, and when the file was created; 0 if that is not known. */
@@ -213,7 +211,7 @@ function cutOffAt(
   const possible = endings
     .filter(({ cutOff }) => cutOff !== undefined && beginsLike(path, cutOff.start))
     // An open may have been read late, as after a pause of the machine. Half a file must not pass for a copy then.
-    .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - (end.isComplete ? BUSY_LAG : LATEST))
+    .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - (end.isComplete ? BUSY_LAG : RESTART_LAG))
     // A write sets both times. One after the connection broke was somebody else's.
     .filter(({ end }) => end.isComplete || mtime !== ctime || mtime <= end.at + TIMER_GRAIN)
     .toSorted((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));

@@ -1,7 +1,6 @@
 /** Which requests sshd has refused for certain, by what the disk shows. */
-import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
 import type { Observation } from '../log/journal-record.ts';
-import { BUSY_LAG } from '../record/file-stat.ts';
+import { BUSY_LAG, RESTART_LAG } from '../record/file-stat.ts';
 import type { Handle, LastRequest } from './sessions.ts';
 
 /**
@@ -27,9 +26,6 @@ function othersOf(handle: Handle): Handle[] {
   return [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
 }
 
-/** How late the lines of an open and its refusal are read at most, as after a restart. */
-const LATEST: Micros = 60 * SECOND;
-
 /**
  * Whether an exclusive open was refused for certain: it succeeds only if it makes the file, and what is there is older, or is what an
  * earlier handle has written.
@@ -42,7 +38,7 @@ function wasThere(handle: Handle, after: readonly (Observation | null)[]): boole
   return after.some((there) => {
     if (!there) return false;
     const { ino, birthtimeMs = 0 } = there;
-    if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - LATEST) return true;
+    if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - RESTART_LAG) return true;
     // The file of an upload was not seen, but the log says that it is there.
     if (ends.some(({ inode, at }) => inode === undefined && birthtimeMs * 1000 < at)) return true;
     return earlier.some(({ inode, bornMs = birthtimeMs }) => inode === ino && bornMs === birthtimeMs);

@@ -1,0 +1,103 @@
+/** Opens that sshd has refused, or may have, and processes that die then. */
+import { chmodSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+
+const close = (name: string, written: number, how = ''): string =>
+  `${how}close "${name}" bytes read 0 written ${written}`;
+const EXCLUSIVE = 'flags WRITE,CREATE,EXCL mode 0644';
+const FAILURE = 'sent status Failure';
+
+for (const flags of [EXCLUSIVE, 'flags WRITE mode 0644'])
+  test(`a file is written over, and an open of it is refused at once (${flags}): it is announced with its own size`, async () => {
+    let isShown = true;
+    await using at = await recordingPlace({ isHeld: () => isShown, heldBy: () => [] });
+    at.write('a', 'xxxxx');
+    at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+    await at.comes(['a 5'], ['a 5 uploaded']);
+    at.write('a', 'yyyyy');
+    at.logged(1, 'open "a" flags WRITE mode 0644', close('a', 5), `open "a" ${flags}`, FAILURE);
+    await wait(50);
+    isShown = false;
+    await at.comesTo(['a 5', 'a 5'], ['a 5 uploaded']);
+  });
+
+for (const flags of [EXCLUSIVE, WRITE])
+  test(`an open of an upload may have been refused (${flags}), and its process dies: the file is complete`, async () => {
+    await using at = await recordingPlace({ isDead: () => true });
+    at.write('a', 'whole');
+    at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${flags}`, FAILURE);
+    await at.comes(['a 5'], ['a 5 uploaded']);
+    at.gone(1);
+    await at.stays(['a 5'], ['a 5 uploaded']);
+  });
+
+for (const [which, age] of [
+  ['a moment old', 0],
+  ['older than the open', 120_000],
+] as const)
+  test(`an exclusive open of a file that is ${which} was refused, its process dies, and a client changes its mode: complete`, async () => {
+    await using at = await recordingPlace({ isDead: () => true });
+    at.write('a', 'whole');
+    at.logged(1, `open "a" ${WRITE}`, close('a', 5));
+    if (age > 0) await at.comes(['a 5'], ['a 5 uploaded']);
+    const { ino, size, mtimeMs, birthtimeMs, ctimeMs: sinceMs } = statSync(join(at.files, 'a'));
+    const seen = [{ ino, size, mtimeMs, birthtimeMs: birthtimeMs - age, sinceMs }];
+    at.wasLogged(`open "a" ${EXCLUSIVE}`, Date.now() * 1000, seen);
+    at.wasLogged(FAILURE, Date.now() * 1000, seen);
+    await at.comes(['a 5'], ['a 5 uploaded']);
+    at.gone(1);
+    chmodSync(join(at.files, 'a'), 0o600);
+    at.touch('a');
+    await at.stays(['a 5'], ['a 5 uploaded']);
+  });
+
+test('an upload was not seen when it began, an exclusive open of it was refused, and its process dies: the file is complete', async () => {
+  await using at = await recordingPlace({ isDead: () => true });
+  at.wasLogged(`open "a" ${WRITE}`, Date.now() * 1000, [null]);
+  at.write('a', 'written at an offset');
+  at.wasLogged(close('a', 5), Date.now() * 1000);
+  const { ino, size, mtimeMs, birthtimeMs, ctimeMs: sinceMs } = statSync(join(at.files, 'a'));
+  at.wasLogged(`open "a" ${EXCLUSIVE}`, Date.now() * 1000, [{ ino, size, mtimeMs, birthtimeMs, sinceMs }]);
+  at.wasLogged(FAILURE, Date.now() * 1000, [{ ino, size, mtimeMs, birthtimeMs, sinceMs }]);
+  at.gone(1);
+  await at.stays(['a 20'], ['a 20 uploaded']);
+});
+
+test('a process dies that has opened a file after all: what it has left is not announced before its end is known, nor after', async () => {
+  let isOpen = true;
+  await using at = await recordingPlace({ isHeld: () => isOpen, isDead: () => true });
+  at.write('a', 'half');
+  at.logged(1, `open "a" ${WRITE}`, FAILURE);
+  await at.parting.drained();
+  isOpen = false;
+  at.touch('a');
+  await wait(3000);
+  at.gone(1);
+  at.touch('a');
+  await at.settles([], ['a 4 partial']);
+});
+
+test('the same, right after an upload of that name: the upload is announced as the log has counted it, and the rest is partial', async () => {
+  let isOpen = true;
+  await using at = await recordingPlace({ isHeld: () => isOpen });
+  at.write('a', 'half');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${WRITE}`, FAILURE);
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  isOpen = false;
+  at.gone(1);
+  at.touch('a');
+  await at.settles(['a 5'], ['a 4 partial']);
+});
+
+test('the same, and the process dies before berth has recorded the upload', async () => {
+  await using at = await recordingPlace({ isDead: () => true });
+  at.write('a', 'half');
+  at.logged(1, `open "a" ${WRITE}`, close('a', 5), `open "a" ${WRITE}`, FAILURE);
+  at.gone(1);
+  await at.comes(['a 5'], ['a 5 uploaded']);
+  at.touch('a');
+  await at.settles(['a 5'], ['a 4 partial']);
+});

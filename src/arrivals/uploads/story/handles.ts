@@ -71,7 +71,8 @@ export class Handles {
     if (!flags.includes('WRITE') && !flags.includes('APPEND'))
       return this.track(session, { ...opening, inode: undefined });
     // If the session has the file open already, that was seen earlier, when less could have taken its name.
-    const other = [...(this.#files.at(path)?.writers ?? [])].find((each) => each.session === session);
+    const others = session.hasLostName ? [] : [...(this.#files.at(path)?.writers ?? [])];
+    const other = others.find((each) => each.session === session);
     const identity = other?.inode === undefined ? this.#identityAt(path, truncates ? at : 0) : identityOf(other);
     const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);

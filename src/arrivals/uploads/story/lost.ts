@@ -122,7 +122,10 @@ export class Lost {
       endings.find(
         ({ end }) =>
           end.inode === stat.inode &&
-          (isOfThatTime(end, stat, LOG_LAG) || isCutOff(end, stat) || isCreatedBy(end, stat)) &&
+          (isOfThatTime(end, stat, LOG_LAG) ||
+            isCutOff(end, stat) ||
+            isCreatedBy(end, stat) ||
+            (!isDatedAsBefore && isBegunBy(end, stat))) &&
           mayBe(end, stat) &&
           !mayBeOverwritten(end),
       ) ??
@@ -253,6 +256,11 @@ export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, 
  */
 function isBornIn({ openedAt, at }: Ending, { bornAt }: { readonly bornAt: Micros }, lag: Micros): boolean {
   return openedAt !== undefined && bornAt >= openedAt - lag && bornAt <= at;
+}
+
+/** Whether a handle that was cut off has created the file. The line of its open may have been read when it had been written. */
+function isBegunBy(end: Ending, stat: FileStat & { readonly bornAt: Micros }): boolean {
+  return !end.isComplete && isBornIn(end, stat, BUSY_LAG) && stat.mtime <= end.at + TIMER_GRAIN;
 }
 
 /** Whether the file may be one that was missing at its path, because its folder was renamed right after the open. */

@@ -17,8 +17,9 @@ export function isRefusalOf(
   return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < lastRequest.at - BUSY_LAG);
 }
 
-/** Whether its session has the handle's file open already. */
+/** Whether its session has the handle's file open already, and has not renamed it in a line that the log has cut off. */
 export function hasOther(handle: Handle): boolean {
+  if (handle.session.hasLostName) return false;
   return othersOf(handle).some(({ session }) => session === handle.session);
 }
 
@@ -31,7 +32,7 @@ function othersOf(handle: Handle): Handle[] {
  * earlier handle has written.
  */
 function wasThere(handle: Handle, after: readonly (Observation | null)[]): boolean {
-  const { file, isExclusive, openedAt } = handle;
+  const { file, isExclusive, openedAt, session } = handle;
   if (!isExclusive || openedAt === undefined) return false;
   const ends = (file?.puts ?? []).map(({ end }) => end);
   const earlier = [...ends, ...othersOf(handle)];
@@ -40,7 +41,8 @@ function wasThere(handle: Handle, after: readonly (Observation | null)[]): boole
     const { ino, birthtimeMs = 0 } = there;
     if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - RESTART_LAG) return true;
     // The file of an upload was not seen, but the log says that it is there.
-    if (ends.some(({ inode, at }) => inode === undefined && birthtimeMs * 1000 < at)) return true;
+    if (!session.hasLostName && ends.some(({ inode, at }) => inode === undefined && birthtimeMs * 1000 < at))
+      return true;
     return earlier.some(({ inode, bornMs = birthtimeMs }) => inode === ino && bornMs === birthtimeMs);
   });
 }

@@ -101,3 +101,36 @@ test('the same, and the process dies before berth has recorded the upload', asyn
   at.touch('a');
   await at.settles(['a 5'], ['a 4 partial']);
 });
+
+for (const flags of [EXCLUSIVE, WRITE])
+  test(`a new file is half written when the line of its open is read (${flags}), and its process dies: partial`, async () => {
+    await using at = await recordingPlace({ isDead: () => true });
+    at.write('a', 'half');
+    await wait(600);
+    at.logged(1, `open "a" ${flags}`, FAILURE);
+    at.gone(1);
+    await at.stays([], ['a 4 partial']);
+  });
+
+for (const ending of ['closed', 'killed'] as const)
+  test(`an upload is renamed in a line that the log has cut off, and the next one of that name is cut short and ${ending}: partial`, async () => {
+    await using at = await recordingPlace({ isDead: () => ending === 'killed' });
+    const [before, after] = ['p'.repeat(245), 'q'.repeat(250)];
+    at.write(after, 'whole');
+    at.write(before, 'half');
+    await wait(600);
+    const { ino, size, mtimeMs, birthtimeMs, ctimeMs: sinceMs } = statSync(join(at.files, before));
+    const seen = [{ ino, size, mtimeMs, birthtimeMs, sinceMs }];
+    const rename = `posix-rename old "${before}" new "${after}"`.slice(0, 500);
+    for (const line of [
+      `open "${before}" ${EXCLUSIVE}`,
+      close(before, 5),
+      rename,
+      `open "${before}" ${EXCLUSIVE}`,
+      FAILURE,
+    ])
+      at.wasLogged(line, Date.now() * 1000, seen);
+    if (ending === 'killed') at.gone(1);
+    else at.wasLogged(close(before, 2), Date.now() * 1000, seen);
+    await at.stays([`${before} 5`], [`${before} 4 partial`]);
+  });

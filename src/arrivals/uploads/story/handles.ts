@@ -14,7 +14,7 @@ import type { Found } from './directory.ts';
 import { TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/transfer-history.ts';
 import type { Ending, Operation, Put, Resize } from './operations.ts';
-import { hasOther, isRefusalOf } from './refusals.ts';
+import { isRefusalOf, otherOf } from './refusals.ts';
 import type { File, Handle, LastRequest, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
@@ -71,8 +71,7 @@ export class Handles {
     if (!flags.includes('WRITE') && !flags.includes('APPEND'))
       return this.track(session, { ...opening, inode: undefined });
     // If the session has the file open already, that was seen earlier, when less could have taken its name.
-    const others = session.hasLostName ? [] : [...(this.#files.at(path)?.writers ?? [])];
-    const other = others.find((each) => each.session === session);
+    const other = otherOf(session, this.#files.at(path));
     const identity = other?.inode === undefined ? this.#identityAt(path, truncates ? at : 0) : identityOf(other);
     const adopted = session.openBefore().find(({ file, openedAt }) => file?.path === path && openedAt === undefined);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
@@ -349,7 +348,8 @@ export class Handles {
     if (lastRequest?.kind !== 'open') return;
     const opened = lastRequest.handle;
     const { file, isExclusive } = opened;
-    const isAnswer = session.isAnswer(status) || isExplained || (isExclusive && hasOther(opened));
+    const isAnswer =
+      session.isAnswer(status) || isExplained || (isExclusive && otherOf(session, file, opened) !== undefined);
     if (isAnswer || !file) session.forget(opened);
     else {
       session.doubt(opened);

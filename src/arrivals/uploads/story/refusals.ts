@@ -1,7 +1,7 @@
 /** Which requests sshd has refused for certain, by what the disk shows. */
 import type { Observation } from '../log/journal-record.ts';
 import { BUSY_LAG, RESTART_LAG } from '../record/file-stat.ts';
-import type { Handle, LastRequest } from './sessions.ts';
+import type { File, Handle, LastRequest, Session } from './sessions.ts';
 
 /**
  * Whether the disk shows that the session's last request was refused, so the refusal answers no other: what was at one of its
@@ -17,14 +17,14 @@ export function isRefusalOf(
   return after.some((there) => there && (there.sinceMs ?? Infinity) * 1000 < lastRequest.at - BUSY_LAG);
 }
 
-/** Whether its session has the handle's file open already, and has not renamed it in a line that the log has cut off. */
-export function hasOther(handle: Handle): boolean {
-  if (handle.session.hasLostName) return false;
-  return othersOf(handle).some(({ session }) => session === handle.session);
-}
-
-function othersOf(handle: Handle): Handle[] {
-  return [...(handle.file?.writers ?? [])].filter((other) => other !== handle);
+/**
+ * A handle by which the session has the file open already. The log may have cut off a line that renamed the file of such a handle:
+ * then it proves nothing.
+ * @param own a handle that does not count.
+ */
+export function otherOf(session: Session, file: File | undefined, own?: Handle): Handle | undefined {
+  if (session.hasLostName) return undefined;
+  return [...(file?.writers ?? [])].find((each) => each !== own && each.session === session);
 }
 
 /**
@@ -35,7 +35,8 @@ function wasThere(handle: Handle, after: readonly (Observation | null)[]): boole
   const { file, isExclusive, openedAt, session } = handle;
   if (!isExclusive || openedAt === undefined) return false;
   const ends = (file?.puts ?? []).map(({ end }) => end);
-  const earlier = [...ends, ...othersOf(handle)];
+  const others = [...(file?.writers ?? [])].filter((other) => other !== handle);
+  const earlier = [...ends, ...others];
   return after.some((there) => {
     if (!there) return false;
     const { ino, birthtimeMs = 0 } = there;

@@ -3,6 +3,7 @@ import { chmodSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { observationOf } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const close = (name: string, written: number, how = ''): string =>
@@ -43,8 +44,8 @@ for (const [which, age] of [
     at.write('a', 'whole');
     at.logged(1, `open "a" ${WRITE}`, close('a', 5));
     if (age > 0) await at.comes(['a 5'], ['a 5 uploaded']);
-    const { ino, size, mtimeMs, birthtimeMs, ctimeMs: sinceMs } = statSync(join(at.files, 'a'));
-    const seen = [{ ino, size, mtimeMs, birthtimeMs: birthtimeMs - age, sinceMs }];
+    const found = statSync(join(at.files, 'a'));
+    const seen = [observationOf(Object.assign(found, { birthtimeMs: found.birthtimeMs - age }))];
     at.wasLogged(`open "a" ${EXCLUSIVE}`, Date.now() * 1000, seen);
     at.wasLogged(FAILURE, Date.now() * 1000, seen);
     await at.comes(['a 5'], ['a 5 uploaded']);
@@ -59,9 +60,9 @@ test('an upload was not seen when it began, an exclusive open of it was refused,
   at.wasLogged(`open "a" ${WRITE}`, Date.now() * 1000, [null]);
   at.write('a', 'written at an offset');
   at.wasLogged(close('a', 5), Date.now() * 1000);
-  const { ino, size, mtimeMs, birthtimeMs, ctimeMs: sinceMs } = statSync(join(at.files, 'a'));
-  at.wasLogged(`open "a" ${EXCLUSIVE}`, Date.now() * 1000, [{ ino, size, mtimeMs, birthtimeMs, sinceMs }]);
-  at.wasLogged(FAILURE, Date.now() * 1000, [{ ino, size, mtimeMs, birthtimeMs, sinceMs }]);
+  const seen = [observationOf(statSync(join(at.files, 'a')))];
+  at.wasLogged(`open "a" ${EXCLUSIVE}`, Date.now() * 1000, seen);
+  at.wasLogged(FAILURE, Date.now() * 1000, seen);
   at.gone(1);
   await at.stays(['a 20'], ['a 20 uploaded']);
 });
@@ -119,8 +120,7 @@ for (const ending of ['closed', 'killed'] as const)
     at.write(after, 'whole');
     at.write(before, 'half');
     await wait(600);
-    const { ino, size, mtimeMs, birthtimeMs, ctimeMs: sinceMs } = statSync(join(at.files, before));
-    const seen = [{ ino, size, mtimeMs, birthtimeMs, sinceMs }];
+    const seen = [observationOf(statSync(join(at.files, before)))];
     const rename = `posix-rename old "${before}" new "${after}"`.slice(0, 500);
     for (const line of [
       `open "${before}" ${EXCLUSIVE}`,

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { LRUCache } from 'lru-cache';
+import { askKernel, isOutOfDescriptors } from '../../foundation/base/errors.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
 import { type FilePath, pathOf } from './file-path.ts';
 
@@ -51,20 +52,28 @@ export function jailOf(pid: number): string | undefined {
   return orElse(undefined, () => basename(readlinkSync(`/proc/${pid}/root`)));
 }
 
-/** When a process began, in clock ticks since the boot: field 22 of proc_pid_stat(5). Undefined when it has gone. */
+/** When a process began, in clock ticks since the boot: field 22 of proc_pid_stat(5). Undefined when it has gone, or cannot be asked. */
 export function startTimeOf(pid: number): string | undefined {
-  const status = statusOf(pid);
+  const status = orElse([], () => statusOf(pid));
   return isExiting(status) ? undefined : status[19];
 }
 
-/** Whether the process still runs. One that exits has no descriptors any more, although it may stay in /proc for a while. */
-export function isAlive(pid: number): boolean {
-  return !isExiting(statusOf(pid));
+/**
+ * Whether the process still runs. One that exits has no descriptors any more, although it may stay in /proc for a while.
+ * While berth has no descriptor left to ask with, no process has ended.
+ * @param born when it began, if that is known: another process may have the pid by now.
+ */
+export function isAlive(pid: number, born?: string): boolean {
+  const status = askKernel(() => statusOf(pid));
+  return !status || (!isExiting(status) && (born === undefined || status[19] === born));
 }
 
-/** The fields of proc_pid_stat(5), from the third; none when the process has gone. */
+/**
+ * The fields of proc_pid_stat(5), from the third; none when the process has gone.
+ * @throws when no descriptor is left.
+ */
 function statusOf(pid: number): string[] {
-  const stat = orElse('', () => readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  const stat = unlessGone('', () => readFileSync(`/proc/${pid}/stat`, 'latin1'));
   return stat === '' ? [] : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
@@ -198,7 +207,17 @@ export class HeldInodes {
   }
 }
 
-/** Returns `otherwise` when the process has gone or the file was closed meanwhile. */
+/** Returns `otherwise` when the process has gone or the file was closed meanwhile. Throws when no descriptor is left to ask with. */
+function unlessGone<T>(otherwise: T, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (isOutOfDescriptors(error)) throw error;
+    return otherwise;
+  }
+}
+
+/** Returns `otherwise` when the process has gone, the file was closed meanwhile, or the kernel cannot be asked. */
 function orElse<T>(otherwise: T, read: () => T): T {
   try {
     return read();

@@ -73,6 +73,22 @@ export function errorCode(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
+/** Whether this process or the machine has no file descriptor left. */
+export function isOutOfDescriptors(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === 'EMFILE' || code === 'ENFILE';
+}
+
+/** Asks the kernel. Returns undefined when there is no descriptor left to ask with. */
+export function askKernel<T>(ask: () => T): T | undefined {
+  try {
+    return ask();
+  } catch (error) {
+    if (isOutOfDescriptors(error)) return undefined;
+    throw error;
+  }
+}
+
 /** ENOSPC also means that no inodes are left, and EDQUOT that a quota of the file system is used up. */
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
 

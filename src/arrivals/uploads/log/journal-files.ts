@@ -17,14 +17,12 @@ import {
   renameSync,
   rmSync,
   statfsSync,
-  truncateSync,
   writeSync,
 } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { isThere } from '../../../foundation/base/there.ts';
 import { linesOf, PIECE, readBase, readPiece } from './journal-pieces.ts';
 import { baseLine, type JournalRecord, type Position, readRecord } from './journal-record.ts';
 
@@ -233,12 +231,11 @@ export class JournalFiles {
     const length = Buffer.byteLength(text);
     try {
       if (file.size + length > this.#room()) throw new Error('its share of the journal is used up');
-      appendFileSync(this.#path(user), text, { mode: 0o600 });
+      appendOrRestore(this.#path(user), text, file.size);
       this.#resize(file, file.size + length);
       this.#unsynced.add(user);
       return true;
     } catch (error) {
-      if (isThere(this.#path(user))) truncateSync(this.#path(user), file.size);
       this.#options.failed(error);
       return false;
     }
@@ -267,6 +264,20 @@ export class JournalFiles {
 
 function endOf({ base, baseLength, size }: File): Position {
   return base + size - baseLength;
+}
+
+/** Appends to a file of `size` bytes. If that fails, the file is as long as before. */
+function appendOrRestore(path: string, text: string, size: number): void {
+  // One descriptor for both: when there are none left, a second one could not be opened.
+  const opened = openSync(path, 'a', 0o600);
+  try {
+    appendFileSync(opened, text);
+  } catch (error) {
+    ftruncateSync(opened, size);
+    throw error;
+  } finally {
+    closeSync(opened);
+  }
 }
 
 /** Copies up to `length` bytes from a position to the end of another file. Returns how many. */

@@ -9,6 +9,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { isOutOfDescriptors } from '../../../foundation/base/errors.ts';
 import { yielder } from '../../../foundation/base/event-loop.ts';
 import type { Jail } from '../jails.ts';
 import type { Beginning } from './journal-files.ts';
@@ -315,12 +316,16 @@ export class JournalReader implements JournalFollower {
     else part.followed = position;
   }
 
-  /** Reads the user's file. Returns undefined when there is none. */
+  /**
+   * Reads the user's file. Returns undefined when there is none.
+   * @throws the system's error: no descriptor is left. It is tried again.
+   */
   #withFile<T>(user: string, read: (file: number) => T): T | undefined {
     let file: number;
     try {
       file = openSync(join(this.#options.folder, user), 'r');
-    } catch {
+    } catch (error) {
+      if (isOutOfDescriptors(error)) throw error;
       return undefined;
     }
     try {

@@ -5,7 +5,7 @@
 import type { Stats } from 'node:fs';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { isAbsent, lstatBeneath, lstatEntry, namesIn, openFolder } from '../../../foundation/base/beneath.ts';
+import { lstatBeneath, lstatEntry, namesIn, openFolder } from '../../../foundation/base/beneath.ts';
 import { isUsername } from '../../../rules/directories/host.ts';
 import { isThere } from '../../../foundation/base/there.ts';
 import { beginsLike, bytesOf, type FilePath, filePath, folderOf, jailFiles } from '../file-path.ts';
@@ -77,7 +77,7 @@ export class LineOwners {
   #look(user: string, paths: readonly FilePath[]): (Observation | null)[] | undefined {
     if (paths.some(isTooDeep)) return undefined;
     const root = jailFiles(this.#options.jailDir)(user);
-    return paths.map((path) => observationOf(lstatBeneath(root, bytesOf(path))));
+    return orUnseen(() => paths.map((path) => observationOf(lstatBeneath(root, bytesOf(path)))));
   }
 
   #ownerOf(pid: number): Owner | undefined {
@@ -165,7 +165,7 @@ export function alikeIn(
 
 /** The files in a folder (`''`, or with a `/` at its end) whose paths are like that; undefined if it has too many. */
 function filesIn(root: string, path: FilePath, isLike: (path: FilePath) => boolean): FileAlike[] | undefined {
-  try {
+  return orUnseen(() => {
     using folder = openFolder(root, bytesOf(path));
     const names = namesIn(folder, MOST_ENTRIES)?.filter((name) => isLike(path + name));
     if (!names || names.length > MOST_ALIKE) return undefined;
@@ -174,9 +174,15 @@ function filesIn(root: string, path: FilePath, isLike: (path: FilePath) => boole
       const seen = stats?.isFile() ? observationOf(stats) : null;
       return seen ? [{ ...seen, path: path + name }] : [];
     });
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
+  });
+}
+
+/** Undefined when the kernel cannot be asked: there is no such folder, or no descriptor is left. The line counts without it. */
+function orUnseen<T>(look: () => T): T | undefined {
+  try {
+    return look();
+  } catch {
+    return undefined;
   }
 }
 

@@ -174,9 +174,8 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
   };
 }
 
-/** Compares start times, because another process may have the pid by now. */
 function isAliveStill({ by, born }: SessionOf): boolean {
-  return born === undefined ? isAlive(by.pid) : startTimeOf(by.pid) === born;
+  return isAlive(by.pid, born);
 }
 
 /** @param isRepeated whether an earlier process may have followed the record. */

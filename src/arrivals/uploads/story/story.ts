@@ -5,6 +5,7 @@
  * refuses it, dropping the handle is harmless. A rename or a removal waits until its outcome is known, and
  * every later line of the directory waits behind it. So no operation is ever undone.
  */
+import { askKernel } from '../../../foundation/base/errors.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { LineRecord, Observation } from '../log/journal-record.ts';
@@ -465,7 +466,7 @@ export class Story {
   #observe(path: FilePath): Observation | undefined {
     const { isFresh = true, seen } = this.#line ?? {};
     const [then] = seen ?? [];
-    const now = isFresh || !seen ? this.#options.lstat(path) : undefined;
+    const now = isFresh || !seen ? askKernel(() => this.#options.lstat(path)) : undefined;
     // Another file has taken the name since the line was read.
     if (then && now && now.ino !== then.ino) return then;
     return now ?? then ?? undefined;

@@ -3,7 +3,7 @@ import type { Transaction } from 'kysely';
 import { compiled } from '../../../foundation/db/compiled.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { insertTransfers } from '../../../rules/history/transfers.ts';
-import { errorCode, isUnavailable } from '../../../foundation/base/errors.ts';
+import { errorCode, isOutOfDescriptors, isUnavailable } from '../../../foundation/base/errors.ts';
 import type { Enqueued } from '../../../foundation/db/transact.ts';
 import { announceInOrder, EVENT_COLUMNS } from '../../../deliveries/webhooks/further-events.ts';
 import type { UploadEvent } from '../../../deliveries/webhooks/outbox.ts';
@@ -137,6 +137,6 @@ export function separated<W>(taken: readonly Taken<W>[]): Taken<W>[] {
 /** Whether an error is temporary: no space, too many open files, an I/O error, or an unavailable database. */
 export function isPassing(error: unknown): boolean {
   const code = errorCode(error) ?? '';
-  if (isUnavailable(error)) return true;
-  return /^SQLITE_(FULL|BUSY|IOERR|CANTOPEN)/.test(code) || code === 'EMFILE' || code === 'ENFILE' || code === 'EIO';
+  if (isUnavailable(error) || isOutOfDescriptors(error)) return true;
+  return /^SQLITE_(FULL|BUSY|IOERR|CANTOPEN)/.test(code) || code === 'EIO';
 }

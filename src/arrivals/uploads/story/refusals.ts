@@ -18,13 +18,15 @@ export function isRefusalOf(
 }
 
 /**
- * A handle by which the session has the file open already. The log may have cut off a line that renamed the file of such a handle:
- * then it proves nothing.
+ * A handle by which the session has the file open already. If the log has cut off a rename since that handle was opened, it may have
+ * been of its file, and the handle proves nothing.
  * @param own a handle that does not count.
  */
 export function otherOf(session: Session, file: File | undefined, own?: Handle): Handle | undefined {
-  if (session.hasLostName) return undefined;
-  return [...(file?.writers ?? [])].find((each) => each !== own && each.session === session);
+  const { lostNameAt = -Infinity } = session;
+  return [...(file?.writers ?? [])].find(
+    (each) => each !== own && each.session === session && (each.openedAt ?? 0) > lostNameAt,
+  );
 }
 
 /**
@@ -42,7 +44,10 @@ function wasThere(handle: Handle, after: readonly (Observation | null)[]): boole
     const { ino, birthtimeMs = 0 } = there;
     if (birthtimeMs > 0 && birthtimeMs * 1000 < openedAt - RESTART_LAG) return true;
     // The file of an upload was not seen, but the log says that it is there.
-    if (!session.hasLostName && ends.some(({ inode, at }) => inode === undefined && birthtimeMs * 1000 < at))
+    if (
+      session.lostNameAt === undefined &&
+      ends.some(({ inode, at }) => inode === undefined && birthtimeMs * 1000 < at)
+    )
       return true;
     return earlier.some(({ inode, bornMs = birthtimeMs }) => inode === ino && bornMs === birthtimeMs);
   });

@@ -107,8 +107,8 @@ export class Session {
   lastAt: Micros | undefined;
   /** A rename or a removal was done or refused, and the log does not show which: names may be wrong. */
   isDoubtful = false;
-  /** Names that a rename line lacks, because the log has cut it off: a file may have another name than is known. */
-  hasLostName = false;
+  /** When the session last renamed in a line that the log has cut off: files may have other names than are known. */
+  lostNameAt: Micros | undefined;
   /** Opens whose name the log has cut off, and of which the kernel does not show a file (yet). */
   readonly cutOff = new Set<CutOffOpen>();
   /** The latest of those that a refusal has followed: they are most likely refused, unless a close proves the opposite. */

@@ -264,7 +264,7 @@ export class Story {
     // only once.
     const endedAt = how === 'logged' ? at : (session.lastAt ?? at);
     if (how === 'killed') this.#cutOff.drop(session, at);
-    if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt, hasLostName: session.hasLostName });
+    if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt, hasLostName: session.lostNameAt !== undefined });
     if (session.isDoubtful) this.#options.compare();
     note({ event: 'session-closed', directoryId, at, by, openedAt: session.openedAt });
   }
@@ -488,7 +488,7 @@ export class Story {
       case 'rename':
         this.#cutOff.touched(session, start, at, alike);
         this.#cutOff.renamed(start, alike);
-        session.hasLostName = true;
+        session.lostNameAt = at;
         break;
       case 'remove':
         break;

@@ -134,3 +134,20 @@ for (const ending of ['closed', 'killed'] as const)
     else at.wasLogged(close(before, 2), Date.now() * 1000, seen);
     await at.stays([`${before} 5`], [`${before} 4 partial`]);
   });
+
+test('long after such a rename, an open file is opened exclusively, and another session moves it before that is read: announced once', async () => {
+  await using at = await recordingPlace({ isDead: () => false, isHeld: () => true, heldBy: () => [] });
+  const now = (): number => Date.now() * 1000;
+  at.wasLogged(`posix-rename old "a" new "${'q'.repeat(500)}`.slice(0, 500), now(), [null]);
+  at.write('b', 'whole');
+  const seen = [observationOf(statSync(join(at.files, 'b')))];
+  await wait(5);
+  at.wasLogged(`open "a" ${WRITE}`, now(), seen);
+  at.wasLogged(`open "a" ${EXCLUSIVE}`, now(), [null]);
+  at.wasLogged(FAILURE, now(), [null]);
+  at.logged(2, 'posix-rename old "a" new "b"');
+  at.wasLogged(close('a', 5), now(), [null]);
+  await at.comes(['b 5'], ['b 5 uploaded']);
+  at.logged(1, 'session closed for local user acme from [192.0.2.7]');
+  await at.stays(['b 5'], ['b 5 uploaded']);
+});

@@ -23,6 +23,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import type { Micros } from '../../../foundation/base/clock.ts';
+import { isOutOfDescriptors } from '../../../foundation/base/errors.ts';
 import { linesOf, PIECE, readBase, readPiece } from './journal-pieces.ts';
 import { baseLine, type JournalRecord, type Position, readRecord } from './journal-record.ts';
 
@@ -186,8 +187,9 @@ export class JournalFiles {
       try {
         await using handle = await open(this.#path(user), 'r');
         await handle.datasync();
-      } catch {
-        // The file has gone, or the disk fails, which shows elsewhere.
+      } catch (error) {
+        // Otherwise the file has gone, or the disk fails, which shows elsewhere.
+        if (isOutOfDescriptors(error)) this.#unsynced.add(user);
       }
     }
   }

@@ -3,6 +3,7 @@
  * so once the mark comes back, everything that sshd logged there before is in the journal.
  */
 import { connect } from 'node:net';
+import { isOutOfDescriptors } from '../../../foundation/base/errors.ts';
 import { MARK } from './log-line.ts';
 
 /**
@@ -68,9 +69,9 @@ export class WriteBarrier {
         if (this.#isFull() || performance.now() >= over) done(false);
       }, FULL_PATIENCE_MS).unref();
       this.#awaited.set(text, done);
-      // An error means that the socket is closed, so nothing more will be read.
+      // Other errors mean that the socket is closed, so nothing more will be read.
       connect(path)
-        .on('error', () => done())
+        .on('error', (error) => isOutOfDescriptors(error) || done())
         .end(`${text}\0`);
     });
   }

@@ -323,7 +323,8 @@ async function drop(
   const seen = isRewritten ? { ...stat, mtime: STALE_MTIME, size_bytes } : stat;
   // If the file turns up elsewhere, looking like the row's, it is what this handle has left. The line of its open may have been read
   // when another file had the name.
-  const isOfRow = end.bytes === undefined || end.inode === undefined || end.inode === row?.inode;
+  const isOfRow =
+    end.bytes === undefined || (end.inode === undefined ? end.bytes === row?.size_bytes : end.inode === row?.inode);
   const before = row && isOfRow ? ({ ...row, state: 'partial' } as const) : row;
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.put({ ...values, state: 'partial' }, before);

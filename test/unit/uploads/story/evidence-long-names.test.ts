@@ -1,10 +1,12 @@
 /** Names that the log cuts off: what the log does not say of their files, the kernel and the disk show. */
-import { statSync } from 'node:fs';
+import { renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { FileSyncer } from '../../../../src/arrivals/uploads/disk/file-syncer.ts';
+import { observationOf } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import type { HeldPath } from '../../../../src/arrivals/uploads/processes.ts';
-import { recordingPlace } from '../../../support/recording-place.ts';
+import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
 
 const NAME = '字'.repeat(43);
 const PATH = Buffer.from(NAME).toString('latin1');
@@ -88,3 +90,22 @@ for (const [what, shown] of [
     await place.settles([], [`${NAME} 5 partial`]);
   });
 }
+
+test('an upload gets a name that the log cuts off, and the next one of its old name, opened long before that is read, is cut off: the first is complete', async () => {
+  await using at = await recordingPlace({ isDead: () => false, isTemporary: (path) => path.endsWith('.part') });
+  const name = 'q'.repeat(250);
+  at.write('x.part', 'whole');
+  at.logged(1, `open "x.part" ${WRITE}`, 'close "x.part" bytes read 0 written 5');
+  await at.comes([], ['x.part 5 waiting']);
+  renameSync(join(at.files, 'x.part'), join(at.files, name));
+  at.wasLogged(`rename old "x.part" new "${'q'.repeat(500)}`.slice(0, 500), Date.now() * 1000);
+  at.write('x.part', 'half');
+  await wait(100);
+  const seen = [observationOf(statSync(join(at.files, 'x.part')))];
+  for (const line of [`open "x.part" ${WRITE}`, 'forced close "x.part" bytes read 0 written 4'])
+    at.wasLogged(line, Date.now() * 1000, seen);
+  await at.comes([], ['x.part 4 partial']);
+  at.touch(name);
+  at.logged(1, 'session closed for local user acme from [192.0.2.7]');
+  await at.comes([`${name} 5`], [`${name} 5 uploaded`, 'x.part 4 partial'].toSorted());
+});

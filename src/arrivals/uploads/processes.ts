@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { askKernel, isOutOfDescriptors } from '../../foundation/base/errors.ts';
+import { isOutOfDescriptors } from '../../foundation/base/errors.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
 import { type FilePath, pathOf } from './file-path.ts';
 
@@ -54,8 +54,8 @@ export function jailOf(pid: number): string | undefined {
 
 /** When a process began, in clock ticks since the boot: field 22 of proc_pid_stat(5). Undefined when it has gone, or cannot be asked. */
 export function startTimeOf(pid: number): string | undefined {
-  const status = orElse([], () => statusOf(pid));
-  return isExiting(status) ? undefined : status[19];
+  const status = statusOf(pid);
+  return !status || isExiting(status) ? undefined : status[19];
 }
 
 /**
@@ -64,17 +64,18 @@ export function startTimeOf(pid: number): string | undefined {
  * @param born when it began, if that is known: another process may have the pid by now.
  */
 export function isAlive(pid: number, born?: string): boolean {
-  const status = askKernel(() => statusOf(pid));
+  const status = statusOf(pid);
   return !status || (!isExiting(status) && (born === undefined || status[19] === born));
 }
 
-/**
- * The fields of proc_pid_stat(5), from the third; none when the process has gone.
- * @throws when no descriptor is left.
- */
-function statusOf(pid: number): string[] {
-  const stat = unlessGone('', () => readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  return stat === '' ? [] : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+/** The fields of proc_pid_stat(5), from the third: none when the process has gone, undefined when no descriptor is left to ask with. */
+function statusOf(pid: number): string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  } catch (error) {
+    return isOutOfDescriptors(error) ? undefined : [];
+  }
 }
 
 /** `PF_EXITING` in the kernel's flags of a process: set before its descriptors are closed (include/linux/sched.h). */
@@ -204,16 +205,6 @@ export class HeldInodes {
     const pass = { began, inodes };
     this.#passes.set(pid, pass, { ttl: Math.max(TTL_MS, PAUSES_PER_PASS * (performance.now() - began)) });
     return pass;
-  }
-}
-
-/** Returns `otherwise` when the process has gone or the file was closed meanwhile. Throws when no descriptor is left to ask with. */
-function unlessGone<T>(otherwise: T, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (isOutOfDescriptors(error)) throw error;
-    return otherwise;
   }
 }
 

@@ -188,8 +188,8 @@ export class JournalFiles {
         await using handle = await open(this.#path(user), 'r');
         await handle.datasync();
       } catch (error) {
-        // Otherwise the file has gone, or the disk fails, which shows elsewhere.
         if (isOutOfDescriptors(error)) this.#unsynced.add(user);
+        // Otherwise the file has gone, or the disk fails, which shows elsewhere.
       }
     }
   }

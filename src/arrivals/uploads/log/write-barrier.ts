@@ -69,9 +69,11 @@ export class WriteBarrier {
         if (this.#isFull() || performance.now() >= over) done(false);
       }, FULL_PATIENCE_MS).unref();
       this.#awaited.set(text, done);
-      // Other errors mean that the socket is closed, so nothing more will be read.
       connect(path)
-        .on('error', (error) => isOutOfDescriptors(error) || done())
+        .on('error', (error) => {
+          // Without a descriptor, the patience runs out. Other errors mean that the socket is closed, so nothing more will be read.
+          if (!isOutOfDescriptors(error)) done();
+        })
         .end(`${text}\0`);
     });
   }

@@ -115,7 +115,7 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
     if (sessions.length === 0) return;
     // A session may end while its lines are awaited. Then its last lines come later.
     const checks = sessions.map((session) => {
-      if (!isAliveStill(session)) return () => endDead(session);
+      if (!isAlive(session.by.pid, session.born)) return () => endDead(session);
       const { pid } = session.by;
       const compared = recorder.storyOf(jail).compareHandles(pid, pathsHeldBy(pid, jail.sftp_username));
       return () => compared(pathsHeldBy(pid, jail.sftp_username), clock.now());
@@ -143,7 +143,7 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
         "lines of sshd's log were lost: comparing the directory with the disk",
       );
       for (const session of sessionsOf(jail)) {
-        if (isAliveStill(session))
+        if (isAlive(session.by.pid, session.born))
           recorder.storyOf(jail).begin(session, clock.now(), pathsHeldBy(session.by.pid, jail.sftp_username));
       }
       doubts.add(jail.id, until);
@@ -167,15 +167,11 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
     },
     async sweep() {
       const isOver = (session: SessionOf): boolean =>
-        !options.isRestoring(session.jail.sftp_username) && !isAliveStill(session);
+        !options.isRestoring(session.jail.sftp_username) && !isAlive(session.by.pid, session.born);
       const dead = recorder.sessions().filter(isOver);
       await Promise.all(dead.map(async (session) => (await interpreted(session.jail)) && endDead(session)));
     },
   };
-}
-
-function isAliveStill({ by, born }: SessionOf): boolean {
-  return isAlive(by.pid, born);
 }
 
 /** @param isRepeated whether an earlier process may have followed the record. */

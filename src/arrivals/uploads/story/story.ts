@@ -5,8 +5,8 @@
  * refuses it, dropping the handle is harmless. A rename or a removal waits until its outcome is known, and
  * every later line of the directory waits behind it. So no operation is ever undone.
  */
-import { askKernel } from '../../../foundation/base/errors.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
+import { askKernel } from '../../../foundation/base/errors.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { LineRecord, Observation } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';

@@ -2,10 +2,10 @@
  * Runs test files (`npm test`) and ends with a list of what failed. More files run at once than there are cores, since most wait
  * for sshd, a client or a timer. Files that took longest in earlier runs go first, so that no long one runs alone at the end.
  *
- *     test/run.ts [--at-once N] [FILE...]
+ *     test/run.ts [--at-once N] [--all | FILE...]
  *
- * TEST_FILE_SECONDS bounds each file. TEST_FAILURES names a file that gets the list of failures, too. TEST_AGAIN=2 runs up to two
- * files that failed once more, alone: a machine that is too busy fails no run, and both results are shown. More are not run again.
+ * Without arguments it runs the files that answer quickly, and says what it left out. TEST_FILE_SECONDS bounds each file.
+ * TEST_FAILURES names a file that gets the list of failures, too.
  */
 import {
   appendFileSync,
@@ -36,14 +36,28 @@ const SLOW_FOLDERS = ['sshd', 'faults', 'bench', 'clients', 'checks', 'dashboard
 const SLOW_SECONDS = 30;
 /** Files at once: two cores are idle a sixth of the time with four, and hardly with five. */
 const AT_ONCE = Math.ceil(2.5 * availableParallelism());
-const MOST_AGAIN = Number(process.env['TEST_AGAIN'] ?? 0);
+/** What runs without arguments: what is likely to notice a mistake, and needs no package beyond berth's own. */
+const QUICK = [
+  'test/unit/**/*.test.ts',
+  'test/db/*.test.ts',
+  'test/webhooks/*.test.ts',
+  'test/api/**/*.test.ts',
+  'test/dashboard/*.test.ts',
+  'test/sshd/{access,authorized-keys,delete,isolation,jail,nothing-but-sftp,password,public-keys}.test.ts',
+  'test/sshd/uploads-{announced,overwritten,partial,renamed}.test.ts',
+  ...(existsSync('/usr/bin/chromium') ? ['test/dashboard/browser/story.test.ts'] : []),
+];
+const NOT_QUICK = ['test/api/fuzz/*', 'test/api/hostile-*'];
 const SLOWEST_SHOWN = 5;
 const COSTLIEST_SHOWN = 20;
 /** In characters. */
 const LONGEST_ERROR = 1500;
 const LONGEST_OUTPUT = 20_000;
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { 'at-once': { type: 'string' } } });
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { 'at-once': { type: 'string' }, all: { type: 'boolean' } },
+});
 const scratch = mkdtempSync(join(tmpdir(), 'berth-tests-'));
 const timesFile = join(scratch, 'times');
 process.env['TEST_FILE_TIMES'] = timesFile; // file-apart writes to it
@@ -53,39 +67,25 @@ interface Failure {
   readonly text: string;
 }
 
+const { files, leftOut } = testFiles();
 const failures: Failure[] = [];
-/** Those of files that passed when they ran again. */
-let passedAlone: Failure[] = [];
 const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
   await bundleKysely();
   await makeEmptyDatabase(scratch);
-  await runFiles(testFiles(), Number(values['at-once'] ?? AT_ONCE));
-  await runAgain();
+  await runFiles(files, Number(values['at-once'] ?? AT_ONCE));
   const times = timesOfFiles();
   keepTimes(times);
   process.stdout.write(`\n${costliest(times)}\n${summary()}`);
   const failureFile = process.env['TEST_FAILURES'];
-  if (failures.length + passedAlone.length > 0 && failureFile !== undefined) appendFileSync(failureFile, summary());
+  if (failures.length > 0 && failureFile !== undefined) appendFileSync(failureFile, summary());
 } finally {
   await globalTeardown();
   rmSync(scratch, { recursive: true });
 }
 process.exitCode = failures.length === 0 ? 0 : 1;
-
-async function runAgain(): Promise<void> {
-  const failed = [...new Set(failures.map(({ file }) => file))];
-  if (failed.length === 0 || failed.length > MOST_AGAIN) return;
-  say(`\nonce more, alone: ${failed.join(' ')}`);
-  const before = failures.splice(0);
-  await runFiles(
-    failed.map((file) => resolve(PROJECT, file)),
-    1,
-  );
-  passedAlone = before.filter(({ file }) => failures.every((again) => again.file !== file));
-}
 
 async function runFiles(files: string[], concurrency: number): Promise<void> {
   const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_KYSELY] });
@@ -119,15 +119,19 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
   }
 }
 
-function testFiles(): string[] {
-  const names = positionals.length > 0 ? positionals : globSync('test/**/*.test.ts', { cwd: PROJECT });
+/** The files to run, longest first, and how many that leaves out. */
+function testFiles(): { files: string[]; leftOut: number } {
+  const all = globSync('test/**/*.test.ts', { cwd: PROJECT });
+  const quick = (): string[] => globSync(QUICK, { cwd: PROJECT, exclude: NOT_QUICK });
+  const chosen = positionals.length > 0 ? positionals : values.all ? all : quick();
   const earlier = earlierTimes();
   const isSlow = (file: string): boolean =>
     SLOW_FOLDERS.some((folder) => file.startsWith(join(PROJECT, 'test', folder, '/')));
   const seconds = (file: string): number => earlier[relative(PROJECT, file)] ?? (isSlow(file) ? SLOW_SECONDS : 0);
-  return names
+  const sorted = chosen
     .map((name) => resolve(PROJECT, name))
     .toSorted((one, other) => seconds(other) - seconds(one) || one.localeCompare(other));
+  return { files: sorted, leftOut: positionals.length > 0 ? 0 : all.length - sorted.length };
 }
 
 function earlierTimes(): Record<string, number> {
@@ -201,9 +205,14 @@ function summary(): string {
   const { tests, passed, skipped } = total;
   const took = ((performance.now() - began) / 60_000).toFixed(1);
   const shown = failures.map(({ text }) => text);
-  if (passedAlone.length > 0)
-    shown.push('These failed beside others, and passed alone:', ...passedAlone.map(({ text }) => text));
-  return `${shown.join('\n')}\n${tests} tests: ${passed} passed, ${skipped} skipped, ${failures.length} failed, after ${took} minutes\n`;
+  return [
+    ...shown,
+    `${tests} tests: ${passed} passed, ${skipped} skipped, ${failures.length} failed, after ${took} minutes`,
+    ...(leftOut > 0
+      ? [`${leftOut} test files were left out, most of them slow: sudo scripts/test --all runs them, too`]
+      : []),
+    '',
+  ].join('\n');
 }
 
 function say(line: string): void {

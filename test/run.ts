@@ -67,7 +67,7 @@ interface Failure {
   readonly text: string;
 }
 
-const { files, leftOut } = testFiles();
+const plan = testFiles();
 const failures: Failure[] = [];
 const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
@@ -75,7 +75,7 @@ await globalSetup();
 try {
   await bundleKysely();
   await makeEmptyDatabase(scratch);
-  await runFiles(files, Number(values['at-once'] ?? AT_ONCE));
+  await runFiles(plan.files, Number(values['at-once'] ?? AT_ONCE));
   const times = timesOfFiles();
   keepTimes(times);
   process.stdout.write(`\n${costliest(times)}\n${summary()}`);
@@ -128,10 +128,10 @@ function testFiles(): { files: string[]; leftOut: number } {
   const isSlow = (file: string): boolean =>
     SLOW_FOLDERS.some((folder) => file.startsWith(join(PROJECT, 'test', folder, '/')));
   const seconds = (file: string): number => earlier[relative(PROJECT, file)] ?? (isSlow(file) ? SLOW_SECONDS : 0);
-  const sorted = chosen
+  const files = chosen
     .map((name) => resolve(PROJECT, name))
     .toSorted((one, other) => seconds(other) - seconds(one) || one.localeCompare(other));
-  return { files: sorted, leftOut: positionals.length > 0 ? 0 : all.length - sorted.length };
+  return { files, leftOut: positionals.length > 0 ? 0 : all.length - files.length };
 }
 
 function earlierTimes(): Record<string, number> {
@@ -208,8 +208,8 @@ function summary(): string {
   return [
     ...shown,
     `${tests} tests: ${passed} passed, ${skipped} skipped, ${failures.length} failed, after ${took} minutes`,
-    ...(leftOut > 0
-      ? [`${leftOut} test files were left out, most of them slow: sudo scripts/test --all runs them, too`]
+    ...(plan.leftOut > 0
+      ? [`${plan.leftOut} test files were left out, most of them slow: sudo scripts/test --all runs them, too`]
       : []),
     '',
   ].join('\n');

@@ -1,5 +1,6 @@
 /** A berth with a company login at a real OpenID provider, and a person who uses it. */
 import assert from 'node:assert/strict';
+import type { Log } from '../../src/foundation/base/log.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { visitorOf } from '../support/dashboard.ts';
 import { CLIENT, openIdProvider, type Person, type TestProvider } from '../support/openid-provider.ts';
@@ -18,7 +19,7 @@ export interface Company extends AsyncDisposable {
 }
 
 /** A berth with a company login that recognizes the account's admins and members by their groups. */
-export async function company(settings: Record<string, string> = {}): Promise<Company> {
+export async function company(settings: Record<string, string> = {}, options: { log?: Log } = {}): Promise<Company> {
   await using parts = new AsyncDisposableStack();
   const provider = parts.use(await openIdProvider());
   const files = parts.use(
@@ -31,7 +32,7 @@ export async function company(settings: Record<string, string> = {}): Promise<Co
       ...settings,
     }),
   );
-  const berth = parts.use(await startBerth(files));
+  const berth = parts.use(await startBerth(files, options));
   await onDatabase(berth, async ({ db }) => {
     const row = { inserted_at: 1, plan: 'pro', deleted_at: null, deleted_by: null } as const;
     await db
@@ -59,9 +60,10 @@ export const ALICE: Person = {
 export async function come(
   { provider, place }: Company,
   person: Person,
-  { visitor = visitorOf(place), next = '', change = (url: string) => url } = {},
+  { visitor = visitorOf(place), next = '', idToken = {}, change = (url: string) => url } = {},
 ) {
   provider.person = person;
+  provider.idToken = idToken;
   const begun = await visitor.get(`${LOGIN}${next}`);
   assert.equal(begun.status, 303, begun.text);
   const back = new URL(await provider.visit(change(String(begun.headers.location))));

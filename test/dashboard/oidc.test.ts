@@ -67,7 +67,7 @@ test('an email that is not ASCII matches no user, whatever it folds into', async
   await onDatabase(here.berth, async (database) =>
     createUser({ database, clock: systemClock() }, { email: 'kin@example.com', role: 'admin' }, operator(COMPANY)),
   );
-  assertRefused((await come(here, { ...ALICE, email: '\u212Ain@example.com' })).answer, 403, /no confirmed email/);
+  assertRefused((await come(here, { ...ALICE, email: '\u212Ain@example.com' })).answer, 403, /ASCII addresses only/);
   using admin = await signedIn(here.place, COMPANY);
   const refused = await admin.post('/dashboard/team', { email: '\u212Ain@example.org', role: 'member' });
   assert.match(refused.text, /Enter an email address such as dana@example\.com\./);
@@ -140,11 +140,14 @@ test('the cookie of the way there is for this host, short-lived, and tells nothi
 test('somebody without a confirmed email or without one of the groups reads what to ask for, and no user is made', async () => {
   await using here = await company();
   for (const [person, message] of [
-    [{ ...ALICE, email_verified: false }, /no confirmed email/],
-    [{ sub: 'alice', email: 'alice@example.com', groups: [ADMINS] }, /no confirmed email/],
-    [{ ...ALICE, groups: [] }, /gives you no access here\. Ask/],
-    [{ sub: 'alice', email: 'alice@example.com', email_verified: true }, /gives you no access here/],
-    [{ ...ALICE, groups: ['staff '] }, /gives you no access here/],
+    [{ ...ALICE, email_verified: false }, /has not been confirmed/],
+    [
+      { sub: 'alice', email: 'alice@example.com', groups: [ADMINS] },
+      /does not say whether alice@example\.com is yours/,
+    ],
+    [{ ...ALICE, groups: [] }, /sends nothing in the claim “groups”/],
+    [{ sub: 'alice', email: 'alice@example.com', email_verified: true }, /sends nothing in the claim “groups”/],
+    [{ ...ALICE, groups: ['staff '] }, /None of your values in the claim “groups” gives you access/],
   ] as const) {
     const { visitor, answer } = await come(here, person);
     assertRefused(answer, 403, message);

@@ -10,7 +10,7 @@ import type { Config } from '../../src/foundation/base/config.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import { confirmClock } from '../../src/foundation/db/clock-lead.ts';
-import { createLog } from '../../src/foundation/base/log.ts';
+import { createLog, type Log } from '../../src/foundation/base/log.ts';
 import { createPasswordHashing } from '../../src/rules/users/password-hashing.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { type ApiAnswer, apiClient, type ApiClient, type Send } from './api-client.ts';
@@ -82,6 +82,7 @@ export async function startBerth(
     rateLimit?: number;
     unauthenticatedRateLimit?: number;
     sftpAddresses?: readonly string[];
+    log?: Log;
   } = {},
 ): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
@@ -93,7 +94,7 @@ export async function startBerth(
     rateLimit: options.rateLimit ?? 1e6,
     unauthenticatedRateLimit: options.unauthenticatedRateLimit ?? 1e6,
   };
-  const log = createLog(config.logLevel);
+  const { log = createLog(config.logLevel) } = options;
   const hashing = createPasswordHashing(CHEAP);
   copyEmptyDatabase(config);
   let service: Service | undefined = await startService(config, { log, hashing });

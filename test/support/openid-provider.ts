@@ -7,16 +7,21 @@ import { interactionPolicy, Provider } from 'oidc-provider';
 export interface Person {
   readonly sub: string;
   readonly email?: string;
-  readonly email_verified?: boolean;
-  readonly groups?: string | readonly string[];
+  readonly email_verified?: boolean | string;
+  readonly [claim: string]: unknown;
 }
+
+/** Claims beside the email's, as they are called at Keycloak and Okta, Entra ID, Google, Cognito and Auth0. */
+const OTHER_CLAIMS = ['groups', 'roles', '_claim_names', 'hd', 'cognito:groups', 'https://example.com/groups'];
 
 export interface TestProvider extends AsyncDisposable {
   readonly issuer: string;
   /** Accepts requests from now on, from the client whose answers go to that address. */
   open(redirectUri: string): void;
-  /** The person who signs in from now on. */
+  /** The person who signs in from now on, as the userinfo endpoint describes them. */
   person: Person;
+  /** What the ID token says about them, besides `sub`. */
+  idToken: Readonly<Record<string, unknown>>;
   /** What it does with a request before it looks at it: nothing, or never answering at all. */
   hangs: (path: string) => boolean;
   /** Whether its ID tokens are signed with an unknown key. */
@@ -42,9 +47,10 @@ export async function openIdProvider(): Promise<TestProvider> {
   const place: TestProvider = {
     issuer,
     person: { sub: 'nobody' },
+    idToken: {},
     hangs: () => false,
     forges: false,
-    open: (redirectUri) => (listener = providerOf(issuer, redirectUri, () => place.person)),
+    open: (redirectUri) => (listener = providerOf(issuer, redirectUri, place)),
     async visit(url) {
       const jar = new Map<string, string>();
       let at = url;
@@ -81,7 +87,7 @@ function forge(response: ServerResponse): void {
     );
 }
 
-function providerOf(issuer: string, redirectUri: string, person: () => Person): RequestListener {
+function providerOf(issuer: string, redirectUri: string, place: TestProvider): RequestListener {
   const policy = interactionPolicy.base();
   policy.remove('consent');
   const provider = new Provider(issuer, {
@@ -92,13 +98,17 @@ function providerOf(issuer: string, redirectUri: string, person: () => Person): 
         redirect_uris: [redirectUri],
       },
     ],
-    claims: { openid: ['sub'], email: ['email', 'email_verified'], groups: ['groups'] },
+    claims: { openid: ['sub', ...OTHER_CLAIMS], email: ['email', 'email_verified'] },
     scopes: ['openid', 'email', 'groups'],
+    conformIdTokenClaims: false,
     pkce: { required: () => true },
     cookies: { keys: ['a key'] },
     features: { devInteractions: { enabled: false } },
     interactions: { policy, url: (_context, { uid }) => `/interaction/${uid}` },
-    findAccount: (_context, sub) => ({ accountId: sub, claims: () => ({ ...person() }) }),
+    findAccount: (_context, sub) => ({
+      accountId: sub,
+      claims: (use) => ({ ...(use === 'userinfo' ? place.person : place.idToken), sub: place.person.sub }),
+    }),
     async loadExistingGrant(context) {
       const { client, session } = context.oidc;
       const grant = new context.oidc.provider.Grant({
@@ -113,6 +123,6 @@ function providerOf(issuer: string, redirectUri: string, person: () => Person): 
   const answer = provider.callback();
   return (request, response) => {
     if (!request.url?.startsWith('/interaction/')) return void answer(request, response);
-    void provider.interactionFinished(request, response, { login: { accountId: person().sub } });
+    void provider.interactionFinished(request, response, { login: { accountId: place.person.sub } });
   };
 }

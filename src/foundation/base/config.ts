@@ -6,6 +6,7 @@ import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { isAbsolute, join, normalize } from 'node:path';
 import * as v from 'valibot';
+import { companyLogin, type CompanyLogin, OIDC_SETTINGS } from './company-login-settings.ts';
 import { isPostgresUrl } from './database-place.ts';
 import { OperatorError } from './errors.ts';
 import { FOLDERS } from './real-folders.ts';
@@ -101,17 +102,6 @@ export interface CheckSettings {
   readonly maxBytes: number;
 }
 
-/** An OpenID provider, and which of its users may sign in. */
-export interface CompanyLogin {
-  readonly issuer: string;
-  readonly clientId: string;
-  readonly clientSecret: string;
-  readonly scope: string;
-  /** The claim whose values are mapped. The first entry of `map` that matches one of a user's values decides. */
-  readonly claim: string;
-  readonly map: readonly { readonly value: string; readonly accountId: string; readonly role: 'admin' | 'member' }[];
-}
-
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
 const folder = v.pipe(
@@ -157,7 +147,6 @@ const descriptors = v.optional(
   ),
   '',
 );
-const issuer = v.pipe(v.string(), v.check(isIssuer, 'must be an https:// address (http:// for one on this machine)'));
 const checker = v.pipe(
   v.string(),
   v.regex(
@@ -172,11 +161,6 @@ const publicUrl = v.pipe(
     'must be an https:// address without a path',
   ),
   v.transform((text) => new URL(text).origin),
-);
-const claimMap = v.pipe(
-  v.string(),
-  v.transform(parseClaimMap),
-  v.check((entries) => entries.length > 0, 'must be VALUE=ACCOUNT_ID:admin or :member, with commas between several'),
 );
 
 /** These are not settings: scripts/lib/log-sockets and the units set them. */
@@ -238,12 +222,7 @@ const Environment = v.object({
   BERTH_DASHBOARD_PORT: v.optional(port),
   BERTH_DASHBOARD_URL: v.optional(publicUrl),
   BERTH_PASSWORD_LOGIN: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
-  BERTH_OIDC_ISSUER: v.optional(issuer),
-  BERTH_OIDC_CLIENT_ID: v.optional(v.string()),
-  BERTH_OIDC_CLIENT_SECRET: v.optional(v.string()),
-  BERTH_OIDC_SCOPE: v.optional(v.string(), 'openid email'),
-  BERTH_OIDC_CLAIM: v.optional(v.string(), 'groups'),
-  BERTH_OIDC_MAP: v.optional(claimMap),
+  ...OIDC_SETTINGS,
   BERTH_HISTORY_DAYS: v.optional(count, '90'),
   BERTH_WATCH_LIMIT: v.optional(count, '20000'),
   BERTH_LOG_LEVEL: v.optional(
@@ -252,6 +231,11 @@ const Environment = v.object({
   ),
   BERTH_LOG_FORMAT: v.optional(v.picklist(['auto', 'text', 'json'], 'must be auto, text or json'), 'auto'),
 });
+
+/** The names of all settings. */
+export const SETTINGS: readonly string[] = Object.keys(Environment.entries).filter(
+  (name) => !(name in FROM_SUPERVISOR),
+);
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -402,7 +386,7 @@ function configOf(env: Settings): Config {
           : { host: env.BERTH_DASHBOARD_HOST ?? env.BERTH_API_HOST, port: env.BERTH_DASHBOARD_PORT },
       url: env.BERTH_DASHBOARD_URL,
       hasPasswordLogin: env.BERTH_PASSWORD_LOGIN === 'on',
-      companyLogin: env.BERTH_OIDC_ISSUER === undefined ? undefined : companyLogin(env),
+      companyLogin: companyLogin(env),
     },
     historyDays: env.BERTH_HISTORY_DAYS,
     watchLimit: env.BERTH_WATCH_LIMIT,
@@ -464,34 +448,6 @@ function isOneServer(url: string): boolean {
   const [authority = ''] = url.replace(/^\w+:\/\//, '').split(/[/?]/);
   const hosts = URL.parse(url)?.searchParams.get('host') ?? '';
   return !authority.slice(authority.lastIndexOf('@') + 1).includes(',') && !hosts.includes(',');
-}
-
-function companyLogin(env: Settings): CompanyLogin {
-  return {
-    issuer: env.BERTH_OIDC_ISSUER ?? '',
-    clientId: env.BERTH_OIDC_CLIENT_ID ?? '',
-    clientSecret: env.BERTH_OIDC_CLIENT_SECRET ?? '',
-    scope: env.BERTH_OIDC_SCOPE,
-    claim: env.BERTH_OIDC_CLAIM,
-    map: env.BERTH_OIDC_MAP ?? [],
-  };
-}
-
-function isIssuer(text: string): boolean {
-  const url = URL.parse(text);
-  if (url?.protocol === 'http:') return ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
-  return url?.protocol === 'https:';
-}
-
-/** Empty when any part of the text is wrong. Values may hold commas and equals signs, as those of LDAP do. */
-function parseClaimMap(text: string): CompanyLogin['map'] {
-  const found = [...text.matchAll(/\s*(\S.*?)\s*=\s*([\da-f-]{36}):(admin|member)\s*(?:,|$)/gy)];
-  if (found.map(([part]) => part).join('') !== text) return [];
-  return found.map(([, value = '', accountId = '', role]) => ({
-    value,
-    accountId,
-    role: role === 'admin' ? 'admin' : 'member',
-  }));
 }
 
 function isCidr(text: string): boolean {

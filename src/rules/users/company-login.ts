@@ -6,11 +6,11 @@
 import type { Transaction } from 'kysely';
 import { lockedAccount } from '../accounts/accounts.ts';
 import type { Clock, Micros } from '../../foundation/base/clock.ts';
-import type { CompanyLogin } from '../../foundation/base/config.ts';
+import type { CompanyLogin } from '../../foundation/base/company-login-settings.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { Role, Tables } from '../../foundation/db/schema.ts';
 import { type Actor, insertAccountAudit } from '../history/audit.ts';
-import type { Claims } from './openid-provider.ts';
+import { type Claims, isTrusted } from './openid-provider.ts';
 import { endUserSessions, userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';
 import { foldedEmail, insertUser } from './users.ts';
@@ -24,11 +24,26 @@ interface Person {
   readonly role: Role;
 }
 
-/**
- * Why a person may not sign in: the email is missing or not confirmed; no value of the claim is mapped to an account; the
- * account is gone; the user is disabled, or belongs to another account; or the email belongs to the user of another person.
- */
-export type Refusal = 'no-email' | 'no-claim' | 'no-account' | 'disabled' | 'other-account' | 'other-person';
+/** Why a person may not sign in. */
+export interface Refusal {
+  readonly reason:
+    | 'no-email'
+    | 'wrong-email'
+    | 'unconfirmed-email'
+    | 'no-claim'
+    | 'no-mapped-value'
+    | 'no-account'
+    | 'disabled'
+    | 'other-account'
+    | 'other-person';
+  /** The person's email in lower case; empty if there is none. */
+  readonly email: string;
+  /** The claim that does not fit. */
+  readonly claim: string;
+  /** Its value; undefined if the provider sent none. */
+  readonly value: unknown;
+  readonly note?: string;
+}
 
 type Request = Pick<Actor, 'requestId' | 'route'>;
 
@@ -43,30 +58,54 @@ export async function enterByCompanyLogin(
 ): Promise<Entered | Refusal> {
   const now = clock.now();
   const person = personOf(claims, settings);
-  if (typeof person === 'string') return person;
+  if ('reason' in person) return person;
+  const { email } = person;
   return database.db.transaction().execute(async (tx) => {
     const user = await userOf(tx, person, { now, ...request });
-    return typeof user === 'string' ? user : enter(tx, user.id, { now, visit });
+    if (typeof user === 'object') return enter(tx, user.id, { now, visit });
+    const claim = user === 'other-person' ? 'email' : settings.claim;
+    return { reason: user, email, claim, value: claims[claim] };
   });
 }
 
-/** The email must be confirmed by the provider. The first entry of the map with one of the person's values decides. */
-function personOf(claims: Claims, { issuer, claim, map }: CompanyLogin): Person | Refusal {
-  const { sub, email, email_verified: isVerified } = claims;
+/** The email must be confirmed or of a trusted domain. The first entry of the map with one of the person's values decides. */
+function personOf(claims: Claims, settings: CompanyLogin): Person | Refusal {
+  const { issuer, claim, map } = settings;
+  const { sub, email } = claims;
   const folded = typeof email === 'string' ? foldedEmail(email) : undefined;
-  if (folded === undefined || isVerified !== true) return 'no-email';
-  const values: unknown[] = [claims[claim]].flat();
+  const refusal = (reason: Refusal['reason'], name: string): Refusal => {
+    return { reason, email: folded ?? '', claim: name, value: claims[name] };
+  };
+  if (email === undefined) return refusal('no-email', 'email');
+  if (folded === undefined) return refusal('wrong-email', 'email');
+  if (!isConfirmed(claims, settings)) return refusal('unconfirmed-email', 'email_verified');
+  const values: unknown[] = [claims[claim] ?? []].flat();
   const place = map.find(({ value }) => values.includes(value));
-  if (!place) return 'no-claim';
-  const { accountId, role } = place;
-  return { subject: `${issuer} ${sub}`, email: folded, accountId, role };
+  if (place) return { subject: `${issuer} ${sub}`, email: folded, accountId: place.accountId, role: place.role };
+  if (values.length > 0) return refusal('no-mapped-value', claim);
+  return { ...refusal('no-claim', claim), ...(isElsewhere(claims, claim) && { note: ELSEWHERE }) };
+}
+
+/** Cognito sends text (its "UserInfo endpoint"). Entra ID never says it. */
+function isConfirmed(claims: Claims, settings: CompanyLogin): boolean {
+  const { email, email_verified: isVerified } = claims;
+  if (isVerified === undefined) return isTrusted(email, settings);
+  return isVerified === true || isVerified === 'true';
+}
+
+const ELSEWHERE =
+  'the provider refers to another server for this claim, as Entra ID does for people with more than 200 groups';
+
+/** Whether the claim is a distributed one (OpenID Connect Core 1.0, section 5.6.2), which berth does not fetch. */
+function isElsewhere({ _claim_names: names }: Claims, claim: string): boolean {
+  return typeof names === 'object' && names !== null && claim in names;
 }
 
 async function userOf(
   tx: Transaction<Tables>,
   { subject, email, accountId, role }: Person,
   { now, ...request }: { readonly now: Micros } & Request,
-): Promise<{ id: string } | Refusal> {
+): Promise<{ id: string } | 'no-account' | 'other-account' | 'other-person' | 'disabled'> {
   if (!(await lockedAccount(tx, accountId))) return 'no-account';
   const users = tx.selectFrom('users').select(['id', 'account_id', 'email', 'role', 'oidc_subject', 'disabled_at']);
   const known = await users.where('oidc_subject', '=', subject).executeTakeFirst();

@@ -5,7 +5,8 @@
  * that is down or hangs holds up nothing else.
  */
 import * as openid from 'openid-client';
-import type { CompanyLogin } from '../../foundation/base/config.ts';
+import type { CompanyLogin } from '../../foundation/base/company-login-settings.ts';
+import { errorMessage } from '../../foundation/base/errors.ts';
 
 const TIMEOUT_SECONDS = 5;
 /** How long the provider's metadata is cached. */
@@ -30,7 +31,41 @@ export interface OpenIdProvider {
   finish(answer: URL, begun: Begun): Promise<Claims>;
 }
 
-export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }: CompanyLogin): OpenIdProvider {
+/** Whether an address that the provider does not say it has confirmed counts as its user's. */
+export function isTrusted(email: unknown, { trustedDomains }: Pick<CompanyLogin, 'trustedDomains'>): boolean {
+  return typeof email === 'string' && trustedDomains.includes(email.slice(email.lastIndexOf('@') + 1).toLowerCase());
+}
+
+/** What a failure is about, without the response, which may hold tokens. */
+export interface ProviderFailure {
+  readonly reason: string;
+  /** The provider's own code and words (RFC 6749, sections 4.1.2.1 and 5.2). */
+  readonly error?: string | undefined;
+  readonly error_description?: string | undefined;
+  /** The claim of the ID token that does not fit. */
+  readonly claim?: string;
+  readonly value?: unknown;
+  readonly expected?: unknown;
+}
+
+/** @param thrown by a method of `OpenIdProvider`. */
+export function describeFailure(thrown: unknown): ProviderFailure {
+  const cause: unknown = thrown instanceof Error ? thrown.cause : undefined;
+  const reason = errorMessage(thrown) + (cause instanceof Error ? `: ${cause.message}` : '');
+  if (thrown instanceof openid.AuthorizationResponseError || thrown instanceof openid.ResponseBodyError) {
+    return { reason, error: thrown.error, error_description: thrown.error_description };
+  }
+  if (thrown instanceof openid.WWWAuthenticateChallengeError) {
+    const { error, error_description } = thrown.cause[0]?.parameters ?? {};
+    return { reason, error, error_description };
+  }
+  if (typeof cause !== 'object' || cause === null || !('claim' in cause) || !('claims' in cause)) return { reason };
+  const { claim, claims } = cause as { claim: string; claims: Record<string, unknown> };
+  return { reason, claim, value: claims[claim], ...('expected' in cause && { expected: cause.expected }) };
+}
+
+export function openIdProvider(settings: CompanyLogin): OpenIdProvider {
+  const { issuer, clientId, clientSecret, scope, claim } = settings;
   let known: { readonly provider: Promise<openid.Configuration>; readonly at: number } | undefined;
 
   function find(): Promise<openid.Configuration> {
@@ -72,7 +107,8 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
       const tokens = await openid.authorizationCodeGrant(provider, answer, checks);
       const claims = tokens.claims();
       if (!claims) throw new Error('there is no ID token');
-      const isComplete = claim in claims && 'email' in claims && 'email_verified' in claims;
+      const isConfirmed = 'email_verified' in claims || isTrusted(claims['email'], settings);
+      const isComplete = claim in claims && 'email' in claims && isConfirmed;
       if (isComplete || provider.serverMetadata().userinfo_endpoint === undefined) return claims;
       return { ...(await openid.fetchUserInfo(provider, tokens.access_token, claims.sub)), ...claims };
     },

@@ -3,14 +3,19 @@ import { randomBytes } from 'node:crypto';
 import type { Hono } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { type Clock, type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import type { CompanyLogin } from '../../../foundation/base/config.ts';
+import type { CompanyLogin } from '../../../foundation/base/company-login-settings.ts';
 import type { Database } from '../../../foundation/db/open.ts';
-import { errorMessage } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import { enterByCompanyLogin, type Refusal } from '../../../rules/users/company-login.ts';
 import { NarrowLayout } from '../components/layout.tsx';
 import type { DashboardEnv, PageContext } from '../environment.ts';
-import { type Begun, type Claims, openIdProvider } from '../../../rules/users/openid-provider.ts';
+import {
+  type Begun,
+  type Claims,
+  describeFailure,
+  openIdProvider,
+  type ProviderFailure,
+} from '../../../rules/users/openid-provider.ts';
 import { seal, unseal } from '../sealed.ts';
 import { HOST_COOKIE, nextPage, startSession } from '../session-cookie.ts';
 
@@ -27,16 +32,24 @@ interface Journey extends Begun {
   readonly until: Micros;
 }
 
-const REFUSALS: Readonly<Record<Refusal, string>> = {
-  'no-email': 'Your company’s login has no confirmed email address for you. Ask its administrator to confirm yours.',
-  'no-claim':
-    'Your company’s login knows you but gives you no access here. Ask its administrator for a group that may use berth.',
-  'no-account': 'Your company’s account no longer exists here. Ask the operator of this server.',
-  disabled: 'Your user is disabled. Ask an admin of your account.',
-  'other-account':
-    'You are a user of another account here, which your groups no longer lead to. Ask the operator of this server.',
-  'other-person':
-    'Your email address belongs to another person in your company’s login. Ask an admin of your account to remove that user.',
+const REFUSALS: Readonly<Record<Refusal['reason'], (refusal: Refusal) => string>> = {
+  'no-email': () => 'Your company’s login sends no email address for you (claim “email”). Ask its administrator.',
+  'wrong-email': ({ value }) =>
+    `Your company’s login sends “${String(value)}” as your email address (claim “email”). berth accepts ASCII addresses only. Ask its administrator.`,
+  'unconfirmed-email': ({ email, value }) =>
+    value === undefined
+      ? `Your company’s login does not say whether ${email} is yours (claim “email_verified”), and berth does not trust it for that domain. Ask the operator of this server.`
+      : `${email} has not been confirmed in your company’s login (claim “email_verified”). Ask its administrator.`,
+  'no-claim': ({ claim }) =>
+    `Your company’s login sends nothing in the claim “${claim}” for you, which decides who may use berth. Ask its administrator.`,
+  'no-mapped-value': ({ claim }) =>
+    `None of your values in the claim “${claim}” gives you access here. Ask your company’s administrator for a group that may use berth.`,
+  'no-account': () => 'Your company’s account no longer exists here. Ask the operator of this server.',
+  disabled: ({ email }) => `Your user ${email} is disabled. Ask an admin of your account.`,
+  'other-account': ({ email, claim }) =>
+    `${email} is a user of another account here, which your values in the claim “${claim}” no longer lead to. Ask the operator of this server.`,
+  'other-person': ({ email }) =>
+    `${email} belongs to another person in your company’s login. Ask an admin of your account to remove that user.`,
 };
 
 export function companyLoginPages(
@@ -55,7 +68,8 @@ export function companyLoginPages(
       setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
       return c.redirect(there, 303);
     } catch (error) {
-      return failed(c, error, 503, 'Your company’s login does not answer. Try again soon.');
+      noteFailure(c, error);
+      return page(c, 503, 'Your company’s login does not answer. Try again soon.');
     }
   });
 
@@ -73,21 +87,26 @@ export function companyLoginPages(
     try {
       claims = await provider.finish(callbackOf(c, url), journey);
     } catch (error) {
-      return failed(c, error, 403, 'Your company’s login did not confirm who you are. Start again.');
+      const { error: code, claim } = noteFailure(c, error);
+      const what = code ?? claim;
+      const why = what === undefined ? '' : ` (“${what}”)`;
+      return page(c, 403, `Your company’s login did not confirm who you are${why}. Start again.`);
     }
     const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `GET ${CALLBACK}` };
     const entered = await enterByCompanyLogin({ database, clock }, { claims, settings }, request);
-    if (typeof entered === 'object') return c.redirect(await startSession(c, database, entered, journey.next), 303);
+    if (!('reason' in entered)) return c.redirect(await startSession(c, database, entered, journey.next), 303);
+    const mapped = settings.map.map(({ value }) => value);
     log.warn(
-      { request_id: c.env.notes.id, subject: claims.sub, reason: entered },
+      { request_id: c.env.notes.id, subject: claims.sub, ...entered, mapped },
       'a sign-in with the company login was refused',
     );
-    return page(c, 403, REFUSALS[entered]);
+    return page(c, 403, REFUSALS[entered.reason](entered));
   });
 
-  function failed(c: PageContext, error: unknown, status: 403 | 503, message: string) {
-    log.warn({ request_id: c.env.notes.id, reason: reasonOf(error) }, 'the company login does not work');
-    return page(c, status, message);
+  function noteFailure(c: PageContext, thrown: unknown): ProviderFailure {
+    const failure = describeFailure(thrown);
+    log.warn({ request_id: c.env.notes.id, ...failure }, 'the company login does not work');
+    return failure;
   }
 }
 
@@ -96,12 +115,6 @@ function callbackOf(c: PageContext, configured?: string): URL {
   const url = new URL(CALLBACK, configured ?? `https://${c.req.header('host')}`);
   url.search = c.req.path === CALLBACK ? new URL(c.req.url).search : '';
   return url;
-}
-
-/** The message of an error and its cause, but never the provider's response, which may contain tokens. */
-function reasonOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
-  return errorMessage(error) + cause;
 }
 
 function page(c: PageContext, status: 400 | 403 | 503, message: string) {

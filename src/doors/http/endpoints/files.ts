@@ -11,7 +11,6 @@ import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts'
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
 import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
 import type { Endpoint } from '../access.ts';
-import { checkedBytes } from '../body-digest.ts';
 import { requestedPrecondition } from '../../web/content-headers.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
@@ -148,7 +147,7 @@ export function fileRoutes(
     coming.set(accountId, before + 1);
     try {
       untimed?.();
-      const bytes = checkedBytes(incoming.headers, receivedBytes(incoming));
+      const bytes = receivedBytes(incoming);
       const placed = await files.place(target, path, bytes, requestedPrecondition(incoming.headers));
       const { size_bytes, isNew, replaced, tag } = placed;
       return dataResponse(JSON.stringify({ path: displayName(path), size_bytes }), isNew ? 201 : 200, {
@@ -280,8 +279,8 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Put a file there for the customer to fetch',
       description:
-        'The body is the file, of any type and size. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is compared with the body. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
-      accepts: ['If-Match', 'If-None-Match', 'Content-MD5', 'Digest', 'Content-Digest'],
+        'The body is the file, of any type and size. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
+      accepts: ['If-Match', 'If-None-Match'],
       body: 'bytes',
       answer: {
         status: 201,

@@ -35,15 +35,6 @@ export const REQUEST_HEADERS = {
   'If-Match': requestHeader('Only if the file has this `ETag`, or for `*` any file. Otherwise 412.', '"2k9-c1x2y3z"'),
   'If-None-Match': requestHeader('Only if there is no such file (`*`), or none with this `ETag`.', '*'),
   Range: requestHeader('Which range of the file to send.', 'bytes=0-1023'),
-  'Content-MD5': requestHeader('The MD5 of the body, in base64.', 'XUFAKrxLKna5cZ2REBfFkg=='),
-  Digest: requestHeader(
-    'A checksum of the body: `md5`, `sha-256` or `sha-512`, in base64.',
-    'sha-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=',
-  ),
-  'Content-Digest': requestHeader(
-    'Like `Digest`, in the form of RFC 9530.',
-    'sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:',
-  ),
 } as const;
 
 export type RequestHeaderName = keyof typeof REQUEST_HEADERS;

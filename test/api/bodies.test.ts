@@ -48,12 +48,12 @@ test('422: a number that keeps its text is not taken for an object, and nothing 
     const [create, change, access, secret] = await Promise.all([
       api.send('POST', '/directories', { body: `{"directory":${number}}`, ...given }),
       api.send('PATCH', `/directories/${id}`, { body: `{"directory":${number}}`, ...given }),
-      api.send('PATCH', `/directories/${id}/access`, { body: `{"access":${number}}`, ...given }),
+      api.send('PATCH', `/directories/${id}/access`, { body: number, ...given }),
       api.send('POST', `/directories/${id}/webhook_secret`, { body: number, ...given }),
     ]);
     assert.deepEqual([create.status, create.json], [422, { errors: { directory: ['is invalid'] } }], number);
     assert.deepEqual([change.status, change.json], [422, { errors: { directory: ['is invalid'] } }], number);
-    assert.deepEqual([access.status, access.json], [422, { errors: { access: ['is invalid'] } }], number);
+    assert.deepEqual([access.status, access.json], [422, { errors: { body: ['is invalid'] } }], number);
     assert.deepEqual([secret.status, secret.json], [422, { errors: { body: ['is invalid'] } }], number);
   }
   const row = api.database.reads.selectFrom('directories').select(['webhook_secret', 'next_webhook_secret']);

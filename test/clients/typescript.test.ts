@@ -26,7 +26,7 @@ test('its types are those of openapi.json (BERTH_WRITE=1 writes them)', () => {
   const generator = join(CLIENT, 'node_modules/openapi-typescript/bin/cli.js');
   const types = execFileSync(
     process.execPath,
-    [generator, '--empty-objects-unknown', '--exclude-deprecated', '--default-non-nullable', 'false'],
+    [generator, '--empty-objects-unknown', '--default-non-nullable', 'false'],
     {
       input: JSON.stringify(document),
       encoding: 'utf8',

@@ -89,7 +89,7 @@ test('a suspension answers 200 the first time: the sessions have ended, and the 
   await using filled = await filledByOffender(outside);
   const { berth, offender, writing } = filled;
   const suspend = (suspended: boolean) =>
-    berth.send('PATCH', `/directories/${offender.id}/access`, { json: { access: { suspended } } });
+    berth.send('PATCH', `/directories/${offender.id}/access`, { json: { suspended } });
   assert.equal((await suspend(true)).status, 200);
   await assert.rejects(writing);
   await refused(offender.login);

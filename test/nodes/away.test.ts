@@ -24,7 +24,7 @@ async function refused(asked: () => Promise<ApiAnswer>): Promise<void> {
 }
 
 function suspend(node: TestNode, id: string): Promise<ApiAnswer> {
-  return node.send('PATCH', `/directories/${id}/access`, { json: { access: { suspended: true } } });
+  return node.send('PATCH', `/directories/${id}/access`, { json: { suspended: true } });
 }
 
 async function hasGone({ db }: NodesPlace, id: string): Promise<boolean> {

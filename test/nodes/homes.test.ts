@@ -32,18 +32,18 @@ test('a change through another node is in force when it is answered', postgresOn
   assert.ok(await letsIn(b, directory, password));
 
   const suspended = await a.send('PATCH', `/directories/${directory.id}/access`, {
-    json: { access: { suspended: true } },
+    json: { suspended: true },
   });
   assert.equal(suspended.status, 200, suspended.text);
   assert.equal(await letsIn(b, directory, password), false);
   const resumed = await a.send('PATCH', `/directories/${directory.id}/access`, {
-    json: { access: { suspended: false } },
+    json: { suspended: false },
   });
   assert.equal(resumed.status, 200);
   assert.ok(await letsIn(b, directory, password));
 
   const session = await connect({ port: b.berth.sshd.port, username: directory.sftp_username, password });
-  const expired = { access: { expires_at: '2026-01-01T00:00:00Z' } };
+  const expired = { expires_at: '2026-01-01T00:00:00Z' };
   assert.equal((await a.send('PATCH', `/directories/${directory.id}/access`, { json: expired })).status, 200);
   await session.closed;
 
@@ -69,8 +69,7 @@ test('the home decides whether a quota can be set, not the node that gets the re
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   const { id } = await place.directoryOn(b, a);
-  const put = (): ReturnType<typeof a.send> =>
-    a.send('PUT', `/directories/${id}/quota`, { json: { quota: { max_bytes: 5 } } });
+  const put = (): ReturnType<typeof a.send> => a.send('PUT', `/directories/${id}/quota`, { json: { max_bytes: 5 } });
   const said = (): Promise<{ quota_obstacle: string | null } | undefined> =>
     place.db.selectFrom('nodes').select('quota_obstacle').where('name', '=', 'b').executeTakeFirst();
   const own = kernelQuotas(b.berth.config.jailDir).obstacle();

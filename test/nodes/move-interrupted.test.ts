@@ -149,12 +149,12 @@ test('a change while logins are off: 503, and the later home applies it', postgr
   const command = start(move);
   const ended = once(command, 'close');
   await ssh.paused();
-  const access = { json: { access: { suspended: true } } };
+  const access = { json: { suspended: true } };
   assert.equal((await a.send('PATCH', `/directories/${directory.id}/access`, access)).status, 503);
   ssh.goOn();
   assert.equal(((await ended) as [number])[0], 0);
   assert.equal(await letsIn(b, directory), false);
-  const open = { json: { access: { suspended: false } } };
+  const open = { json: { suspended: false } };
   assert.equal((await a.send('PATCH', `/directories/${directory.id}/access`, open)).status, 200);
   assert.ok(await letsIn(b, directory));
 });

@@ -11,7 +11,7 @@ import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
 
 async function set(berth: TestBerth, { id }: TestDirectory, access: object): Promise<void> {
-  const { status, text } = await berth.send('PATCH', `/directories/${id}/access`, { json: { access } });
+  const { status, text } = await berth.send('PATCH', `/directories/${id}/access`, { json: access });
   assert.equal(status, 200, text);
 }
 

@@ -56,7 +56,7 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
   });
   assert.ok(suspended && failing);
   const { status } = await berth.send('PATCH', `/directories/${suspended.id}/access`, {
-    json: { access: { suspended: true } },
+    json: { suspended: true },
   });
   assert.equal(status, 200);
   await upload(berth, dir, directory);

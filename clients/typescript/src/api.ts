@@ -846,6 +846,23 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
+        AccessFields: {
+            /** @description While it is true, nobody can log in. */
+            suspended?: boolean;
+            /**
+             * Format: date-time
+             * @description Nobody can log in from then on. `null` means never.
+             */
+            expires_at?: string | null;
+            /** @description The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks. */
+            allowed_networks?: string[];
+        };
+        AccessState: {
+            suspended: boolean;
+            /** Format: date-time */
+            expires_at: string | null;
+            allowed_networks: string[];
+        };
         AccountWebhook: {
             url: string | null;
             secret: string | null;
@@ -2095,11 +2112,7 @@ export interface operations {
                      * @example {
                      *       "data": {
                      *         "max_bytes": 10000000000,
-                     *         "used_bytes": 48211,
-                     *         "quota": {
-                     *           "max_bytes": 10000000000,
-                     *           "used_bytes": 48211
-                     *         }
+                     *         "used_bytes": 48211
                      *       }
                      *     }
                      */
@@ -2142,7 +2155,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    max_bytes?: number | null;
+                    max_bytes: number | null;
                 };
             };
         };
@@ -2158,11 +2171,7 @@ export interface operations {
                      * @example {
                      *       "data": {
                      *         "max_bytes": 10000000000,
-                     *         "used_bytes": 48211,
-                     *         "quota": {
-                     *           "max_bytes": 10000000000,
-                     *           "used_bytes": 48211
-                     *         }
+                     *         "used_bytes": 48211
                      *       }
                      *     }
                      */
@@ -2451,25 +2460,12 @@ export interface operations {
                      *         "allowed_networks": [
                      *           "203.0.113.0/24",
                      *           "2001:db8::/32"
-                     *         ],
-                     *         "access": {
-                     *           "suspended": false,
-                     *           "expires_at": "2027-01-01T00:00:00.000000Z",
-                     *           "allowed_networks": [
-                     *             "203.0.113.0/24",
-                     *             "2001:db8::/32"
-                     *           ]
-                     *         }
+                     *         ]
                      *       }
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            suspended: boolean;
-                            /** Format: date-time */
-                            expires_at: string | null;
-                            allowed_networks: string[];
-                        };
+                        data: components["schemas"]["AccessState"];
                     };
                 };
             };
@@ -2508,17 +2504,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": {
-                    /** @description While it is true, nobody can log in. */
-                    suspended?: boolean;
-                    /**
-                     * Format: date-time
-                     * @description Nobody can log in from then on. `null` means never.
-                     */
-                    expires_at?: string | null;
-                    /** @description The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks. */
-                    allowed_networks?: string[];
-                };
+                "application/json": components["schemas"]["AccessFields"];
             };
         };
         responses: {
@@ -2538,25 +2524,12 @@ export interface operations {
                      *         "allowed_networks": [
                      *           "203.0.113.0/24",
                      *           "2001:db8::/32"
-                     *         ],
-                     *         "access": {
-                     *           "suspended": false,
-                     *           "expires_at": "2027-01-01T00:00:00.000000Z",
-                     *           "allowed_networks": [
-                     *             "203.0.113.0/24",
-                     *             "2001:db8::/32"
-                     *           ]
-                     *         }
+                     *         ]
                      *       }
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            suspended: boolean;
-                            /** Format: date-time */
-                            expires_at: string | null;
-                            allowed_networks: string[];
-                        };
+                        data: components["schemas"]["AccessState"];
                     };
                 };
             };

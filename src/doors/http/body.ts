@@ -9,9 +9,9 @@ const LIMIT_BYTES = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
 
-/** The fields of one object in a request. */
-export interface NamedFields {
-  /** The object with that name in the body, such as `directory` (specification, POST and PATCH). */
+/** The body of a request that creates or changes a directory (specification, POST and PATCH). */
+interface DirectoryFields {
+  /** The object `directory` in the body. */
   readonly fields: Fields;
   /** The names of the body's other members, which have no effect. */
   readonly beside: readonly string[];
@@ -22,23 +22,11 @@ export interface NamedFields {
  * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`;
  * {ValidationError} when the body is JSON without such an object.
  */
-export async function readDirectoryFields(incoming: IncomingMessage): Promise<NamedFields> {
-  return namedFields(await readJson(incoming), 'directory');
-}
-
-/**
- * The fields of a body that has them directly, or, from clients of earlier versions, in an object with that name.
- * @throws {BerthError} like `readDirectoryFields`; {ValidationError} when the body or that member is not an object.
- */
-export async function readFieldsOrNamed(incoming: IncomingMessage, name: string): Promise<NamedFields> {
-  const body = await readFields(incoming);
-  return Object.hasOwn(body, name) ? namedFields(body, name) : { fields: body, beside: [] };
-}
-
-function namedFields(body: unknown, name: string): NamedFields {
-  const { [name]: fields, ...beside } = isObject(body) ? body : {};
-  if (fields === undefined || fields === null) throw new ValidationError({ [name]: [BLANK] });
-  if (!isObject(fields)) throw new ValidationError({ [name]: [INVALID] });
+export async function readDirectoryFields(incoming: IncomingMessage): Promise<DirectoryFields> {
+  const body = await readJson(incoming);
+  const { directory: fields, ...beside } = isObject(body) ? body : {};
+  if (fields === undefined || fields === null) throw new ValidationError({ directory: [BLANK] });
+  if (!isObject(fields)) throw new ValidationError({ directory: [INVALID] });
   return { fields: withWholeNumbers(fields), beside: Object.keys(beside) };
 }
 

@@ -250,15 +250,6 @@ export const WebhookSecret = v.pipe(
   v.title('WebhookSecret'),
 );
 
-/** For clients of earlier versions. Version 0.4.0 removes these wrappers. */
-export function deprecated<const S extends v.GenericSchema>(schema: S) {
-  return v.pipe(
-    schema,
-    v.metadata({ deprecated: true }),
-    v.description('The same fields again, for older clients. Version 0.4.0 removes it.'),
-  );
-}
-
 /** `{"data": …}` (specification, "Endpoints"). */
 export function data<const S extends v.GenericSchema>(schema: S) {
   return v.strictObject({ data: schema });

@@ -14,8 +14,8 @@ const UNKNOWN = 'is unknown';
 const LISTED = 10;
 
 /** @throws {ValidationError} naming the fields that are not among these. */
-export function refuseUnknown(known: object, fields: Fields, beside: readonly string[] = []): void {
-  refuse([...Object.keys(fields).filter((name) => !Object.hasOwn(known, name)), ...beside]);
+export function refuseUnknown(known: object, fields: Fields): void {
+  refuse(Object.keys(fields).filter((name) => !Object.hasOwn(known, name)));
 }
 
 function refuse(names: readonly string[]): void {

@@ -35,7 +35,7 @@ interface Changed {
 const changes = {
   password: (node: ClusterNode, { id }: Created) => node.send('POST', `/directories/${id}/password`),
   suspended: (node: ClusterNode, { id }: Created) =>
-    node.send('PATCH', `/directories/${id}/access`, { json: { access: { suspended: true } } }),
+    node.send('PATCH', `/directories/${id}/access`, { json: { suspended: true } }),
   deleted: (node: ClusterNode, { id }: Created) => node.send('DELETE', `/directories/${id}`),
 };
 const CHANGES = ['password', 'suspended', 'deleted'] as const;

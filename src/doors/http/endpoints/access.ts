@@ -1,15 +1,14 @@
 /** /api/v1/directories/:id/access: suspension, expiry and networks. */
-import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import { type Access, AccessFields, accessOf, hasExpired, updateAccess } from '../../../rules/directories/access.ts';
 import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
-import { readFieldsOrNamed } from '../body.ts';
+import { readFields } from '../body.ts';
 import { actorOf, ownDirectory } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
-import { AccessState, data, deprecated } from '../schemas.ts';
+import { AccessState, data } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 import { warning } from '../../web/warnings.ts';
 
@@ -20,11 +19,6 @@ const EXAMPLE = {
   allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
 };
 
-const AccessBody = v.pipe(
-  v.object({ ...AccessFields.entries, access: v.optional(deprecated(AccessFields)) }),
-  v.metadata({ dependentSchemas: { access: { maxProperties: 1 } } }),
-);
-
 export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
@@ -34,8 +28,8 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
   const update: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
-    const { fields, beside } = await readFieldsOrNamed(c.env.incoming, 'access');
-    refuseUnknown(AccessFields.entries, fields, beside);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(AccessFields.entries, fields);
     const access = await updateAccess(rules, principal.accountId, id, fields, actorOf(c, principal));
     const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
     return dataResponse(shown(access), 200, warning(closed));
@@ -44,8 +38,8 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
   const answer = {
     status: 200,
     description: 'The limits on logins',
-    schema: data(v.strictObject({ ...AccessState.entries, access: deprecated(AccessState) })),
-    example: { data: { ...EXAMPLE, access: EXAMPLE } },
+    schema: data(AccessState),
+    example: { data: EXAMPLE },
   };
   return [
     route('GET', ACCESS, show, {
@@ -65,16 +59,14 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
         '`expires_at`: nobody can log in from then on, and live sessions end within a second. A later time, or `null`, opens the directory again. ' +
         '`allowed_networks`: at most 100. Live sessions go on. A single address is a network of one, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.',
       role: 'admin',
-      body: { schema: AccessBody, example: EXAMPLE },
+      body: { schema: AccessFields, example: EXAMPLE },
       answer: { ...answer, headers: ['Warning'] },
       refusals: [404, 422, 507],
     }),
   ];
 }
 
-function shown({ expires_at, ...access }: Access): string {
-  const { suspended, allowed_networks } = access;
+function shown({ suspended, expires_at, allowed_networks }: Access): string {
   const until = expires_at === null ? null : formatMicros(expires_at);
-  const fields = { suspended, expires_at: until, allowed_networks };
-  return JSON.stringify({ ...fields, access: fields });
+  return JSON.stringify({ suspended, expires_at: until, allowed_networks });
 }

@@ -4,26 +4,17 @@ import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import { type Quota, QuotaFields, quotaOf, setQuota } from '../../../rules/directories/quota.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
-import { readFieldsOrNamed } from '../body.ts';
+import { readFields } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
-import { Count, data, deprecated } from '../schemas.ts';
+import { Count, data } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
-const State = v.strictObject({ max_bytes: v.nullable(Count), used_bytes: Count });
-const Answer = data(v.strictObject({ ...State.entries, quota: deprecated(State) }));
+const Answer = data(v.strictObject({ max_bytes: v.nullable(Count), used_bytes: Count }));
 const EXAMPLE = { max_bytes: 10_000_000_000, used_bytes: 48_211 };
 
-const Body = v.pipe(
-  v.object({
-    max_bytes: v.optional(QuotaFields.entries.max_bytes),
-    quota: v.optional(deprecated(QuotaFields)),
-  }),
-  v.metadata({ minProperties: 1, maxProperties: 1 }),
-);
-
-const shown = (quota: Quota): Response => dataResponse(JSON.stringify({ ...quota, quota }));
+const shown = (quota: Quota): Response => dataResponse(JSON.stringify(quota));
 
 export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) =>
@@ -32,8 +23,8 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions)
   const set: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     requireAdmin(principal);
-    const { fields, beside } = await readFieldsOrNamed(c.env.incoming, 'quota');
-    refuseUnknown(QuotaFields.entries, fields, beside);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(QuotaFields.entries, fields);
     return shown(await setQuota(rules, target, fields));
   };
 
@@ -41,7 +32,7 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions)
     status: 200,
     description: 'The quota',
     schema: Answer,
-    example: { data: { ...EXAMPLE, quota: EXAMPLE } },
+    example: { data: EXAMPLE },
   };
   return [
     route('GET', '/api/v1/directories/:id/quota', show, {
@@ -60,7 +51,7 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions)
       description:
         'In force when this answers, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if the disk of the server has no user quotas: `error` says how to turn them on.',
       role: 'admin',
-      body: { schema: Body, example: { max_bytes: EXAMPLE.max_bytes } },
+      body: { schema: QuotaFields, example: { max_bytes: EXAMPLE.max_bytes } },
       answer,
       refusals: [404, 409, 507],
     }),

@@ -1,4 +1,4 @@
-/** packaging/monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
+/** The alert rules, the example of a Grafana dashboard, and /metrics agree: both are well-formed and name only what berth shows. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -20,8 +20,9 @@ import { promtool } from '../../support/promtool.ts';
 import { postgresOnly, psql, urlOf } from '../../support/postgres.ts';
 import { type Scratch, scratch } from '../../support/scratch.ts';
 
-const FOLDER = new URL('../../../packaging/monitoring/', import.meta.url);
-const read = (name: string): string => readFileSync(new URL(name, FOLDER), 'utf8');
+const PACKAGING = new URL('../../../packaging/', import.meta.url);
+const RULES = new URL('monitoring/alerts.yml', PACKAGING);
+const DASHBOARD = new URL('examples/grafana-dashboard.json', PACKAGING);
 
 interface Rule {
   alert?: string;
@@ -93,7 +94,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   assert.match(text, /^berth_background_failures_total\{loop="history"\} 2$/m);
   const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
 
-  const rules = rulesOf(read('alerts.yml'));
+  const rules = rulesOf(readFileSync(RULES, 'utf8'));
   assert.ok(rules.length >= 12);
   for (const rule of rules) {
     assert.deepEqual(Object.keys(rule).toSorted(), [
@@ -113,7 +114,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
     [...runbook.matchAll(/^## (\w+)$/gm)].map(([, name]) => name),
     rules.map(({ alert }) => alert),
   );
-  const dashboard = JSON.parse(read('grafana-dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
+  const dashboard = JSON.parse(readFileSync(DASHBOARD, 'utf8')) as { panels: { targets: { expr: string }[] }[] };
   const drawn = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
   const expressions = [...rules.map(({ expr = '' }) => expr), ...drawn];
   for (const expression of expressions) {
@@ -178,7 +179,7 @@ test('promtool finds nothing wrong', { skip: !promtool && 'no promtool here' }, 
   const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
   const metrics = spawnSync(promtool ?? '', ['check', 'metrics'], { input: text, encoding: 'utf8' });
   assert.deepEqual([metrics.status, metrics.stderr], [0, '']);
-  const rules = spawnSync(promtool ?? '', ['check', 'rules', fileURLToPath(new URL('alerts.yml', FOLDER))]);
+  const rules = spawnSync(promtool ?? '', ['check', 'rules', fileURLToPath(RULES)]);
   assert.equal(rules.status, 0, String(rules.stderr));
 });
 

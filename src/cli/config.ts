@@ -24,9 +24,7 @@ Example:
     .action(() => {
       const problems = [
         ...refused(config),
-        ...unknownSettings(environment).map(
-          ({ name, nearest }) => `${name} is not a setting and has no effect: did you mean ${nearest}?`,
-        ),
+        ...unknownSettings(environment).map((name) => `${name} is not a setting and has no effect`),
         ...ignoredLines(),
       ];
       problems.forEach(print);

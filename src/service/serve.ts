@@ -62,9 +62,7 @@ export async function serve(
 
 /** Warns of unknown settings, and of lines that systemd ignores: a typo would otherwise silently mean the default. */
 export function warnOfIgnored(environment: Readonly<Record<string, string | undefined>>, log: Log): void {
-  for (const { name, nearest } of unknownSettings(environment)) {
-    log.warn({ name, nearest }, `${name} is not a setting and has no effect: did you mean ${nearest}?`);
-  }
+  for (const name of unknownSettings(environment)) log.warn({ name }, `${name} is not a setting and has no effect`);
   for (const line of ignoredLines()) log.warn(line);
 }
 

@@ -262,7 +262,7 @@ test('things that go wrong over the years: a typo in a setting, the demo of a tr
   const { lines } = await ask(renamed, { environment });
   const said = problems(lines).map(({ verdict, check, text, remedy }) => `${verdict} ${check}: ${text} -> ${remedy}`);
   for (const expected of [
-    /^fail settings: BERTH_API_PROT is not a setting, so it has no effect -> rename it to BERTH_API_PORT/,
+    /^fail settings: BERTH_API_PROT is not a setting and has no effect -> correct or remove it in .*berth\.env, then: /,
     /^warn trial: the account "Demo" of scripts.start has an admin key in/,
     /^warn certificate: .* does not name sftp\.elsewhere\.example: it is for .* -> .*restart berth: it makes another/,
   ]) {

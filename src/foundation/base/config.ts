@@ -398,26 +398,11 @@ function configOf(env: Settings): Config {
 /** Variables with the prefix that are not settings: they are for tests, or pass between berth's own programs. */
 const NO_SETTING = /^BERTH_(NOTIFY_|TEST_|WRITE$)/;
 
-/** Variables that look like settings but are not, each with the setting of the nearest name. */
-export function unknownSettings(environment: Variables) {
-  const known = Object.keys(Environment.entries);
-  return Object.keys(environment)
-    .filter((name) => name.startsWith('BERTH_') && !known.includes(name) && !NO_SETTING.test(name))
-    .map((name) => ({ name, nearest: known.toSorted((a, b) => distance(name, a) - distance(name, b))[0] ?? '' }));
-}
-
-/** The Levenshtein distance of two words. */
-function distance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (const [index, letter] of from.split('').entries()) {
-    const next = [index + 1];
-    for (const [at, other] of to.split('').entries()) {
-      const changed = (row[at] ?? 0) + (letter === other ? 0 : 1);
-      next.push(Math.min(changed, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
+/** Variables that look like settings but are not. */
+export function unknownSettings(environment: Variables): string[] {
+  const isUnknown = (name: string): boolean =>
+    name.startsWith('BERTH_') && !Object.hasOwn(Environment.entries, name) && !NO_SETTING.test(name);
+  return Object.keys(environment).filter(isUnknown);
 }
 
 function databaseOf(env: Settings): Pick<Config, 'database' | 'databaseFile' | 'node'> {

@@ -42,8 +42,11 @@ async function propertiesOf(unit: string): Promise<Record<string, string | undef
 
 /** Checks that every setting has an effect, and that a restore has left no other settings. */
 export function settingsFindings(environment: Readonly<Record<string, string | undefined>>): Finding[] {
-  const unknown = unknownSettings(environment).map(({ name, nearest }) =>
-    fail(`${name} is not a setting, so it has no effect`, `rename it to ${nearest}, or remove it from ${SETTINGS}`),
+  const unknown = unknownSettings(environment).map((name) =>
+    fail(
+      `${name} is not a setting and has no effect`,
+      `correct or remove it in ${SETTINGS}, then: systemctl restart berth berth-sshd`,
+    ),
   );
   const ignored = ignoredLines().map((line) => fail(line, 'correct it, then: systemctl restart berth berth-sshd'));
   const restored = `${SETTINGS}.restored`;

@@ -30,7 +30,7 @@ name_test_files() {
   files=()
   for file in "$@"; do
     [[ $file != -* ]] || wrong_use "$file"
-    [[ -f $file ]] || die "there is no file $file: name test files by their paths from here, such as test/api/list.test.ts"
+    [[ -f $file ]] || die "there is no file $file: name test files by their paths from here, such as test/api/create.test.ts"
     [[ $file == *.test.ts ]] || die "$file is not a test: their names end with .test.ts"
     files+=("$(realpath "$file")")
   done

@@ -1,12 +1,162 @@
-/** /api/v1/api_keys: the limits of a key, who may create and revoke keys, and how soon a revocation takes effect. */
+/** API keys: which are accepted (specification, "Authentication"), their limits, who may create and revoke them, and how soon a change takes effect. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { type Kysely, sql } from 'kysely';
 import { formatMicros, SECOND } from '../../src/foundation/base/clock.ts';
+import type { Tables } from '../../src/foundation/db/schema.ts';
+import { listAccounts, markDeleted } from '../../src/rules/accounts/accounts.ts';
+import { createDirectory } from '../../src/rules/directories/create.ts';
+import { generateKey } from '../../src/rules/keys/key-format.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
-import { scratch } from '../support/scratch.ts';
+import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
+import { nodeEnvironment } from '../support/node-environment.ts';
+import { onPostgres } from '../support/postgres.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
 import { invited } from '../support/users.ts';
+
+const shared = sharedHosted();
+
+const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+
+/** The command as another process. */
+async function berth(place: Scratch, ...args: string[]): Promise<void> {
+  await promisify(execFile)(process.execPath, [MAIN, ...args], { env: { ...nodeEnvironment, ...place.environment } });
+}
+
+/** Counts the queries made through it. */
+function counting(onQuery: () => void): (reads: Kysely<Tables>) => Kysely<Tables> {
+  return (reads) =>
+    reads.withPlugin({
+      transformQuery: ({ node }) => node,
+      async transformResult({ result }) {
+        onQuery();
+        return result;
+      },
+    });
+}
+
+test('401: a missing, malformed, mistyped, foreign or unknown key, and all but the last without a query', async () => {
+  using place = scratch();
+  let queries = 0;
+  await using api = await hosted(place, { authenticationReads: counting(() => (queries += 1)) });
+  const { key } = api.tenant;
+  const mistyped = key.slice(0, 20) + (key[20] === 'a' ? 'b' : 'a') + key.slice(21);
+  const swapped = key.slice(0, -2) + key.at(-1) + key.at(-2);
+  const headers = [
+    null,
+    '',
+    'Bearer',
+    'Bearer ',
+    key,
+    `Basic ${key}`,
+    `Bearer ${key} ${key}`,
+    `Bearer ${key}x`,
+    `Bearer ${key.slice(0, -1)}`,
+    `Bearer ${mistyped}`,
+    ...(swapped === key ? [] : [`Bearer ${swapped}`]),
+    `Bearer ${key.replace('svc_live_', 'svc_test_')}`,
+    `Bearer ${generateKey('test')}`,
+    `Bearer ${'x'.repeat(8000)}`,
+  ];
+  const refuse = async (authorization: string | null): Promise<void> => {
+    const answer = await api.send('GET', '/directories', { authorization });
+    assert.deepEqual(
+      [answer.status, answer.json],
+      [401, { error: 'Invalid or missing API key' }],
+      String(authorization),
+    );
+    assert.equal(answer.headers['www-authenticate'], 'Bearer');
+  };
+  for (const authorization of headers) await refuse(authorization);
+  assert.equal(queries, 0);
+  await refuse(`Bearer ${generateKey('live')}`);
+  assert.equal(queries, 1);
+
+  assert.equal((await api.send('GET', '/directories')).status, 200);
+  assert.equal(queries, 2, 'each request asks once');
+});
+
+test('401: a key revoked by another process is refused at the next request', async () => {
+  const api = await shared();
+  const { place } = api;
+  const other = await api.key(api.tenant.accountId, 'admin');
+  assert.equal((await api.send('GET', '/directories')).status, 200);
+  await berth(place, 'key', 'revoke', api.tenant.keyId);
+  assert.equal((await api.send('GET', '/directories')).status, 401);
+  assert.equal((await other('GET', '/directories')).status, 200, 'the other key of the account still works');
+});
+
+test('403: the plans without API access, in force at the next request after another process changes the plan', async () => {
+  const api = await shared();
+  const { place } = api;
+  for (const plan of ['free', 'starter'] as const) {
+    const { send } = await api.account(plan);
+    const { status, json } = await send('GET', '/directories/unknown');
+    assert.equal(status, 403);
+    assert.match((json as { error: string }).error, /^API access requires a Pro or Business plan\./);
+  }
+  await berth(place, 'account', 'set-plan', api.tenant.accountId, 'starter');
+  assert.equal((await api.send('GET', '/directories')).status, 403);
+  await berth(place, 'account', 'set-plan', api.tenant.accountId, 'pro');
+  assert.equal((await api.send('GET', '/directories')).status, 200);
+});
+
+test('403: a changed role counts at the next request', async () => {
+  const api = await shared();
+  const { id } = await api.directory();
+  const change = () => api.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'both' } } });
+  assert.equal((await change()).status, 200);
+  await api.database.db.updateTable('api_keys').set({ role: 'member' }).where('id', '=', api.tenant.keyId).execute();
+  assert.equal((await change()).status, 403);
+});
+
+test('an account that is being deleted: its keys are refused, and a create that was under way makes nothing', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { accountId } = api.tenant;
+  await markDeleted(api.rules, accountId, 'operator:alice');
+  const { status, json } = await api.send('GET', '/directories');
+  assert.deepEqual([status, json], [401, { error: 'Invalid or missing API key' }]);
+  await assert.rejects(createDirectory(api.rules, accountId, { name: 'Late' }), { code: 'unauthenticated' });
+  assert.deepEqual(await api.database.db.selectFrom('principals').selectAll().execute(), []);
+  const account = await listAccounts(api.database);
+  assert.deepEqual(account, []);
+  for (const args of [
+    ['key', 'create', accountId],
+    ['key', 'list', accountId],
+    ['account', 'set-plan', accountId, 'pro'],
+  ])
+    await assert.rejects(berth(place, ...args), /there is no account/);
+});
+
+/** What a write to the keys changes. */
+const VERSION = onPostgres ? 'select xmin::text from api_keys' : 'pragma data_version';
+
+test('last_used_at is kept without a write per request', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const row = () =>
+    api.database.db.selectFrom('api_keys').selectAll().where('id', '=', api.tenant.keyId).executeTakeFirstOrThrow();
+  const version = async (): Promise<unknown> => (await sql.raw(VERSION).execute(api.database.reads)).rows[0];
+  const before = await version();
+  for (let i = 0; i < 3; i += 1) await api.send('GET', '/directories');
+  assert.deepEqual(await version(), before);
+  assert.equal((await row()).last_used_at, null);
+  await api.lastUsed.flush();
+  const { last_used_at, inserted_at } = await row();
+  assert.ok(last_used_at !== null && last_used_at > inserted_at);
+  await api.lastUsed.flush();
+  assert.equal((await row()).last_used_at, last_used_at);
+});
+
+test('a key is stored as its SHA-256 only', async () => {
+  const api = await shared();
+  const dump = JSON.stringify(await api.database.db.selectFrom('api_keys').selectAll().execute());
+  assert.ok(!dump.includes(api.tenant.key.slice('svc_live_'.length)));
+});
 
 interface Key {
   readonly id: string;
@@ -15,7 +165,7 @@ interface Key {
   readonly revoked_at: string | null;
 }
 
-async function created(api: Hosted, fields: object, send: Send = api.send): Promise<Key & { readonly send: Send }> {
+async function created(api: Api, fields: object, send: Send = api.send): Promise<Key & { readonly send: Send }> {
   const answer = await send('POST', '/api_keys', { json: { name: 'made', role: 'admin', ...fields } });
   assert.equal(answer.status, 201, answer.text);
   const { data } = answer.json as { data: Key };
@@ -25,8 +175,7 @@ async function created(api: Hosted, fields: object, send: Send = api.send): Prom
 const said = ({ status, json }: ApiAnswer): unknown => [status, (json as { error?: string } | undefined)?.error];
 
 test('a key is made, shown once, listed, and revoked', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const answer = await api.send('POST', '/api_keys', { json: { name: 'nightly import', role: 'member' } });
   assert.equal(answer.headers['cache-control'], 'no-store');
   const { key, ...made } = (answer.json as { data: Record<string, unknown> }).data;
@@ -53,7 +202,7 @@ test('a key is made, shown once, listed, and revoked', async () => {
 
   for (let i = 0; i < 2; i += 1) assert.equal((await api.send('DELETE', `/api_keys/${String(id)}`)).status, 204);
   assert.equal((await client('GET', '/directories')).status, 401);
-  const audit = await api.database.db.selectFrom('audit').select(['action', 'key_id', 'changes']).execute();
+  const audit = await api.audit();
   assert.deepEqual(
     audit.map(({ action, key_id }) => [action, key_id]),
     ['create-key', 'revoke-key'].map((action) => [action, api.tenant.keyId]),
@@ -62,8 +211,7 @@ test('a key is made, shown once, listed, and revoked', async () => {
 });
 
 test('the list has pages', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const ids = [api.tenant.keyId];
   for (let i = 0; i < 4; i += 1) ids.unshift((await created(api, {})).id);
   const found: string[] = [];
@@ -78,8 +226,7 @@ test('the list has pages', async () => {
 });
 
 test('fields that are invalid for a key', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const stranger = await api.account('business');
   const foreign = await api.directory({}, stranger.send);
   const { id } = await api.directory();
@@ -105,8 +252,7 @@ test('fields that are invalid for a key', async () => {
 });
 
 test('directories are named by id or by username, each once', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id, sftp_username } = await api.directory();
   const { directories } = await created(api, { directories: [sftp_username, id, sftp_username] });
   assert.deepEqual(directories, [id]);
@@ -125,8 +271,7 @@ test('a key expires at its time, and is then answered like an unknown one', asyn
 });
 
 test('a read-only key reads, and changes nothing', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const key = await created(api, { read_only: true });
   assert.equal((await key.send('GET', `/directories/${id}`)).status, 200);
@@ -143,8 +288,8 @@ test('a read-only key reads, and changes nothing', async () => {
 });
 
 test('a key may revoke itself; the last key that can create keys stays while the dashboard has no admin', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
+  const { place } = api;
   const { id } = await api.directory();
   const other = await created(api, {});
   // None of these could make another key.
@@ -161,19 +306,8 @@ test('a key may revoke itself; the last key that can create keys stays while the
 });
 
 test("another account's keys do not exist", async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const stranger = await api.account('business');
   assert.deepEqual(said(await api.send('DELETE', `/api_keys/${stranger.keyId}`)), [404, 'API key not found']);
   assert.equal((await stranger.send('GET', '/directories')).status, 200);
-});
-
-test('an Idempotency-Key makes one key', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
-  const ask = () =>
-    api.send('POST', '/api_keys', { json: { name: 'x', role: 'admin' }, headers: { 'idempotency-key': 'once' } });
-  const [first, second] = [await ask(), await ask()];
-  assert.deepEqual([second.text, second.headers['idempotency-replayed']], [first.text, 'true']);
-  assert.equal(((await api.send('GET', '/api_keys')).json as { data: Key[] }).data.length, 2);
 });

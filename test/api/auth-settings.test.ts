@@ -1,17 +1,22 @@
-/** PATCH with auth_mode or public_key, and DELETE of the public key (specification, "States and transitions"). */
+/** How customers log in: PATCH with auth_mode or public_key, DELETE of the key (specification, "States and transitions"), POST …/password. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { applyPending } from '../../src/rules/directories/pending-apply.ts';
+import { verify } from 'unixcrypt';
 import { createLog } from '../../src/foundation/base/log.ts';
-import { dataOf, FULL_FIELDS } from '../support/field-sets.ts';
-import { hosted } from '../support/hosted.ts';
-import { type Scratch, scratch } from '../support/scratch.ts';
+import { applyPending } from '../../src/rules/directories/pending-apply.ts';
+import { dataOf, FULL_FIELDS, UUID } from '../support/field-sets.ts';
+import { sharedHosted } from '../support/hosted.ts';
+import { systemError } from '../support/recording-host.ts';
+import { scratch } from '../support/scratch.ts';
 
-function makeKey(place: Scratch, ...kind: string[]): { text: string; line: string; fingerprint: string } {
-  const file = join(place.dir, `id${kind.join('')}`);
+const shared = sharedHosted();
+
+function makeKey(...kind: string[]): { text: string; line: string; fingerprint: string } {
+  using place = scratch();
+  const file = join(place.dir, 'id');
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', ...kind, '-N', '', '-C', 'me@here', '-f', file]);
   const text = readFileSync(`${file}.pub`, 'utf8');
   const fingerprint = execFileSync('ssh-keygen', ['-lf', file], { encoding: 'utf8' }).split(' ')[1] ?? '';
@@ -19,8 +24,7 @@ function makeKey(place: Scratch, ...kind: string[]): { text: string; line: strin
 }
 
 test('200: every mode follows every mode, and the host has it', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id, sftp_username } = await api.directory();
   const modes = ['password', 'public_key', 'both', 'password', 'both', 'public_key', 'password'];
   for (const auth_mode of modes) {
@@ -33,14 +37,16 @@ test('200: every mode follows every mode, and the host has it', async () => {
   const calls = api.host.calls.length;
   assert.equal(await applyPending({ ...api.rules, log: createLog('silent') }), 0);
   assert.equal(api.host.calls.length, calls, 'there was nothing left to apply');
-  assert.deepEqual(await api.database.db.selectFrom('unapplied').selectAll().execute(), []);
+  assert.deepEqual(
+    await api.database.db.selectFrom('unapplied').selectAll().where('directory_id', '=', id).execute(),
+    [],
+  );
 });
 
 test('200: a key is stored with its fingerprint, the mode stays unless it is sent, and only auth fields count', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id, sftp_username } = await api.directory();
-  const key = makeKey(place);
+  const key = makeKey();
   const change = async (directory: object) =>
     dataOf(await api.send('PATCH', `/directories/${id}`, { json: { directory } }));
 
@@ -56,11 +62,10 @@ test('200: a key is stored with its fingerprint, the mode stays unless it is sen
 });
 
 test('200: deleting the key goes back to the original password, whatever the mode, with or without a key', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id, sftp_username } = await api.directory();
   const hash = api.host.served.get(sftp_username)?.password_hash;
-  const key = makeKey(place);
+  const key = makeKey();
   for (const directory of [
     { auth_mode: 'both', public_key: key.line },
     { auth_mode: 'public_key' },
@@ -77,8 +82,7 @@ test('200: deleting the key goes back to the original password, whatever the mod
 });
 
 test('403: auth settings need the admin role, basic fields do not', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const member = await api.key(api.tenant.accountId, 'member');
   const before = (await api.send('GET', `/directories/${id}`)).json;
@@ -95,10 +99,9 @@ test('403: auth settings need the admin role, basic fields do not', async () => 
 });
 
 test('422: unknown modes and invalid keys', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
-  const { line } = makeKey(place);
+  const { line } = makeKey();
   const bad = ['is not a valid OpenSSH public key'];
   const cases: [object, object][] = [
     [{ auth_mode: 'none' }, { auth_mode: ['is invalid'] }],
@@ -111,7 +114,7 @@ test('422: unknown modes and invalid keys', async () => {
     [{ public_key: `no-pty ${line}` }, { public_key: bad }],
     [{ public_key: `${line}\n${line}` }, { public_key: bad }],
     [
-      { public_key: makeKey(place, '-t', 'rsa', '-b', '1024').line },
+      { public_key: makeKey('-t', 'rsa', '-b', '1024').line },
       { public_key: ['is an RSA key of 1024 bits, and should have at least 2048'] },
     ],
     [
@@ -125,4 +128,69 @@ test('422: unknown modes and invalid keys', async () => {
     assert.deepEqual([status, json], [422, { errors }]);
   }
   assert.equal(dataOf(await api.send('GET', `/directories/${id}`))['auth_mode'], 'password');
+});
+
+test('200: a different password each time, shown once and valid once it is answered; nothing else changes', async () => {
+  const api = await shared();
+  const created = await api.directory({ metadata: { a: 1 } });
+  const { id, sftp_username } = created;
+  const hash = (): string => api.host.served.get(sftp_username)?.password_hash ?? '';
+  const seen = new Set([created['sftp_password']]);
+  for (let round = 0; round < 3; round += 1) {
+    const answer = await api.send('POST', `/directories/${id}/password`);
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers['cache-control'], 'no-store');
+    assert.equal(answer.headers['warning'], undefined);
+    const { sftp_password, updated_at, ...others } = dataOf<Record<string, string>>(answer);
+    assert.match(sftp_password ?? '', /^[A-Za-z0-9]{32}$/);
+    assert.ok(verify(sftp_password ?? '', hash()), 'the host has it');
+    for (const old of seen) assert.equal(verify(String(old), hash()), false);
+    seen.add(sftp_password);
+    assert.ok((updated_at ?? '') > String(created['updated_at']));
+    assert.deepEqual({ ...others, updated_at: 0, sftp_password: 0 }, { ...created, updated_at: 0, sftp_password: 0 });
+  }
+  const shown = await api.send('GET', `/directories/${id}`);
+  assert.deepEqual(Object.keys(dataOf(shown)), FULL_FIELDS);
+});
+
+test('a directory with keys only keeps the new password for another mode, and a warning says so', async () => {
+  const api = await shared();
+  const { id, sftp_username } = await api.directory();
+  const mode = (auth_mode: string) => api.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode } } });
+  await mode('public_key');
+  const answer = await api.send('POST', `/directories/${id}/password`);
+  assert.equal(
+    answer.headers['warning'],
+    '299 - "auth_mode is public_key: the password is not used until the mode allows it"',
+  );
+  assert.equal(dataOf(answer)['auth_mode'], 'public_key');
+  await mode('both');
+  const { sftp_password } = dataOf<{ sftp_password: string }>(answer);
+  assert.ok(verify(sftp_password, api.host.served.get(sftp_username)?.password_hash ?? ''));
+});
+
+test('the audit names the change and shows no secret; the log has none either', async () => {
+  const api = await shared();
+  const { id } = await api.directory();
+  const { sftp_password } = dataOf<{ sftp_password: string }>(await api.send('POST', `/directories/${id}/password`));
+  const rows = (await api.audit()).slice(1);
+  assert.deepEqual(
+    rows.map(({ changes, route }) => [route, changes]),
+    [['POST /api/v1/directories/:id/password', '{"password_hash":{}}']],
+  );
+  assert.match(rows[0]?.directory_id ?? '', UUID);
+  assert.equal([...api.log, ...api.requestLines].join().includes(sftp_password), false);
+});
+
+test('507 when the host has no room: the directory is shut out first, then stays as the row says', async () => {
+  const api = await shared();
+  const { id, sftp_username } = await api.directory();
+  api.host.fail(systemError('ENOSPC'));
+  const answer = await api.send('POST', `/directories/${id}/password`);
+  assert.deepEqual([answer.status, answer.json], [507, { error: 'Not enough storage space' }]);
+  assert.ok(api.host.calls.includes(`shut out ${sftp_username}`));
+  api.host.fail(undefined);
+  const again = await api.send('POST', `/directories/${id}/password`);
+  const { sftp_password } = dataOf<{ sftp_password: string }>(again);
+  assert.ok(verify(sftp_password, api.host.served.get(sftp_username)?.password_hash ?? ''));
 });

@@ -18,20 +18,21 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
-import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';
+import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { type RawConnection, rawConnection } from '../support/raw-http.ts';
-import { scratch, type Scratch } from '../support/scratch.ts';
+import { scratch } from '../support/scratch.ts';
+import { filesPlace } from './files-place.ts';
 
 /** Large enough that most of it stays on the disk while a client does not read. */
 const LARGE = 64 * 1024 * 1024;
 
-/** A directory with its folder, and what puts a file there as if it had been uploaded. */
-async function filesOf(place: Scratch, options: HostedOptions = {}) {
-  const api = await hosted(place, options);
-  const { id, sftp_username } = await api.directory();
-  const root = join(place.config.jailDir, sftp_username, 'files');
-  mkdirSync(root, { recursive: true });
+const shared = sharedHosted();
+
+/** What puts a file there as if it had been uploaded, and asks for it. */
+async function filesOf(api: Api) {
+  const place = await filesPlace(api);
+  const { id, root } = place;
   const path = `/directories/${id}/uploads`;
   async function upload(name: Buffer | string, content: Buffer | string): Promise<string> {
     const file = Buffer.concat([Buffer.from(`${root}/`), Buffer.from(name)]);
@@ -40,10 +41,10 @@ async function filesOf(place: Scratch, options: HostedOptions = {}) {
   }
   const get = (upload_id: string, headers: Record<string, string> = {}, method = 'GET') =>
     api.send(method, `${path}/${upload_id}/content`, { headers });
-  return { api, id, root, path, upload, get, [Symbol.asyncDispose]: () => api[Symbol.asyncDispose]() };
+  return { ...place, path, upload, get };
 }
 
-async function record(api: Hosted, directory_id: string, path: Buffer, file: Buffer): Promise<string> {
+async function record(api: Api, directory_id: string, path: Buffer, file: Buffer): Promise<string> {
   const row = { id: randomUUID(), directory_id, path, state: 'uploaded', uploaded_at: 1, source: 'log' } as const;
   const stat = fileStat(statSync(file));
   await api.database.db
@@ -65,8 +66,7 @@ function openBelow(folder: string): number {
 }
 
 test('200, 206, 304, 416 and HEAD: the bytes that were asked for, with headers that say which', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
   const id = await files.upload('ten.txt', '0123456789');
   const whole = await files.get(id);
   const etag = String(whole.headers.etag);
@@ -112,8 +112,7 @@ test('200, 206, 304, 416 and HEAD: the bytes that were asked for, with headers t
 });
 
 test('Content-Disposition names any file, and smuggles nothing', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
   const names: [Buffer | string, string][] = [
     ['a"b\\c%41;.txt', `filename="a_b_c_41;.txt"; filename*=UTF-8''a%22b_c%2541%3B.txt`],
     ['line\r\nSet-Cookie: x', `filename="line__Set-Cookie: x"; filename*=UTF-8''line__Set-Cookie%3A%20x`],
@@ -132,7 +131,8 @@ test('Content-Disposition names any file, and smuggles nothing', async () => {
 test('404 for the removal of a file whose directory is deleted meanwhile; neither leaves anything behind', async () => {
   using place = scratch();
   let meanwhile = async (): Promise<void> => undefined;
-  await using files = await filesOf(place, { caughtUp: () => meanwhile() });
+  await using api = await hosted(place, { caughtUp: () => meanwhile() });
+  const files = await filesOf(api);
   const id = await files.upload('f', 'data');
   meanwhile = async () => {
     assert.equal((await files.api.send('DELETE', `/directories/${files.id}`)).status, 204);
@@ -140,13 +140,14 @@ test('404 for the removal of a file whose directory is deleted meanwhile; neithe
   };
   const { status, json } = await files.api.send('DELETE', `${files.path}/${id}`);
   assert.deepEqual([status, json], [404, { error: 'Directory not found' }]);
-  assert.deepEqual(readdirSync(join(place.config.jailDir, '.berth', 'transit')), []);
+  assert.deepEqual(files.inTransit(), []);
 });
 
 test('404 when the file has gone; 409 when it is another one, a link, or being written', async () => {
   using place = scratch();
   const held = new Set<number>();
-  await using files = await filesOf(place, { isHeld: async (_, inode) => held.has(inode) });
+  await using api = await hosted(place, { isHeld: async (_, inode) => held.has(inode) });
+  const files = await filesOf(api);
   const error = async (id: string) => {
     const { status, json } = await files.get(id);
     return [status, (json as { error: string }).error];
@@ -177,8 +178,7 @@ test('404 when the file has gone; 409 when it is another one, a link, or being w
 });
 
 test('a file that is overwritten, cut or rewritten under its old time on the way ends the connection before its end', async (t) => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
   const content = randomBytes(LARGE);
   const changes: [string, (file: string) => void][] = [
     ['overwritten', (file) => writeFileSync(file, 'other')],
@@ -208,7 +208,7 @@ test('a file that is overwritten, cut or rewritten under its old time on the way
       assert.ok(body.equals(content.subarray(0, body.length)), 'and each is as it was');
       assert.notEqual((await files.get(id, { 'if-none-match': String(before.headers.etag) })).status, 304);
     });
-    await files.api.database.db.deleteFrom('files').execute();
+    await files.api.database.db.deleteFrom('files').where('directory_id', '=', files.id).execute();
   }
   await until('nothing is left open', () => openBelow(files.root) === 0);
   assert.deepEqual(files.api.errors(), []);
@@ -216,7 +216,8 @@ test('a file that is overwritten, cut or rewritten under its old time on the way
 
 test('clients that do not read or go away hold no file open for longer, and no more than a few at once', async () => {
   using place = scratch();
-  await using files = await filesOf(place, { downloads: 2, stalledMs: 300 });
+  await using api = await hosted(place, { downloads: 2, stalledMs: 300 });
+  const files = await filesOf(api);
   const id = await files.upload('large', Buffer.alloc(LARGE));
   const connections: RawConnection[] = [];
   for (let i = 0; i < 6; i += 1) {
@@ -236,7 +237,8 @@ test('clients that do not read or go away hold no file open for longer, and no m
 
 test('a link that is revoked while a download waits for its turn sends nothing; one that has begun goes on', async () => {
   using place = scratch();
-  await using files = await filesOf(place, { downloads: 1, stalledMs: 60_000 });
+  await using api = await hosted(place, { downloads: 1, stalledMs: 60_000 });
+  const files = await filesOf(api);
   await files.upload('large', Buffer.alloc(LARGE));
   const links = files.path.replace(/uploads$/, 'links');
   const expires_at = new Date(Date.now() + 3_600_000).toISOString();

@@ -3,13 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { verify } from 'unixcrypt';
 import { dataOf, FULL_FIELDS, TIMESTAMP, UUID } from '../support/field-sets.ts';
-import { hosted } from '../support/hosted.ts';
+import { hosted, sharedHosted } from '../support/hosted.ts';
 import { systemError } from '../support/recording-host.ts';
 import { scratch } from '../support/scratch.ts';
 
+const shared = sharedHosted();
+
 test('201: a name is enough, and everything else has its default', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const answer = await api.send('POST', '/directories', { json: { directory: { name: 'Acme Corp' } } });
   assert.equal(answer.status, 201);
   const made = dataOf(answer);
@@ -43,8 +44,7 @@ test('201: a name is enough, and everything else has its default', async () => {
 });
 
 test('201: every parameter is stored as given, numbers of metadata to the last digit', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const metadata = '{"n":12345678901234567890,"x":1.0,"y":1e400,"deep":{"a":[1,null,"ü\\u0000"]},"__proto__":{"b":2}}';
   const body = `{"directory":{"name":"A","description":"d","external_id":"order-7","metadata":${metadata},"max_connections":1000,"retention_days":36500}}`;
   const answer = await api.send('POST', '/directories', { body, headers: { 'content-type': 'application/json' } });
@@ -60,8 +60,7 @@ test('201: every parameter is stored as given, numbers of metadata to the last d
 });
 
 test('201: webhook_url, slug and other fields of the service are ignored, nulls clear', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const made = await api.directory({
     webhook_url: 'https://example.com/',
     slug: 'mine',
@@ -80,8 +79,7 @@ test('201: webhook_url, slug and other fields of the service are ignored, nulls 
 });
 
 test('201: whole numbers as Gson and PHP write them; metadata keeps its text', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const create = async (number: string): Promise<unknown> => {
     const body = `{"directory":{"name":"a","max_connections":${number},"metadata":{"n":${number}}}}`;
     const { status, text, json } = await api.send('POST', '/directories', {
@@ -115,8 +113,7 @@ test('201: whole numbers as Gson and PHP write them; metadata keeps its text', a
 });
 
 test('201: limits are inclusive and count characters, not code units', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const made = await api.directory({
     name: '😀'.repeat(100),
     description: 'é'.repeat(2000),
@@ -128,8 +125,7 @@ test('201: limits are inclusive and count characters, not code units', async () 
 });
 
 test('422: each field says what is wrong with it', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const cases: [object, object][] = [
     [{}, { name: ["can't be blank"] }],
     [{ name: '' }, { name: ["can't be blank"] }],
@@ -172,8 +168,7 @@ test('422: each field says what is wrong with it', async () => {
 });
 
 test('422: simultaneous creates cannot pass the limit of the plan', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const pro = await api.account('pro');
   const answers = await Promise.all(
     Array.from({ length: 30 }, (_, i) => pro.send('POST', '/directories', { json: { directory: { name: `n${i}` } } })),
@@ -215,8 +210,7 @@ test('507: a full disk leaves nothing behind, and room makes it work again', asy
 });
 
 test('500: another failure of the host leaves nothing behind and tells the caller only an id', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   api.host.fail(new Error('secret detail'));
   const answer = await api.send('POST', '/directories', { json: { directory: { name: 'Broken' } } });
   assert.deepEqual([answer.status, answer.json], [500, { error: 'Internal server error' }]);

@@ -4,14 +4,19 @@ import { test } from 'node:test';
 import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
+import { sharedHosted } from '../support/hosted.ts';
 import { receiver } from '../support/receiver.ts';
 import { type ShownDelivery, webhookPlace } from './webhook-place.ts';
+
+const shared = sharedHosted({ dispatches: true });
+/** Whose deliveries stay pending. */
+const quiet = sharedHosted();
 
 const UNKNOWN = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';
 const FIELDS = ['id', 'event', 'upload_id', 'state', 'attempts', 'next_attempt_at', 'url', 'inserted_at'];
 
 test('the list has every attempt with its answer, and says when the next one is', async () => {
-  await using place = await webhookPlace({
+  await using place = await webhookPlace(await shared(), {
     respond: (response, _request, index) => {
       // A connection that was kept and ends unanswered would not count.
       if (index === 0) response.writeHead(500, { connection: 'close' }).end();
@@ -40,7 +45,7 @@ test('the list has every attempt with its answer, and says when the next one is'
 });
 
 test('a webhook leads to its upload: by a header, and by its signed id; what is of no file has no such header', async () => {
-  await using place = await webhookPlace();
+  await using place = await webhookPlace(await shared());
   const upload = await place.addFile('in/report.csv');
   const { id } = dataOf<ShownDelivery>(await place.ask('POST', `/uploads/${upload}/announce`));
   const { headers } = await place.target.next();
@@ -60,7 +65,7 @@ test('a webhook leads to its upload: by a header, and by its signed id; what is 
 });
 
 test('it is narrowed by state, and walked through by the Link header, newest first', async () => {
-  await using place = await webhookPlace({ dispatches: false });
+  await using place = await webhookPlace(await quiet());
   const failed = await place.addFinished(5);
   const delivered = await place.addFinished(2, 'delivered');
   const upload = await place.addFile('a');
@@ -95,7 +100,7 @@ test('it is narrowed by state, and walked through by the Link header, newest fir
 });
 
 test('the Link header leads on when a page of finished deliveries has gone with the history', async () => {
-  await using place = await webhookPlace({ dispatches: false });
+  await using place = await webhookPlace(await quiet());
   const ids = await place.addFinished(4);
   const answer = await place.ask('GET', '/deliveries?limit=2');
   const { db } = place.api.database;
@@ -111,7 +116,7 @@ test('the Link header leads on when a page of finished deliveries has gone with 
 });
 
 test('without a limit there are 100, and a link to more', async () => {
-  await using place = await webhookPlace({ dispatches: false });
+  await using place = await webhookPlace(await quiet());
   await place.addFinished(101);
   const answer = await place.ask('GET', '/deliveries');
   assert.equal(dataOf<unknown[]>(answer).length, 100);
@@ -119,7 +124,7 @@ test('without a limit there are 100, and a link to more', async () => {
 });
 
 test('a replay has the same bytes and a new id, goes to the URL of today and is signed with its secret of today', async () => {
-  await using place = await webhookPlace({ respond: (response) => response.writeHead(500).end() });
+  await using place = await webhookPlace(await shared(), { respond: (response) => response.writeHead(500).end() });
   await using today = await receiver();
   const upload = await place.addFile('in/report.csv');
   const { id } = dataOf<ShownDelivery>(await place.ask('POST', `/uploads/${upload}/announce`));
@@ -143,7 +148,7 @@ test('a replay has the same bytes and a new id, goes to the URL of today and is 
 });
 
 test('a delivery that is pending, unknown or of another directory is not replayed, nor is any without a URL', async () => {
-  await using place = await webhookPlace({ dispatches: false });
+  await using place = await webhookPlace(await quiet());
   const [failed] = await place.addFinished(1);
   const upload = await place.addFile('a');
   const pending = dataOf<ShownDelivery>(await place.ask('POST', `/uploads/${upload}/announce`));
@@ -176,7 +181,7 @@ test('a delivery that is pending, unknown or of another directory is not replaye
 });
 
 test('all that failed since a moment are replayed, the oldest first; asked twice, nothing is sent twice', async () => {
-  await using place = await webhookPlace();
+  await using place = await webhookPlace(await shared());
   await place.addFinished(3);
   const before = await place.deliveries();
   const since = before[0]?.inserted_at ?? '';
@@ -192,7 +197,7 @@ test('all that failed since a moment are replayed, the oldest first; asked twice
   assert.equal(new Set(place.target.requests.map(({ body }) => body.toString())).size, 131);
 
   const { db } = place.api.database;
-  const rows = await db.selectFrom('deliveries').selectAll().where('state', '=', 'delivered').execute();
+  const rows = await db.selectFrom('deliveries').selectAll().where('directory_id', '=', place.id).execute();
   const order = new Map(rows.map((row) => [row.id, row.inserted_at]));
   const old = await db.selectFrom('deliveries').selectAll().where('id', 'in', later).orderBy('inserted_at').execute();
   const times = old.map(({ replayed_as }) => order.get(replayed_as ?? '') ?? 0);
@@ -206,7 +211,7 @@ test('all that failed since a moment are replayed, the oldest first; asked twice
 });
 
 test('one that was replayed on its own is left out, and a replay that failed is not', async () => {
-  await using place = await webhookPlace({ respond: (response) => response.writeHead(410).end() });
+  await using place = await webhookPlace(await shared(), { respond: (response) => response.writeHead(410).end() });
   const [one] = await place.addFinished(2);
   const all = { since: '2020-01-01T00:00:00Z' };
   const again = dataOf<ShownDelivery>(await place.ask('POST', `/deliveries/${one}/replay`));
@@ -216,7 +221,7 @@ test('one that was replayed on its own is left out, and a replay that failed is 
 });
 
 test('the body of a bulk replay needs a time', async () => {
-  await using place = await webhookPlace({ dispatches: false });
+  await using place = await webhookPlace(await quiet());
   for (const [json, message] of [
     [{}, "can't be blank"],
     [{ since: null }, "can't be blank"],
@@ -235,7 +240,7 @@ test('the body of a bulk replay needs a time', async () => {
 });
 
 test('a file is announced as it is now, even if there was no webhook URL at its upload', async () => {
-  await using place = await webhookPlace();
+  await using place = await webhookPlace(await shared());
   await place.setUrl(null);
   const upload = await place.addFile('in/grün.csv');
   await place.setUrl(place.target.url);
@@ -256,28 +261,14 @@ test('a file is announced as it is now, even if there was no webhook URL at its 
   assert.deepEqual([unknown.status, unknown.json], [404, { error: 'Upload not found' }]);
 });
 
-test('with an Idempotency-Key a repeated replay or announcement sends nothing more', async () => {
-  await using place = await webhookPlace();
-  const [failed] = await place.addFinished(1);
-  const upload = await place.addFile('a');
-  for (const path of [`/deliveries/${failed}/replay`, `/uploads/${upload}/announce`]) {
-    const headers = { 'idempotency-key': `key of ${path}` };
-    const once = await place.api.send('POST', `/directories/${place.id}${path}`, { headers });
-    const twice = await place.api.send('POST', `/directories/${place.id}${path}`, { headers });
-    assert.deepEqual([once.status, twice.status, twice.text], [202, 202, once.text]);
-    await place.until(dataOf<ShownDelivery>(once).id, 'delivered');
-  }
-  assert.equal(place.target.requests.length, 2);
-});
-
 test('the audit says who requested what', async () => {
-  await using place = await webhookPlace();
+  await using place = await webhookPlace(await shared());
   const [failed] = await place.addFinished(2);
   const upload = await place.addFile('a');
   const replayed = dataOf<ShownDelivery>(await place.ask('POST', `/deliveries/${failed}/replay`));
   await place.ask('POST', '/deliveries/replay', { since: '2020-01-01T00:00:00Z' });
   const announced = dataOf<ShownDelivery>(await place.ask('POST', `/uploads/${upload}/announce`));
-  const rows = await place.api.database.db.selectFrom('audit').selectAll().orderBy('id').execute();
+  const rows = await place.api.audit();
   assert.deepEqual(
     rows.slice(-3).map(({ action, key_id, changes }) => [action, key_id, JSON.parse(changes)]),
     [

@@ -8,16 +8,16 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { CHROMIUM } from '../support/browser.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
+import { type Api, sharedHosted } from '../support/hosted.ts';
 import { document } from '../support/openapi.ts';
-import { scratch } from '../support/scratch.ts';
+
+const shared = sharedHosted();
 
 const PAGE = '//docs';
 const open = { authorization: null };
 
 test('the page needs no key, loads only its own files, by relative addresses, and allows nothing inline', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const page = await api.send('GET', PAGE, open);
   assert.deepEqual([page.status, page.headers['content-type']], [200, 'text/html; charset=utf-8']);
   const policy = String(page.headers['content-security-policy']);
@@ -42,16 +42,9 @@ test('the page needs no key, loads only its own files, by relative addresses, an
   assert.equal((await api.send('POST', PAGE, open)).status, 405);
 });
 
-test('it counts against the limit of those without a key', async () => {
-  using place = scratch();
-  await using api = await hosted(place, { unauthenticated: { limit: 2 } });
-  const ask = async () => (await api.send('GET', PAGE, open)).status;
-  assert.deepEqual([await ask(), await ask(), await ask()], [200, 200, 429]);
-});
-
 test('a browser shows every operation behind a proxy with a prefix, without an error', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
+  const { place } = api;
   await using proxy = await prefixed(api);
   const options = [
     '--headless',
@@ -82,7 +75,7 @@ const PREFIX = '/some/prefix';
 const run = promisify(execFile);
 
 /** A proxy that ends TLS, with the API below a prefix. `asked` are the paths that the browser asked for. */
-async function prefixed({ port, ca }: Hosted) {
+async function prefixed({ port, ca }: Api) {
   const asked: string[] = [];
   const server = createServer((incoming, outgoing) => {
     const { url = '', headers } = incoming;

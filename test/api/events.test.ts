@@ -13,9 +13,11 @@ import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.ts';
 import { dataOf } from '../support/field-sets.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
+import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
+
+const shared = sharedHosted();
 
 interface ShownEvent {
   readonly sequence: number;
@@ -26,7 +28,7 @@ interface ShownEvent {
   readonly data: { readonly filename: string };
 }
 
-async function directoryOf(api: Hosted, fields = {}, send = api.send): Promise<UploadEvent['directory']> {
+async function directoryOf(api: Api, fields = {}, send = api.send): Promise<UploadEvent['directory']> {
   const { id } = await api.directory(fields, send);
   return api.database.db.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
@@ -39,19 +41,18 @@ const uploadOf = (directory: UploadEvent['directory'], filename: string, uploade
   uploadedAt,
 });
 
-function put(api: Hosted, ...uploads: UploadEvent[]): Promise<unknown> {
+function put(api: Api, ...uploads: UploadEvent[]): Promise<unknown> {
   return api.database.db.transaction().execute((tx) => enqueue(tx, ...uploads));
 }
 
-async function eventsOf(api: Hosted, query = '', send = api.send): Promise<ShownEvent[]> {
+async function eventsOf(api: Api, query = '', send = api.send): Promise<ShownEvent[]> {
   const answer = await send('GET', `/events${query}`);
   assert.equal(answer.status, 200, answer.text);
   return dataOf<ShownEvent[]>(answer);
 }
 
 test('the events of all directories of the account, oldest first, with what a webhook says', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   assert.deepEqual(await eventsOf(api), []);
   const [one, two] = [await directoryOf(api), await directoryOf(api, { name: 'Beta', external_id: 'b' })];
   const at = Date.parse('2026-01-02T03:04:05Z') * 1000;
@@ -103,8 +104,7 @@ test('the events of all directories of the account, oldest first, with what a we
 });
 
 test('pages lead on by the Link header and by the number; a number that was not given out is refused', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const directory = await directoryOf(api);
   await put(api, ...Array.from({ length: 2500 }, (_, i) => uploadOf(directory, `f${i}`)));
   const seen: ShownEvent[] = [];
@@ -125,8 +125,8 @@ test('pages lead on by the Link header and by the number; a number that was not 
 });
 
 test('8 writers whose transactions overlap, and readers who follow: every event once, in the order of its number', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
+  const { place } = api;
   const directories = [await directoryOf(api), await directoryOf(api)];
   await using parts = new AsyncDisposableStack();
   const each = 120;
@@ -174,8 +174,8 @@ test('8 writers whose transactions overlap, and readers who follow: every event 
 });
 
 test('an event that is committed late gets a number after those that were read', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
+  const { place } = api;
   const directory = await directoryOf(api);
   await using own = await openDatabase(place.config.database).then((database) => ({
     ...database,
@@ -245,15 +245,14 @@ test('410 when events after the number have gone, by age or with a restored back
 });
 
 /** A key that may only read those directories. */
-async function limitedTo(api: Hosted, ...directories: UploadEvent['directory'][]): Promise<Hosted['send']> {
+async function limitedTo(api: Api, ...directories: UploadEvent['directory'][]): Promise<Api['send']> {
   const json = { name: 'few', role: 'member', read_only: true, directories: directories.map(({ id }) => id) };
   const { key } = dataOf<{ key: string }>(await api.send('POST', '/api_keys', { json }));
   return api.client.as(key);
 }
 
 test('a key of one directory is given its event behind many of others, though nobody has read those', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const [own, other] = [await directoryOf(api), await directoryOf(api)];
   const send = await limitedTo(api, own);
   await put(api, ...Array.from({ length: 1500 }, (_, i) => uploadOf(other, `f${i}`)), uploadOf(own, 'mine'));
@@ -265,8 +264,7 @@ test('a key of one directory is given its event behind many of others, though no
 });
 
 test('while a limited key is the first reader of very many events, other requests go on', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const [own, other] = [await directoryOf(api), await directoryOf(api)];
   const send = await limitedTo(api, own);
   const batches = 20;
@@ -281,8 +279,7 @@ test('while a limited key is the first reader of very many events, other request
 });
 
 test('the pages of a limited key have all events of its directories and no other, however they lie among others', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const few = await Promise.all(Array.from({ length: 5 }, () => directoryOf(api)));
   const [own, others] = [few.slice(0, 3), few.slice(3)];
   const send = await limitedTo(api, ...own);
@@ -292,9 +289,14 @@ test('the pages of a limited key have all events of its directories and no other
   for (const next of [from(own, 2), from(others, 3000), from(own, 1), from(own, 900), from(few, 400)]) {
     await put(api, ...next);
   }
-  const all = (await api.database.db.selectFrom('events').select('directory_id').orderBy('id').execute()).flatMap(
-    ({ directory_id }, index) => (own.some(({ id }) => id === directory_id) ? [index + 1] : []),
-  );
+  const all = (
+    await api.database.db
+      .selectFrom('events')
+      .select('directory_id')
+      .where('account_id', '=', api.tenant.accountId)
+      .orderBy('id')
+      .execute()
+  ).flatMap(({ directory_id }, index) => (own.some(({ id }) => id === directory_id) ? [index + 1] : []));
   for (const limit of [7, 100, 1000]) {
     const seen: number[] = [];
     for (let path: string | undefined = `/events?limit=${limit}`; path !== undefined;) {

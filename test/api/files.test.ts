@@ -1,7 +1,7 @@
 /** PUT …/files/*path: valid paths, bodies of any length and pace, and what remains of those that are cut off. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { once } from 'node:events';
@@ -9,40 +9,29 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { completeFiles } from '../../src/arrivals/files/file-rows.ts';
-import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';
+import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { rawConnection } from '../support/raw-http.ts';
-import { scratch, type Scratch } from '../support/scratch.ts';
+import { scratch } from '../support/scratch.ts';
+import { filesPlace } from './files-place.ts';
 
-async function filesOf(place: Scratch, options: HostedOptions = {}) {
-  const api = await hosted(place, options);
-  const { id, sftp_username } = await api.directory();
-  const root = join(place.config.jailDir, sftp_username, 'files');
-  mkdirSync(root, { recursive: true });
-  const prefix = `/api/v1/directories/${id}/files/`;
-  const head = (target: string, more: string) =>
-    `PUT ${target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api.tenant.key}\r\n${more}\r\n\r\n`;
+const shared = sharedHosted();
+
+async function filesOf(api: Api) {
+  const place = await filesPlace(api);
+  const { id } = place;
   return {
-    api,
-    id,
-    root,
-    prefix,
-    head,
+    ...place,
+    prefix: `/api/v1/directories/${id}/files/`,
+    head: (target: string, more: string) =>
+      `PUT ${target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api.tenant.key}\r\n${more}\r\n\r\n`,
     put: (path: string, body = 'data', headers = {}) =>
       api.send('PUT', `/directories/${id}/files/${path}`, { body, headers }),
-    inTransit: () => readdirSync(join(place.config.jailDir, '.berth', 'transit')),
-    [Symbol.asyncDispose]: () => api[Symbol.asyncDispose](),
   };
 }
 
-/** Every name below a folder. */
-function names(root: string): string[] {
-  return readdirSync(root, { recursive: true }).map(String);
-}
-
 test('a path is taken byte for byte', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
   const cases: [string, string, string?][] = [
     ['a', 'a'],
     ['a%25b', 'a%b'],
@@ -77,8 +66,8 @@ test('a path is taken byte for byte', async () => {
 });
 
 test('422 for a path that no file can have, or that two readers could understand differently; nothing changes', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
+  const { place } = files.api;
   const before = readdirSync(place.dir, { recursive: true }).length;
   const bad = [
     '.',
@@ -111,12 +100,11 @@ test('422 for a path that no file can have, or that two readers could understand
   assert.equal((await files.put('x', 'x', { 'content-range': 'bytes 0-0/2' })).status, 400);
   const stranger = await files.api.account('pro');
   assert.equal((await stranger.send('PUT', `/directories/${files.id}/files/x`, { body: 'x' })).status, 404);
-  assert.deepEqual(names(files.root), []);
+  assert.deepEqual(files.names(), []);
 });
 
 test('files with a prefix are found among many others without reading these', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
   const { id, api } = files;
   const { db, reads } = api.database;
   const long = 'l'.repeat(2100);
@@ -155,8 +143,7 @@ test('files with a prefix are found among many others without reading these', as
 });
 
 test('If-None-Match and If-Match say what may be replaced; of many that make one file, one wins', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
   const made = await files.put('in/a', 'one', { 'if-none-match': '*' });
   const etag = String(made.headers.etag);
   assert.deepEqual([made.status, /^"[\w-]+"$/.test(etag)], [201, true]);
@@ -178,7 +165,7 @@ test('If-None-Match and If-Match say what may be replaced; of many that make one
   assert.deepEqual(winners, [readFileSync(join(files.root, 'race'), 'utf8')]);
   assert.equal(all.filter(({ status }) => status === 412).length, 11);
   assert.deepEqual(files.inTransit(), []);
-  assert.deepEqual(names(files.root).toSorted(), ['in', 'in/a', 'race']);
+  assert.deepEqual(files.names().toSorted(), ['in', 'in/a', 'race']);
 });
 
 test('a body takes longer than other requests may, as long as it keeps coming; one that is cut leaves nothing', async () => {
@@ -191,7 +178,8 @@ test('a body takes longer than other requests may, as long as it keeps coming; o
     inactivityTimeout: 3000,
     connectionsCheckingInterval: 100,
   };
-  await using files = await filesOf(place, { waits });
+  await using api = await hosted(place, { waits });
+  const files = await filesOf(api);
   using slow = await rawConnection(files.api);
   slow.write(files.head(`${files.prefix}slow`, 'Transfer-Encoding: chunked'));
   for (let i = 0; i < 6; i += 1) {
@@ -218,13 +206,12 @@ test('a body takes longer than other requests may, as long as it keeps coming; o
   await Promise.all([silent.ended, broken.ended, other.ended]);
   assert.match(other.received(), /^HTTP\/1\.1 408/, 'other requests have their time');
   await until('nothing is left', () => files.inTransit().length === 0);
-  assert.deepEqual(names(files.root), ['slow']);
+  assert.deepEqual(files.names(), ['slow']);
   assert.deepEqual(files.api.errors(), []);
 });
 
 test('429 beyond 16 at once for one account; running uploads and other accounts continue', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
+  const files = await filesOf(await shared());
   const open = await Promise.all(
     Array.from({ length: 16 }, async (_, i) => {
       const connection = await rawConnection(files.api);
@@ -235,25 +222,28 @@ test('429 beyond 16 at once for one account; running uploads and other accounts 
   await until('all are under way', () => files.inTransit().length === 16);
   assert.equal((await files.put('more')).status, 429);
   for (const { write } of open) write('2');
-  await until('all are there', () => names(files.root).length === 16);
+  await until('all are there', () => files.names().length === 16);
   await until('all are answered', () => open.every(({ received }) => received().startsWith('HTTP/1.1 201')));
   assert.equal((await files.put('more')).status, 201);
   for (const connection of open) connection[Symbol.dispose]();
 });
 
 test('507 beyond the quota, as soon as it is passed: the client reads why, and nothing is left', async () => {
-  using place = scratch();
-  await using files = await filesOf(place);
-  await files.api.database.db.updateTable('directories').set({ quota_bytes: 1_000_000, storage_bytes: 1 }).execute();
+  const files = await filesOf(await shared());
+  await files.api.database.db
+    .updateTable('directories')
+    .set({ quota_bytes: 1_000_000, storage_bytes: 1 })
+    .where('id', '=', files.id)
+    .execute();
   assert.equal((await files.put('fits', 'x'.repeat(999_999))).status, 201);
   const { status, text } = await sendLong(files.api, `${files.prefix}large`, 50_000_000);
   assert.deepEqual([status, text], [507, '{"error":"The quota of the directory does not allow it"}']);
   await until('nothing is left', () => files.inTransit().length === 0);
-  assert.deepEqual(names(files.root), ['fits']);
+  assert.deepEqual(files.names(), ['fits']);
 });
 
 /** Sends `length` bytes, like a client that reads the answer as soon as it comes. */
-async function sendLong(api: Hosted, path: string, length: number): Promise<{ status: number; text: string }> {
+async function sendLong(api: Api, path: string, length: number): Promise<{ status: number; text: string }> {
   const headers = { authorization: `Bearer ${api.tenant.key}`, 'content-length': length };
   const outgoing = request({ host: '127.0.0.1', port: api.port, ca: api.ca, method: 'PUT', path, headers });
   outgoing.on('error', () => undefined);

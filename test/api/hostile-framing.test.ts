@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Hosted, hosted } from '../support/hosted.ts';
+import { type Api, sharedHosted } from '../support/hosted.ts';
 import { answersIn, rawConnection, rawExchange } from '../support/raw-http.ts';
-import { scratch } from '../support/scratch.ts';
+
+const shared = sharedHosted();
 
 const HOST = 'Host: localhost\r\n';
 const BODY = '{"directory":{"name":""}}';
@@ -15,13 +16,13 @@ const CHUNKED = `19\r\n${BODY}\r\n0\r\n\r\n`;
 /** What an attacker would hide behind a request. */
 const HIDDEN = `GET /healthz HTTP/1.1\r\n${HOST}\r\n`;
 
-const get = (api: Hosted, headers = '', version = 'HTTP/1.1'): string =>
+const get = (api: Api, headers = '', version = 'HTTP/1.1'): string =>
   `GET /api/v1/directories ${version}\r\n${HOST}Authorization: Bearer ${api.tenant.key}\r\n${headers}\r\n`;
-const post = (api: Hosted, headers: string, body: string, version = 'HTTP/1.1'): string =>
+const post = (api: Api, headers: string, body: string, version = 'HTTP/1.1'): string =>
   `POST /api/v1/directories ${version}\r\n${HOST}Authorization: Bearer ${api.tenant.key}\r\n` +
   `Content-Type: application/json\r\n${headers}\r\n${body}`;
 
-async function isRefused(api: Hosted, requests: Record<string, string>, status = 400): Promise<void> {
+async function isRefused(api: Api, requests: Record<string, string>, status = 400): Promise<void> {
   await Promise.all(
     Object.entries(requests).map(async ([name, bytes]) => {
       const { answers, isEnded } = await rawExchange(api, bytes);
@@ -32,8 +33,7 @@ async function isRefused(api: Hosted, requests: Record<string, string>, status =
 }
 
 test('400: two lengths, or a length that is not written in digits', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const lengths = {
     'the same twice': 'Content-Length: 25\r\nContent-Length: 25\r\n',
     'two that differ': 'Content-Length: 25\r\nContent-Length: 0\r\n',
@@ -60,8 +60,7 @@ test('400: two lengths, or a length that is not written in digits', async () => 
 });
 
 test('400: any transfer coding but "chunked", once, under its own name', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const codings = [
     ': xchunked',
     ': identity',
@@ -96,8 +95,7 @@ test('400: any transfer coding but "chunked", once, under its own name', async (
 });
 
 test('400: chunks that violate RFC 9112 or are too long', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const bodies = {
     'line feeds alone': `19\n${BODY}\n0\n\n`,
     'a line feed after the data': `19\r\n${BODY}\n0\r\n\r\n`,
@@ -118,8 +116,7 @@ test('400: chunks that violate RFC 9112 or are too long', async () => {
 });
 
 test('400: lines, headers and targets that violate RFC 9112', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const line = (target: string, method = 'GET'): string => `${method} ${target} HTTP/1.1\r\n${HOST}\r\n`;
   await isRefused(api, {
     'a folded header': get(api, 'X: a\r\n b\r\n'),
@@ -142,6 +139,8 @@ test('400: lines, headers and targets that violate RFC 9112', async () => {
     ),
     'two keys': get(api, 'Authorization: Bearer x\r\n'),
     'two content types': post(api, 'Content-Type: text/plain\r\nContent-Length: 25\r\n', BODY),
+    nonsense: 'nonsense\r\n\r\n',
+    'no host': 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n',
     'HTTP/0.9': 'GET /healthz\r\n\r\n',
     'HTTP/0.9 with its version': get(api, '', 'HTTP/0.9'),
     'HTTP/1.2': get(api, '', 'HTTP/1.2'),
@@ -158,14 +157,14 @@ test('400: lines, headers and targets that violate RFC 9112', async () => {
     'a tunnel': line('localhost:443', 'CONNECT') + HIDDEN,
   });
   await isRefused(api, { target: line(`/${'x'.repeat(20_000)}`), headers: get(api, 'a: b\r\n'.repeat(150)) }, 431);
+  await isRefused(api, { expectation: get(api, 'Expect: the-unexpected\r\nConnection: close\r\n') }, 417);
   await isRefused(api, { 'HTTP/2.0': get(api, '', 'HTTP/2.0') }, 505);
   const own = await rawExchange(api, line('https://LOCALHOST/healthz').replace(HOST, `${HOST}Connection: close\r\n`));
   assert.equal(own.answers[0]?.status, 200, 'the absolute form itself is HTTP');
 });
 
 test('pipelined requests are answered in order, each by its own key; a body is never a request', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const anonymous = `GET /api/v1/directories HTTP/1.1\r\n${HOST}\r\n`;
   const length = `Content-Length: ${HIDDEN.length}\r\n`;
   const pipelined = await rawExchange(
@@ -190,8 +189,7 @@ test('pipelined requests are answered in order, each by its own key; a body is n
 });
 
 test('random bytes in requests: each answer is whole, and none is a 500', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const seeds = [get(api), HIDDEN, post(api, 'Transfer-Encoding: chunked\r\n', CHUNKED)];
   const bytes = fc.constantFrom(
     '\r',

@@ -11,7 +11,7 @@ import { systemClock } from '../../src/foundation/base/clock.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
+import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { type RawConnection, rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
@@ -19,6 +19,9 @@ import { clientOf, startServe } from '../support/serve-process.ts';
 
 /** 1 KiB each: several MB in all, more than the buffers of sockets hold. */
 const ROWS = 8000;
+
+/** Clients that do not read keep their turn there. */
+const patient = sharedHosted({ stalledMs: 60_000 });
 
 async function fill({ db }: Database, directory: string, rows: number): Promise<void> {
   const [start, rest] = [
@@ -53,14 +56,13 @@ async function unread(server: { port: number; ca: Buffer }, directory: string, k
 }
 
 /** An API with a long list, and the list as its pages show it. */
-async function longList(place: ReturnType<typeof scratch>, stalledMs: number) {
-  const api = await hosted(place, { stalledMs });
+async function longList(api: Api) {
   const { id } = await api.directory();
   await fill(api.database, id, ROWS);
   return { api, id, whole: () => wholeByPages(api, id) };
 }
 
-async function wholeByPages(api: Hosted, id: string): Promise<string> {
+async function wholeByPages(api: Api, id: string): Promise<string> {
   const rows: { id: string }[] = [];
   for (let after = ''; ;) {
     const page = dataOf<{ id: string }[]>(await api.send('GET', `/directories/${id}/uploads?limit=1000${after}`));
@@ -75,8 +77,8 @@ const begun = (connections: readonly RawConnection[]): number =>
 
 test('clients that do not read a long list have it one after the other; one that reads has it whole after one of them', async () => {
   using place = scratch();
-  const { api, id, whole } = await longList(place, 2000);
-  await using _api = api;
+  await using api = await hosted(place, { stalledMs: 2000 });
+  const { id, whole } = await longList(api);
   const expected = await whole();
   using silent = new DisposableStack();
   const hogs: RawConnection[] = [];
@@ -95,9 +97,7 @@ test('clients that do not read a long list have it one after the other; one that
 });
 
 test('a short list that has to read very many rows waits for its turn, too', async () => {
-  using place = scratch();
-  const { api, id } = await longList(place, 60_000);
-  await using _api = api;
+  const { api, id } = await longList(await patient());
   using reading = await unread(api, id, api.tenant.key);
   await until('it has begun', () => reading.received() !== '');
   let isAnswered = false;
@@ -114,8 +114,8 @@ test('a short list that has to read very many rows waits for its turn, too', asy
 
 test('a client that leaves gives up its turn or place; the last one, for whom nobody waits, is not hurried', async () => {
   using place = scratch();
-  const { api, id, whole } = await longList(place, 100);
-  await using _api = api;
+  await using api = await hosted(place, { stalledMs: 100 });
+  const { id, whole } = await longList(api);
   const expected = await whole();
   using first = await unread(api, id, api.tenant.key);
   await until('it has begun', () => first.received() !== '');
@@ -140,9 +140,7 @@ test('a client that leaves gives up its turn or place; the last one, for whom no
 });
 
 test('the directory is deleted meanwhile: the list that is under way ends, one that waits is 404', async () => {
-  using place = scratch();
-  const { api, id } = await longList(place, 60_000);
-  await using _api = api;
+  const { api, id } = await longList(await patient());
   using reading = await unread(api, id, api.tenant.key);
   await until('it has begun', () => reading.received() !== '');
   const waiting = api.send('GET', `/directories/${id}/uploads`);

@@ -14,12 +14,14 @@ import type { Waits } from '../../src/doors/http/server.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
+import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { answersIn, rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
+
+const shared = sharedHosted();
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -32,10 +34,11 @@ const WAITS: Waits = {
   inactivityTimeout: 1000,
   connectionsCheckingInterval: 20,
 };
+const impatient = sharedHosted({ waits: WAITS });
 const HEAD = 'POST /api/v1/directories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
 
 /** Writes a byte now and then, without end. Returns the answer, and after how many bytes the connection ended. */
-async function drip(api: Hosted, start: string, byte: string): Promise<{ statuses: number[]; drops: number }> {
+async function drip(api: Api, start: string, byte: string): Promise<{ statuses: number[]; drops: number }> {
   using connection = await rawConnection(api);
   let drops = 0;
   connection.write(start);
@@ -82,8 +85,7 @@ test('408: slow headers and bodies are cut off, and berth does not log that as i
 });
 
 test('connections that never speak TLS, stop within it, or send nothing after it, are ended', async () => {
-  using place = scratch();
-  await using api = await hosted(place, { waits: WAITS });
+  const api = await impatient();
   // A record header of a handshake, then silence; a drip of it; and not even that.
   for (const [first, more] of [
     ['', ''],
@@ -108,8 +110,7 @@ test('connections that never speak TLS, stop within it, or send nothing after it
 });
 
 test('a client without a key is answered before its body is read; one with a key, after its body', async () => {
-  using place = scratch();
-  await using api = await hosted(place, { waits: WAITS });
+  const api = await impatient();
   const body = JSON.stringify({ directory: { name: 'Acme' } });
   for (const [key, statuses] of [
     [`svc_live_${'x'.repeat(40)}`, [401]],
@@ -130,8 +131,7 @@ test('a client without a key is answered before its body is read; one with a key
 });
 
 test('a client that does not read its answers is cut off', async () => {
-  using place = scratch();
-  await using api = await hosted(place, { waits: WAITS });
+  const api = await impatient();
   const { id } = await api.directory({ metadata: { fill: 'x'.repeat(16_000) } });
   using connection = await rawConnection(api);
   connection.socket.pause();
@@ -174,8 +174,7 @@ test('one that asks without end while the database answers nothing is not read a
 });
 
 test('431 and 413: headers past 16 KiB or a hundred, bodies past 64 KiB, while they still arrive', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const key = `Authorization: Bearer ${api.tenant.key}\r\n`;
   const cases: [string, number][] = [
     [`${HEAD}X: ${'x'.repeat(17_000)}`, 431],

@@ -1,15 +1,15 @@
 /** /api/v1/directories/:id/quota. That the kernel enforces it is tested on a disk of its own (test/faults/quota.test.ts). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hosted } from '../support/hosted.ts';
+import { sharedHosted } from '../support/hosted.ts';
 import { systemError } from '../support/recording-host.ts';
-import { scratch } from '../support/scratch.ts';
+
+const shared = sharedHosted();
 
 test('a quota is shown, set, changed and taken away; the host has it when the answer is there, and the audit who did it', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id, sftp_username } = await api.directory();
-  await api.database.db.updateTable('directories').set({ storage_bytes: 7 }).execute();
+  await api.database.db.updateTable('directories').set({ storage_bytes: 7 }).where('id', '=', id).execute();
   const path = `/directories/${id}/quota`;
   const quota = (max_bytes: number | null) => ({ data: { max_bytes, used_bytes: 7 } });
   assert.deepEqual((await api.send('GET', path)).json, quota(null));
@@ -19,16 +19,14 @@ test('a quota is shown, set, changed and taken away; the host has it when the an
     assert.equal(api.host.served.get(sftp_username)?.quota_bytes, max_bytes);
     assert.deepEqual((await api.send('GET', path)).json, quota(max_bytes));
   }
-  const audit = await api.database.db.selectFrom('audit').select(['route', 'changes']).orderBy('id').execute();
-  assert.deepEqual(audit.at(-1), {
+  assert.partialDeepStrictEqual((await api.audit()).at(-1), {
     route: 'PUT /api/v1/directories/:id/quota',
     changes: JSON.stringify({ quota_bytes: { from: 2 ** 50, to: null } }),
   });
 });
 
 test('409 says what to do where the disk has no quotas; an existing quota can still be removed', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const path = `/directories/${id}/quota`;
   await api.send('PUT', path, { json: { max_bytes: 1 } });
@@ -39,9 +37,8 @@ test('409 says what to do where the disk has no quotas; an existing quota can st
   assert.equal((await api.send('PUT', path, { json: { max_bytes: null } })).status, 200);
 });
 
-test('refusals, in their order; a host that fails leaves a mark, and the next request applies it', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+test('bodies that are refused; a host that fails leaves a mark, and the next request applies it', async () => {
+  const api = await shared();
   const { id, sftp_username } = await api.directory();
   const path = `/directories/${id}/quota`;
   const good = { json: { max_bytes: 1 } };
@@ -57,19 +54,11 @@ test('refusals, in their order; a host that fails leaves a mark, and the next re
     const answer = await api.send('PUT', path, { json });
     assert.deepEqual([answer.status, answer.json], [422, { errors }], JSON.stringify(json));
   }
-  assert.equal((await api.send('PUT', path, { ...good, authorization: null })).status, 401);
-  const member = await api.key(api.tenant.accountId, 'member');
-  assert.equal((await member('PUT', path, good)).status, 403);
-  assert.equal((await member('GET', path)).status, 200);
-  const stranger = await api.account('pro');
-  for (const method of ['GET', 'PUT']) assert.equal((await stranger.send(method, path, good)).status, 404);
-  const poor = await api.account('starter');
-  assert.equal((await poor.send('GET', path)).status, 403);
 
   api.host.fail(systemError('EIO'));
   assert.equal((await api.send('PUT', path, good)).status, 500);
-  const marks = await api.database.db.selectFrom('unapplied').select('directory_id').execute();
-  assert.deepEqual(marks, [{ directory_id: id }]);
+  const mark = api.database.db.selectFrom('unapplied').select('directory_id').where('directory_id', '=', id);
+  assert.equal((await mark.execute()).length, 1);
   api.host.fail(undefined);
   assert.equal((await api.send('PUT', path, good)).status, 200);
   assert.equal(api.host.served.get(sftp_username)?.quota_bytes, 1);

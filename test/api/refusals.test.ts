@@ -8,13 +8,15 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
+import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { madeKeys } from '../support/made-keys.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { fillSqlite } from '../support/refused-writes.ts';
-import { scratch, type Scratch } from '../support/scratch.ts';
+import { scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
 import { ENDPOINTS, type Expected } from './endpoints.ts';
+
+const shared = sharedHosted();
 
 const UNKNOWN = '00000000-0000-4000-8000-000000000000';
 const NEEDS_PLAN = 'API access requires a Pro or Business plan. Change the plan of the account to use it.';
@@ -28,7 +30,7 @@ interface Endpoint extends Expected {
 }
 
 /** The endpoints of the routes that there are. */
-function endpointsOf(api: Hosted): Endpoint[] {
+function endpointsOf(api: Api): Endpoint[] {
   return api.routes.map((name) => {
     const [method = '', path = ''] = name.split(' ');
     const expected = ENDPOINTS[name];
@@ -53,14 +55,12 @@ function refused({ status, json }: ApiAnswer, expected: number, error: unknown, 
 const BROKEN = { body: '{', headers: { 'content-type': 'text/plain' } };
 
 test('every line of the table is a route', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   assert.deepEqual(Object.keys(ENDPOINTS).toSorted(), [...api.routes].toSorted());
 });
 
 test('401 comes before everything', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   for (const endpoint of endpointsOf(api)) {
     for (const authorization of [null, 'Bearer svc_live_unknown', `Basic ${api.tenant.key}`]) {
@@ -93,11 +93,10 @@ test('429 comes next for every key; without a key it stays 401', async () => {
 });
 
 test('403 for the plan comes before the target is looked up', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   for (const plan of ['free', 'starter'] as const) {
-    await api.database.db.updateTable('accounts').set({ plan }).execute();
+    await api.database.db.updateTable('accounts').set({ plan }).where('id', '=', api.tenant.accountId).execute();
     for (const endpoint of endpointsOf(api)) {
       for (const directory of [id, UNKNOWN]) {
         refused(await api.send(endpoint.method, at(endpoint, directory), BROKEN), 403, NEEDS_PLAN, endpoint.name);
@@ -107,8 +106,7 @@ test('403 for the plan comes before the target is looked up', async () => {
 });
 
 test("404 for another account's objects comes before the checks of role and body, and reveals nothing", async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const stranger = await api.account('business');
   const foreign = await api.directory({}, stranger.send);
   const gone = await api.directory();
@@ -127,8 +125,7 @@ test("404 for another account's objects comes before the checks of role and body
 });
 
 test('404 for objects of another directory, even of the same account, and nothing changes', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const stranger = await api.account('business');
   const { id } = await api.directory();
   const others = [await api.directory(), await api.directory({}, stranger.send)];
@@ -147,8 +144,7 @@ test('404 for objects of another directory, even of the same account, and nothin
 });
 
 test('403 without the admin role comes before the body, and changes nothing', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const member = await api.key(api.tenant.accountId, 'member');
   const before = await contents(api);
@@ -161,11 +157,10 @@ test('403 without the admin role comes before the body, and changes nothing', as
 });
 
 test('members may do what is not for admins', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   for (const endpoint of endpointsOf(api).filter(({ role }) => role === 'any')) {
     const { id, sftp_username } = await api.directory();
-    mkdirSync(join(place.config.jailDir, sftp_username, 'files'), { recursive: true });
+    mkdirSync(join(api.place.config.jailDir, sftp_username, 'files'), { recursive: true });
     const member = await api.key(api.tenant.accountId, 'member');
     const path = `${at(endpoint, id)}${endpoint.query ?? ''}`;
     const { status, text } = await member(endpoint.method, path, { json: endpoint.right });
@@ -175,24 +170,21 @@ test('members may do what is not for admins', async () => {
 });
 
 test('every change is in the audit, under its route', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
-  const audit = api.database.db.selectFrom('audit').select('route');
+  const api = await shared();
   const unaudited: string[] = [];
   for (const endpoint of endpointsOf(api).filter(({ method }) => method !== 'GET')) {
-    const named = await furnished(api, place);
+    const named = await furnished(api);
     const { status, text } = await api.send(endpoint.method, within(endpoint, named), { json: endpoint.right });
     assert.ok(status < 300, `${endpoint.name}: ${status} ${text}`);
-    if (!(await audit.execute()).some(({ route }) => route === endpoint.name)) unaudited.push(endpoint.name);
+    if (!(await api.audit()).some(({ route }) => route === endpoint.name)) unaudited.push(endpoint.name);
   }
   assert.deepEqual(unaudited, []);
 });
 
 test('507 for every change on a full disk, in the same words', sqliteOnly, async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   for (const endpoint of endpointsOf(api).filter(({ method }) => method !== 'GET')) {
-    const named = await furnished(api, place);
+    const named = await furnished(api);
     const makeRoom = await fillSqlite(api.database.db, 'audit');
     const answer = await api.send(endpoint.method, within(endpoint, named), { json: endpoint.right });
     refused(answer, 507, 'Not enough storage space', endpoint.name);
@@ -207,10 +199,10 @@ function within({ path, query }: Endpoint, named: Readonly<Record<string, string
 }
 
 /** A directory with one of everything that a path can name. Returns what stands for each parameter. */
-async function furnished(api: Hosted, { config }: Scratch): Promise<Readonly<Record<string, string>>> {
+async function furnished(api: Api): Promise<Readonly<Record<string, string>>> {
   const { db } = api.database;
   const { id, sftp_username } = await api.directory();
-  mkdirSync(join(config.jailDir, sftp_username, 'files'), { recursive: true });
+  mkdirSync(join(api.place.config.jailDir, sftp_username, 'files'), { recursive: true });
   const make = async (method: string, path: string, request: Parameters<Send>[2]): Promise<string> => {
     const { status, json, text } = await api.send(method, path, request);
     assert.ok(status < 300, `${method} ${path}: ${text}`);
@@ -224,7 +216,7 @@ async function furnished(api: Hosted, { config }: Scratch): Promise<Readonly<Rec
   const link_id = await make('POST', `/directories/${id}/links`, { json: link });
   const key_id = await make('POST', '/api_keys', { json: { name: 'A program', role: 'member' } });
   const upload_id = thingIn(id);
-  const file = join(config.jailDir, sftp_username, 'files/report.csv');
+  const file = join(api.place.config.jailDir, sftp_username, 'files/report.csv');
   writeFileSync(file, 'x');
   const seen = { path: Buffer.from('report.csv'), ...fileStat(lstatSync(file)), uploaded_at: api.rules.clock.now() };
   await db
@@ -236,8 +228,7 @@ async function furnished(api: Hosted, { config }: Scratch): Promise<Readonly<Rec
 }
 
 test('a wrong JSON body: 415, 413, 400, 422, and nothing is changed', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const before = await contents(api);
   for (const endpoint of endpointsOf(api).filter(({ isJson }) => isJson)) {
@@ -256,8 +247,7 @@ test('a wrong JSON body: 415, 413, 400, 422, and nothing is changed', async () =
 });
 
 test('a 422 has berth’s own words, whatever is in the body', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   for (const endpoint of endpointsOf(api).filter(({ isJson }) => isJson)) {
     for (const json of variantsOf(endpoint.right)) {
@@ -283,8 +273,7 @@ function* variantsOf(right: unknown): Generator<unknown, void, void> {
 }
 
 test('422 for errors in the path or the query', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   for (const endpoint of endpointsOf(api)) {
     for (const query of endpoint.wrongQueries ?? []) {
@@ -297,8 +286,7 @@ test('422 for errors in the path or the query', async () => {
 });
 
 test('422 for an invalid Idempotency-Key, on every POST', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const before = await contents(api);
   for (const endpoint of endpointsOf(api).filter(({ method }) => method === 'POST')) {
@@ -330,7 +318,7 @@ function ownWords({ json, text }: ApiAnswer, what: string): void {
 const thingIn = (directory: string): string => directory.replace(/^......../, '00000000');
 
 /** Gives a directory an upload, a delivery and a key. */
-async function furnish({ database }: Hosted, directory_id: string): Promise<void> {
+async function furnish({ database }: Api, directory_id: string): Promise<void> {
   const { db } = database;
   const id = thingIn(directory_id);
   const file = {
@@ -356,7 +344,7 @@ async function furnish({ database }: Hosted, directory_id: string): Promise<void
 
 /** Gives a directory a delivery that has failed. */
 async function deliver(
-  { database: { db } }: Pick<Hosted, 'database'>,
+  { database: { db } }: Pick<Api, 'database'>,
   directory_id: string,
   finished_at: number,
 ): Promise<void> {
@@ -378,7 +366,7 @@ async function deliver(
 }
 
 /** Everything that a request could change. */
-async function contents({ database }: Hosted): Promise<unknown> {
+async function contents({ database }: Api): Promise<unknown> {
   const { db } = database;
   return {
     directories: await db.selectFrom('directories').selectAll().execute(),

@@ -1,16 +1,17 @@
 /** Each request has an id, a log line and a count, and each change an audit row. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hosted } from '../support/hosted.ts';
+import { hosted, sharedHosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
+
+const shared = sharedHosted();
 
 const lineOf = (line: string | undefined): Record<string, unknown> =>
   JSON.parse(line ?? '{}') as Record<string, unknown>;
 const PUBLIC_KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH';
 
 test('every response has an x-request-id, and the line of the request has the same, with what it was', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const answer = await api.send('GET', `/directories/${id}?external_id=in-the-query`);
   assert.match(String(answer.headers['x-request-id']), /^[\da-f]{18}-\w+$/);
@@ -44,8 +45,7 @@ test('every response has an x-request-id, and the line of the request has the sa
 });
 
 test('a failure is logged under the id that its response shows', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   api.host.fail(new Error('the disk is on fire'));
   const { status, headers, text } = await api.send('POST', '/directories', { json: { directory: { name: 'x' } } });
   assert.equal(status, 500);
@@ -70,8 +70,7 @@ test('the id of a request is kept from a trusted proxy alone, and only a sane on
 });
 
 test('each change has one audit row, with its request, its fields and no secret; what changed nothing has none', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const created = await api.directory({
     external_id: 'order-1',
     description: 'private words',
@@ -87,7 +86,7 @@ test('each change has one audit row, with its request, its fields and no secret;
   await api.send('DELETE', `${path}/public_key`);
   const removed = await api.send('DELETE', path);
 
-  const rows = await api.database.db.selectFrom('audit').selectAll().orderBy('id').execute();
+  const rows = await api.audit();
   const shown = rows.map(({ action, route, changes }) => [action, route, JSON.parse(changes) as object]);
   const fingerprint = 'SHA256:';
   const keyed = shown[3]?.[2] as { public_key_fingerprint: { to: string } };
@@ -145,11 +144,10 @@ test('each change has one audit row, with its request, its fields and no secret;
 });
 
 test('a create that the disk refuses is audited together with its undoing', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   api.host.fail(Object.assign(new Error('full'), { code: 'ENOSPC' }));
   assert.equal((await api.send('POST', '/directories', { json: { directory: { name: 'x' } } })).status, 507);
-  const rows = await api.database.db.selectFrom('audit').select(['action', 'request_id']).orderBy('id').execute();
+  const rows = await api.audit();
   assert.deepEqual(
     rows.map(({ action }) => action),
     ['create', 'undo-create'],

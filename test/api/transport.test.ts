@@ -1,14 +1,19 @@
-/** HTTPS and nothing else (specification, "Authentication" 4); paths, methods and clients that misbehave. */
+/** HTTPS and nothing else (specification, "Authentication" 4); spellings of paths, methods and keys; closing; /healthz. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
+import { StartingError } from '../../src/doors/http/health.ts';
 import type { Waits } from '../../src/doors/http/server.ts';
-import { hosted } from '../support/hosted.ts';
+import { hosted, sharedHosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
+import { rawExchange } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
+
+let check = async (): Promise<void> => undefined;
+const shared = sharedHosted({ checkHealth: () => check() });
 
 /** Sends the bytes and returns all that comes back until the other side ends. */
 async function exchange(socket: Socket, bytes: string): Promise<string> {
@@ -44,8 +49,7 @@ test('400: plain HTTP on the TLS port is answered at once, readably', async () =
 });
 
 test('TLS 1.2 and 1.3 are spoken, older versions are not', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const options = { port: api.port, host: '127.0.0.1', ca: api.ca };
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     const socket = connectTls({ ...options, minVersion: version, maxVersion: version });
@@ -58,8 +62,7 @@ test('TLS 1.2 and 1.3 are spoken, older versions are not', async () => {
 });
 
 test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS; none of these needs a key', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const options = { authorization: null };
   for (const path of [
     '//',
@@ -77,6 +80,7 @@ test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS; none of the
     ['POST', '/directories/x', 'GET, HEAD, PATCH, DELETE, OPTIONS'],
     ['POST', '/directories/x/uploads', 'GET, HEAD, DELETE, OPTIONS'],
     ['GET', '/directories/x/public_key', 'DELETE, OPTIONS'],
+    ['POST', '/host_keys', 'GET, HEAD, OPTIONS'],
     ['PURGE', '/directories', 'GET, HEAD, POST, OPTIONS'],
     ['DELETE', '//healthz', 'GET, HEAD, OPTIONS'],
   ] as const;
@@ -85,27 +89,6 @@ test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS; none of the
     assert.deepEqual([status, json, headers.allow], [405, { error: 'Method not allowed' }, allow], `${method} ${path}`);
     const asked = await api.send('OPTIONS', path, options);
     assert.deepEqual([asked.status, asked.text, asked.headers.allow], [204, '', allow]);
-  }
-});
-
-test('a request that is not HTTP, or is too large, gets an error body', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
-  const cases: [string, number][] = [
-    ['nonsense\r\n\r\n', 400],
-    [`${GET}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
-    [`${GET}Content-Length: 1\r\nContent-Length: 2\r\n\r\nx`, 400],
-    [`${GET}X: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
-    ['GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
-    ['GET /healthz HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n', 400],
-    [`${GET}Expect: the-unexpected\r\nConnection: close\r\n\r\n`, 417],
-  ];
-  for (const [bytes, status] of cases) {
-    const socket = connectTls({ port: api.port, host: '127.0.0.1', ca: api.ca });
-    const answer = await exchange(socket, bytes);
-    assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), bytes.slice(0, 60));
-    assert.match(answer, /\{"error":"[^"]+"\}/);
-    assert.equal(answer.match(/HTTP\/1\.1/g)?.length, 1);
   }
 });
 
@@ -145,4 +128,167 @@ test('closing finishes the request in flight and ends connections that do nothin
   assert.equal((await inFlight).status, 200);
   await closing;
   if (!silent.closed) await once(silent, 'close');
+});
+
+test('paths: one spelling each, but for percent signs; ids of any length and script are just unknown', async () => {
+  const api = await shared();
+  const { id } = await api.directory();
+  const unknown = { error: 'Not found' };
+  for (const path of [
+    '//api/v1/directories/',
+    '///api/v1/directories',
+    '//api//v1/directories',
+    '//api/v1//directories',
+    `/directories//${id}`,
+    `/directories/${id}/`,
+    `/directories/${id}//uploads`,
+    `/directories/${id}/uploads/`,
+    `//api/v1/DIRECTORIES`,
+    '//api/v1/directories%2F',
+    '//api%2Fv1/directories',
+    '//api/v1/directories;a=b',
+  ]) {
+    const { status, json } = await api.send('GET', path);
+    assert.deepEqual([status, json], [404, unknown], path);
+  }
+  const missing = { error: 'Directory not found' };
+  for (const other of [
+    'x',
+    id.toUpperCase(),
+    `${id}%00`,
+    `${id}%20`,
+    `%20${id}`,
+    `${id}%2Fuploads`,
+    '%2e%2e%2f%2e%2e',
+    '%',
+    '%zz',
+    '%C3%28',
+    '%F0%9F%92%A9',
+    '%E2%80%AE',
+    '%ED%A0%80',
+    "'%20or%201=1--",
+    '*',
+    '__proto__',
+    'a'.repeat(15_000),
+    '%41'.repeat(5000),
+  ]) {
+    for (const [method, end] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['GET', '/uploads'],
+      ['DELETE', '/public_key'],
+    ] as const) {
+      const { status, json } = await api.send(method, `/directories/${other}${end}`);
+      assert.deepEqual([status, json], [404, missing], `${method} ${other.slice(0, 50)}${end}`);
+    }
+  }
+  assert.equal((await api.send('GET', '/directories?%')).status, 200);
+  // A proxy's rules about paths hold, because no path is resolved to another one.
+  for (const path of [
+    '//api/v1/x/../directories',
+    '//x/../api/v1/directories',
+    '//x/%2e%2e/api/v1/directories',
+    '//api/v1/./directories',
+    '//api/v1/%2e/directories?',
+    '//dashboard/../api/v1/directories',
+  ]) {
+    const { status, json } = await api.send('GET', path);
+    assert.deepEqual([status, json], [404, unknown], path);
+  }
+  for (const other of ['//%61pi/v1/directories', '//api/v1/%64irectories', '//%68ealthz', '//api%2fv1%2fdirectories']) {
+    const { status, json } = await api.send('GET', other);
+    assert.deepEqual([status, json], [404, { error: 'Not found' }], other);
+  }
+  assert.equal((await api.send('GET', '/..\\directories')).status, 400);
+  assert.deepEqual(api.errors(), []);
+});
+
+test('HEAD is GET without a body, OPTIONS needs no key, and other methods are refused', async () => {
+  const api = await shared();
+  const { id } = await api.directory();
+  for (const path of [
+    '//healthz',
+    '/directories',
+    `/directories/${id}`,
+    `/directories/${id}/uploads`,
+    '/directories/x',
+    '/x',
+  ]) {
+    const [head, get] = [await api.send('HEAD', path), await api.send('GET', path)];
+    assert.deepEqual(
+      [head.status, head.text, head.headers['content-type']],
+      [get.status, '', 'application/json'],
+      path,
+    );
+  }
+  assert.equal((await api.send('HEAD', '/directories', { authorization: null })).status, 401);
+  assert.equal((await api.send('HEAD', `/directories/${id}/public_key`)).status, 405);
+  for (const method of ['TRACE', 'PROPFIND', 'LINK', 'M-SEARCH', 'QUERY']) {
+    const { status, json } = await api.send(method, '/directories');
+    assert.deepEqual([status, json], [405, { error: 'Method not allowed' }], method);
+  }
+  const lower = await rawExchange(api, `get /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+  assert.equal(lower.answers[0]?.status, 400, 'methods are case-sensitive');
+  const own = { 'x-http-method-override': 'DELETE', 'x-original-url': `/api/v1/directories/${id}` };
+  assert.equal((await api.send('GET', `/directories/${id}`, { headers: own })).status, 200);
+  assert.equal((await api.send('GET', `/directories/${id}`)).status, 200, 'it is still there');
+});
+
+test('Authorization: any case of the scheme, blanks around the key, and nothing else', async () => {
+  const api = await shared();
+  const { key } = api.tenant;
+  const ask = async (...headers: string[]): Promise<number | undefined> => {
+    const lines = ['GET /api/v1/directories HTTP/1.1', 'Host: localhost', 'Connection: close', ...headers, '', ''];
+    return (await rawExchange(api, lines.join('\r\n'))).answers[0]?.status;
+  };
+  for (const good of [`Bearer ${key}`, `bearer ${key}`, `BEARER ${key}`, `bEaReR   ${key}`, `Bearer ${key}  \t `]) {
+    assert.equal(await ask(`Authorization: ${good}`), 200, good);
+  }
+  assert.equal(await ask(`AUTHORIZATION:Bearer ${key}`), 200);
+  for (const bad of [
+    key,
+    `Bearer:${key}`,
+    `Bearer\t${key}`,
+    `Bearer "${key}"`,
+    `Bearer ${key},`,
+    `Bearer ${key}, Bearer ${key}`,
+    `Bearer token=${key}`,
+    `Token ${key}`,
+    `Basic ${Buffer.from(`${key}:`).toString('base64')}`,
+    `Bearer ${key.toUpperCase()}`,
+    `Bearer ${key}\u00a0`,
+    `Bearer ${encodeURIComponent(key)}%20`,
+  ]) {
+    assert.equal(await ask(`Authorization: ${bad}`), 401, bad);
+  }
+  assert.equal(await ask(`Authorization: Bearer ${key}`, 'Authorization: Bearer x'), 400);
+  assert.equal(await ask(`Authorization: Bearer x`, `authorization: Bearer ${key}`), 400);
+  for (const elsewhere of [`Cookie: key=${key}`, `X-Api-Key: ${key}`, `Proxy-Authorization: Bearer ${key}`]) {
+    assert.equal(await ask(elsewhere), 401, elsewhere);
+  }
+  assert.equal((await api.send('GET', `/directories?access_token=${key}`, { authorization: null })).status, 401);
+});
+
+test('200 while everything works, 503 when something does not, without a key and without details', async () => {
+  const api = await shared();
+  const ask = () => api.send('GET', '//healthz', { authorization: null });
+  const well = await ask();
+  assert.deepEqual([well.status, well.json], [200, { status: 'ok' }]);
+  check = () => Promise.reject(new Error('inner detail'));
+  const ill = await ask();
+  assert.deepEqual([ill.status, ill.json], [503, { error: 'Service unavailable' }]);
+  assert.ok(api.log.some((line) => line.includes('inner detail')));
+});
+
+test('503 while berth starts, and no error in the log', async () => {
+  const api = await shared();
+  check = () => Promise.reject(new StartingError());
+  const { status, json } = await api.send('GET', '//healthz', { authorization: null });
+  assert.deepEqual([status, json], [503, { error: 'Service unavailable' }]);
+  const lines = api.log.filter((line) => line.includes('does not listen yet'));
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line).level),
+    [30],
+    'pino: info',
+  );
 });

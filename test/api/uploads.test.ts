@@ -4,10 +4,11 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { FileState } from '../../src/foundation/db/schema.ts';
 import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
-import { scratch } from '../support/scratch.ts';
+import { type Api, sharedHosted } from '../support/hosted.ts';
 
-async function addFile(api: Hosted, directory_id: string, path: Buffer, uploaded_at: number, state: FileState) {
+const shared = sharedHosted();
+
+async function addFile(api: Api, directory_id: string, path: Buffer, uploaded_at: number, state: FileState) {
   await api.database.db
     .insertInto('files')
     .values({
@@ -26,8 +27,7 @@ async function addFile(api: Hosted, directory_id: string, path: Buffer, uploaded
 }
 
 test('200: complete files, newest first, with four fields; bytes that are no UTF-8 are shown with U+FFFD', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   assert.deepEqual((await api.send('GET', `/directories/${id}/uploads`)).json, { data: [] });
   const at = Date.parse('2026-01-02T03:04:05Z') * 1000;
@@ -52,8 +52,7 @@ test('200: complete files, newest first, with four fields; bytes that are no UTF
 });
 
 test('200: limit and after walk through the list by the Link header', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   for (let i = 0; i < 5; i += 1) await addFile(api, id, Buffer.from(`f${i}`), 7, 'uploaded');
   const seen: string[] = [];
@@ -70,8 +69,7 @@ test('200: limit and after walk through the list by the Link header', async () =
 });
 
 test('the Link header leads on when each page is fetched and removed before the next one is asked for', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   for (let i = 0; i < 5; i += 1) await addFile(api, id, Buffer.from(`f${i}`), 7 + (i >> 1), 'uploaded');
   const seen: string[] = [];
@@ -88,8 +86,7 @@ test('the Link header leads on when each page is fetched and removed before the 
 });
 
 test('200: filename finds the one file of that name, and none that only begins with it', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const at = Date.parse('2026-01-02T03:04:05Z') * 1000;
   const long = `${'ä'.repeat(100)}/`.repeat(15);
@@ -111,8 +108,7 @@ test('200: filename finds the one file of that name, and none that only begins w
 });
 
 test('200: a long list, which is built in parts, equals its pages', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const rows = Array.from({ length: 1001 }, (_, i) => ({
     id: randomUUID(),
@@ -143,17 +139,8 @@ test('200: a long list, which is built in parts, equals its pages', async () => 
   assert.deepEqual(dataOf(after), [...uploads.slice(1), rest]);
 });
 
-test('422: a limit that is not a number', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
-  const { id } = await api.directory();
-  const { status, json } = await api.send('GET', `/directories/${id}/uploads?limit=x`);
-  assert.deepEqual([status, json], [422, { errors: { limit: ['is invalid'] } }]);
-});
-
 test('200: prefix and since narrow the list and its pages, whatever lies between', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const at = Date.parse('2026-01-02T03:04:05Z') * 1000;
   for (let i = 0; i < 1200; i += 1) await addFile(api, id, Buffer.from(`out/${i}`), at + 10 + i, 'partial');
@@ -184,13 +171,17 @@ test('200: prefix and since narrow the list and its pages, whatever lies between
 });
 
 test('200: one upload; 404 for other ids, incomplete files and uploads of other directories', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory();
   const other = await api.directory();
   await addFile(api, id, Buffer.from('a'), 1, 'uploaded');
   await addFile(api, id, Buffer.from('b'), 2, 'partial');
-  const rows = await api.database.db.selectFrom('files').select(['id', 'path']).orderBy('path').execute();
+  const rows = await api.database.db
+    .selectFrom('files')
+    .select('id')
+    .where('directory_id', '=', id)
+    .orderBy('path')
+    .execute();
   const [complete, partial] = rows.map((row) => row.id);
   const { json } = await api.send('GET', `/directories/${id}/uploads/${complete}`);
   const [listed] = dataOf<object[]>(await api.send('GET', `/directories/${id}/uploads`));

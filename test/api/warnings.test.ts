@@ -1,14 +1,14 @@
 /** Fields that do not apply are named in a `Warning` header; status and body stay as specified. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hosted } from '../support/hosted.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedHosted } from '../support/hosted.ts';
+
+const shared = sharedHosted();
 
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3oDGmVbqC2W7mJj7Y1v0b6sVb3fYgq6k0xw5sQ2v8P';
 
 test('fields that a request does not set, a mode that lets nobody in, and addresses that webhooks cannot reach', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   async function warningOf(method: string, path: string, body: object, status = 200): Promise<unknown> {
     const answer = await api.send(method, path, { json: body });
     assert.equal(answer.status, status, answer.text);
@@ -63,8 +63,7 @@ test('fields that a request does not set, a mode that lets nobody in, and addres
 });
 
 test('a mistyped name gets 422 on our own endpoints, and a Warning on those of the specification', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const { id } = await api.directory({ external_id: 'cust-42' });
   const of = `/directories/${id}`;
   const wrong: [string, string, object | undefined, string][] = [

@@ -3,10 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { deliveryFor, replayOf } from '../../src/deliveries/webhooks/outbox.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { dataOf } from '../support/field-sets.ts';
-import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';
+import type { Api } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { type Receiver, receiver, type ReceiverOptions } from '../support/receiver.ts';
-import { scratch } from '../support/scratch.ts';
 
 export interface ShownDelivery {
   readonly id: string;
@@ -20,7 +19,7 @@ export interface ShownDelivery {
 }
 
 export interface WebhookPlace extends AsyncDisposable {
-  readonly api: Hosted;
+  readonly api: Api;
   readonly target: Receiver;
   /** The id of the directory whose webhooks go to the target. */
   readonly id: string;
@@ -37,22 +36,13 @@ export interface WebhookPlace extends AsyncDisposable {
   setUrl(webhook_url: string | null): Promise<void>;
 }
 
-export async function webhookPlace({
-  dispatches = true,
-  clock,
-  rateLimit = 120_000,
-  ...toReceiver
-}: HostedOptions & ReceiverOptions = {}): Promise<WebhookPlace> {
-  await using parts = new AsyncDisposableStack();
-  const place = parts.use(scratch());
-  const target = parts.use(await receiver(toReceiver));
-  const api = parts.use(await hosted(place, { dispatches, rateLimit, ...(clock && { clock }) }));
+export async function webhookPlace(api: Api, toReceiver: ReceiverOptions = {}): Promise<WebhookPlace> {
+  const target = await receiver(toReceiver);
   const { id, sftp_username: username } = await api.directory();
   const { db } = api.database;
   const setUrl = async (webhook_url: string | null): Promise<void> =>
     void (await api.send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url } } }));
   await setUrl(target.url);
-  const owned = parts.move();
   const ask = (method: string, path: string, json?: unknown): Promise<ApiAnswer> =>
     api.send(method, `/directories/${id}${path}`, json === undefined ? {} : { json });
   const deliveries = async (query = ''): Promise<ShownDelivery[]> =>
@@ -105,6 +95,6 @@ export async function webhookPlace({
       });
       return ids;
     },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    [Symbol.asyncDispose]: () => target[Symbol.asyncDispose](),
   };
 }

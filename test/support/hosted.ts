@@ -1,6 +1,7 @@
 /** The API on a real HTTPS port and a real SQLite file, with a host that records; no sshd. */
 import { readFileSync } from 'node:fs';
-import type { Kysely } from 'kysely';
+import { after } from 'node:test';
+import type { Kysely, Selectable } from 'kysely';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { createKey, USED_API_KEYS } from '../../src/rules/keys/api-keys.ts';
 import { createAuthenticate } from '../../src/rules/keys/authenticate.ts';
@@ -11,7 +12,7 @@ import { createBackground } from '../../src/foundation/base/background.ts';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
-import type { Plan, Role, Tables } from '../../src/foundation/db/schema.ts';
+import type { AuditTable, Plan, Role, Tables } from '../../src/foundation/db/schema.ts';
 import type { CreateOptions } from '../../src/rules/directories/create.ts';
 import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
@@ -41,7 +42,7 @@ import { createSender } from '../../src/deliveries/webhooks/send.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
-import type { Scratch } from './scratch.ts';
+import { type Scratch, scratch } from './scratch.ts';
 
 export interface HostedOptions {
   readonly clock?: Clock;
@@ -73,8 +74,9 @@ interface Tenant {
   readonly send: Send;
 }
 
-/** An API, its first account on the Business plan with an admin key, and a client with that key. */
-export interface Hosted extends AsyncDisposable {
+/** An API, an account on the Business plan with an admin key, and a client with that key. */
+export interface Api {
+  readonly place: Scratch;
   readonly port: number;
   readonly ca: Buffer;
   readonly server: HttpServer;
@@ -102,6 +104,13 @@ export interface Hosted extends AsyncDisposable {
   memberKey(accountId: string): Promise<string>;
   /** Creates a directory and returns its JSON. */
   directory(fields?: object, send?: Send): Promise<Record<string, unknown> & { id: string; sftp_username: string }>;
+  /** The account's rows of the audit, oldest first. */
+  audit(): Promise<Selectable<AuditTable>[]>;
+}
+
+export interface Hosted extends Api, AsyncDisposable {
+  /** The same API for a new account. What it recorded of others is forgotten, and its host works. */
+  another(): Promise<Api>;
 }
 
 /** What sends webhooks, as in `service.ts`. Returns what wakes it. */
@@ -204,9 +213,8 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     return { accountId: id, key, keyId, send: client.as(key) };
   }
   const client = parts.use(apiClient({ port: server.port, ca, key: 'none' }));
-  const tenant = await account('business');
-  const owned = parts.move();
-  return {
+  const shared = {
+    place,
     port: server.port,
     ca,
     server,
@@ -222,11 +230,15 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     errors: () => lines.filter((line) => (JSON.parse(line) as { level: number }).level >= 50),
     requests,
     client,
+    account,
+    memberKey: async (accountId: string) => (await createKey(issuer, { accountId, role: 'member', name: 'more' })).key,
+    key: async (accountId: string, role: Role) =>
+      client.as((await createKey(issuer, { accountId, role, name: 'more' })).key),
+  };
+  const of = (tenant: Tenant): Api => ({
+    ...shared,
     send: tenant.send,
     tenant,
-    account,
-    memberKey: async (accountId) => (await createKey(issuer, { accountId, role: 'member', name: 'more' })).key,
-    key: async (accountId, role) => client.as((await createKey(issuer, { accountId, role, name: 'more' })).key),
     async directory(fields = {}, send = tenant.send) {
       const { status, json, text } = await send('POST', '/directories', {
         json: { directory: { name: 'Acme Corp', ...fields } },
@@ -234,8 +246,32 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       if (status !== 201) throw new Error(`create answered ${status}: ${text}`);
       return (json as { data: Record<string, unknown> & { id: string; sftp_username: string } }).data;
     },
+    audit: () =>
+      database.db.selectFrom('audit').selectAll().where('account_id', '=', tenant.accountId).orderBy('id').execute(),
+  });
+  const first = await account('business');
+  const owned = parts.move();
+  return {
+    ...of(first),
+    async another() {
+      for (const records of [lines, requestLines, requests]) records.length = 0;
+      host.forget();
+      return of(await account('business'));
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/**
+ * One API for the tests of a file. It starts at the first call and ends after the file's last test. Each call makes an account; a test
+ * that needs settings of its own, or looks at what all accounts have in common, needs `hosted`.
+ */
+export function sharedHosted(options: HostedOptions = {}): () => Promise<Api> {
+  const parts = new AsyncDisposableStack();
+  let started: Promise<Hosted> | undefined;
+  after(() => parts.disposeAsync());
+  const start = async (): Promise<Hosted> => parts.use(await hosted(parts.use(scratch()), options));
+  return async () => (await (started ??= start())).another();
 }
 
 /** What these tests do not have. */

@@ -11,6 +11,8 @@ export interface RecordingHost extends DirectoryHost {
   obstacle: string | undefined;
   /** Makes the next calls fail; undefined makes them work again. */
   fail(error: Error | undefined): void;
+  /** Makes it as it was at first. */
+  forget(): void;
 }
 
 export function recordingHost(): RecordingHost {
@@ -26,6 +28,11 @@ export function recordingHost(): RecordingHost {
     },
     fail(error) {
       failure = error;
+    },
+    forget() {
+      failure = this.obstacle = undefined;
+      calls.length = 0;
+      served.clear();
     },
     async apply(directory) {
       const { sftp_username, auth_mode, public_key, max_connections } = directory;

@@ -15,14 +15,16 @@ async function change(place: OutboxPlace, url: string, changes: Updateable<Direc
 }
 
 test('the next attempt goes to the changed URL with the changed secret, the same bytes under the same id', async () => {
-  await using place = await outboxPlace({ retryDelays: [0.2, 0.02, 0.02] });
-  await using before = await receiver({ respond: (response) => response.writeHead(500).end() });
+  await using place = await outboxPlace();
   await using after = await receiver();
+  const changes = { webhook_secret: 'another secret', webhook_url: after.url };
+  await using before = await receiver({
+    respond: (response) => void change(place, before.url, changes).then(() => response.writeHead(500).end()),
+  });
   const dispatcher = place.start();
   const id = await place.put(before.url);
   dispatcher.wake();
   const first = await before.next();
-  await change(place, before.url, { webhook_url: after.url, webhook_secret: 'another secret' });
   const second = await after.next();
   const row = await place.until(id, 'delivered');
   assert.deepEqual(second.body, first.body);
@@ -35,16 +37,18 @@ test('the next attempt goes to the changed URL with the changed secret, the same
 });
 
 test('another path at the same receiver is used too, and the row says where it went', async () => {
-  await using place = await outboxPlace({ retryDelays: [0.2, 0.02, 0.02] });
+  await using place = await outboxPlace();
   await using target = await receiver({
-    respond: (response, { path }) => response.writeHead(path === '/new' ? 204 : 404).end(),
+    respond: (response, { path }) => {
+      if (path === '/new') response.writeHead(204).end();
+      else void change(place, target.url, { webhook_url: moved }).then(() => response.writeHead(404).end());
+    },
   });
+  const moved = target.url.replace('/hook', '/new');
   const dispatcher = place.start();
   const id = await place.put(target.url);
   dispatcher.wake();
-  await target.next();
-  await change(place, target.url, { webhook_url: target.url.replace('/hook', '/new') });
-  assert.equal((await place.until(id, 'delivered')).url, target.url.replace('/hook', '/new'));
+  assert.equal((await place.until(id, 'delivered')).url, moved);
 });
 
 test('without a URL a delivery fails for good and says so; nobody is asked, and the destination does not suffer', async () => {

@@ -1,31 +1,21 @@
 /** The wall clock is set by an hour, forth and back: retries come neither early nor an hour late. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type Clock, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
+import { SECOND } from '../../src/foundation/base/clock.ts';
 import { presentTime } from '../../src/foundation/db/shared.ts';
+import { movedClock } from '../support/moved-clock.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { outboxPlace } from './outbox-place.ts';
 
 const HOUR = 3600 * SECOND;
 
-function settableClock(): Clock & { offset: number } {
-  const system = systemClock();
-  return {
-    offset: 0,
-    now() {
-      return system.now() + this.offset;
-    },
-  };
-}
-
 for (const [way, offset] of [
   ['forth', HOUR],
   ['back', -HOUR],
 ] as const) {
   test(`set an hour ${way}, a retry keeps its wait`, async () => {
-    const clock = settableClock();
+    const clock = movedClock();
     await using place = await outboxPlace({ clock, retryDelays: [1, 60, 60] });
     await using target = await receiver({ respond: (response) => response.writeHead(500).end() });
     const dispatcher = place.start();
@@ -37,18 +27,18 @@ for (const [way, offset] of [
     const waking = setInterval(() => dispatcher.wake(), 50);
     const first = await target.next();
     const second = await target.next();
-    clearInterval(waking);
     assert.ok(second.at - first.at >= 800, `the retry came early, after ${second.at - first.at} ms`);
-    await sleep(200);
-    assert.equal(target.requests.length, 2, 'more than one retry came');
     const { due_at } = await place.until(id, 'waiting');
+    await place.round(dispatcher);
+    clearInterval(waking);
+    assert.equal(target.requests.length, 2, 'more than one retry came');
     const now = await presentTime(place.database.reads, clock);
     assert.ok(Math.abs((due_at ?? 0) - now) < HOUR / 2, 'the next wait is by the clock as it was set');
   });
 }
 
 test('set back while berth was down, a retry waits no longer than the longest wait', async () => {
-  const clock = settableClock();
+  const clock = movedClock();
   await using place = await outboxPlace({ clock, retryDelays: [0.1, 0.1, 0.5] });
   await using target = await receiver();
   const id = await place.put(target.url);

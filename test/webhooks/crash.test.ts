@@ -1,10 +1,10 @@
 /** A process crashes between claim and finish: the attempt is repeated and counted, and there is never a fifth. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { claim, type Claimed, LEASE } from '../../src/deliveries/webhooks/queue.ts';
 import { finish, type Finished } from '../../src/deliveries/webhooks/queue.ts';
 import { promoteDue } from '../../src/deliveries/webhooks/queue.ts';
+import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { refuseWrites } from '../support/refused-writes.ts';
 import { directory, type OutboxPlace, outboxPlace } from './outbox-place.ts';
@@ -51,8 +51,7 @@ test('while the lease runs a new start leaves it alone; when it has ended it rep
   const id = await place.put(target.url);
   await claimAndDie(place, id);
   const dispatcher = place.start();
-  dispatcher.wake();
-  await sleep(200);
+  await place.round(dispatcher);
   assert.equal(target.requests.length, 0);
   await endLeases(place);
   dispatcher.wake();
@@ -83,9 +82,9 @@ test('four crashes end a delivery: there is no fifth request', async () => {
     assert.equal((await claimAndDie(place, id)).attempts, number);
     await endLeases(place);
   }
-  place.start().wake();
+  const dispatcher = place.start();
   const row = await place.until(id, 'failed');
-  await sleep(100);
+  await place.round(dispatcher);
   assert.equal(row.attempts, 4);
   assert.equal(target.requests.length, 0);
 });
@@ -124,7 +123,7 @@ test('an outcome that the database refuses is kept and recorded later, without a
   const id = await place.put(target.url);
   dispatcher.wake();
   await target.next();
-  await sleep(300);
+  await until('the database has refused it', () => place.errors.length > 0);
   assert.equal((await place.delivery(id)).state, 'running');
   await allow();
   assert.equal((await place.until(id, 'delivered')).attempts, 1);

@@ -14,6 +14,7 @@ import { PLAIN } from '../support/directory-rows.ts';
 import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
+import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 
 export const SECRET = 'c2VjcmV0IHNlY3JldCBzZWNyZXQ=';
@@ -23,6 +24,10 @@ export interface OutboxPlace extends AsyncDisposable {
   readonly clock: Clock;
   /** Runs a dispatcher until the test ends, or until it is closed. */
   start(observe?: DispatcherOptions['observe']): Dispatcher;
+  /** Waits until that dispatcher has claimed what is due now: a webhook that comes after it has been delivered. */
+  round(dispatcher: Dispatcher): Promise<void>;
+  /** What the dispatchers have logged as errors. */
+  readonly errors: readonly string[];
   /** An upload into the directory with that URL, which is made when there is none. */
   event(url: string, changes?: Partial<UploadEvent>): Promise<UploadEvent>;
   /** Enqueues one webhook and returns its delivery's id. */
@@ -69,37 +74,47 @@ export async function outboxPlace({
       ...changes,
     };
   };
+  async function put(url: string, changes?: Partial<UploadEvent>): Promise<string> {
+    const before = await database.db.selectFrom('deliveries').select('id').execute();
+    const upload = await event(url, changes);
+    await database.db.transaction().execute((tx) => enqueue(tx, upload));
+    const known = new Set(before.map(({ id }) => id));
+    const rows = await database.db.selectFrom('deliveries').select('id').execute();
+    const added = rows.find(({ id }) => !known.has(id));
+    if (!added) throw new Error('nothing was enqueued');
+    return added.id;
+  }
+  async function untilIn(id: string, ...states: DeliveryRow['state'][]): Promise<DeliveryRow> {
+    let row = await delivery(id);
+    await until(`the delivery is ${states.join(' or ')}`, async () => {
+      row = await delivery(id);
+      return states.includes(row.state);
+    });
+    return row;
+  }
+  const errors: string[] = [];
+  const log = createLog('error', { write: (line) => void errors.push(line) });
   return {
     database,
     clock,
     event,
+    errors,
     start(observe = () => undefined) {
-      const log = createLog('silent');
       const dispatcher = new Dispatcher({ database, clock, log, retryDelays, send: sender.send, observe });
       cleanUp.defer(() => dispatcher.close());
       return dispatcher;
     },
-    async put(url, changes) {
-      const before = await database.db.selectFrom('deliveries').select('id').execute();
-      const upload = await event(url, changes);
-      await database.db.transaction().execute((tx) => enqueue(tx, upload));
-      const known = new Set(before.map(({ id }) => id));
-      const rows = await database.db.selectFrom('deliveries').select('id').execute();
-      const added = rows.find(({ id }) => !known.has(id));
-      if (!added) throw new Error('nothing was enqueued');
-      return added.id;
+    async round(dispatcher) {
+      await using last = await receiver();
+      const id = await put(last.url);
+      dispatcher.wake();
+      await untilIn(id, 'delivered');
     },
+    put,
     delivery,
     attempts: (id) =>
       database.db.selectFrom('attempts').selectAll().where('delivery_id', '=', id).orderBy('number').execute(),
-    async until(id, ...states) {
-      let row = await delivery(id);
-      await until(`the delivery is ${states.join(' or ')}`, async () => {
-        row = await delivery(id);
-        return states.includes(row.state);
-      });
-      return row;
-    },
+    until: untilIn,
     [Symbol.asyncDispose]: () => cleanUp.disposeAsync(),
   };
 }

@@ -1,7 +1,6 @@
 /** Attempts and retries (specification, "Success, retries, duplicates"). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { SECOND } from '../../src/foundation/base/clock.ts';
 import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { until } from '../support/poll.ts';
@@ -69,8 +68,7 @@ test('after four failures there is no fifth, also not after a restart', async ()
   dispatcher.wake();
   const row = await place.until(id, 'failed');
   await dispatcher.close();
-  place.start().wake();
-  await sleep(200);
+  await place.round(place.start());
   assert.equal(row.attempts, 4);
   assert.equal(row.due_at, null);
   assert.equal(target.requests.length, 4);

@@ -10,10 +10,10 @@ const NOW = Date.parse('2026-11-22T10:00:00Z') * 1000;
 const HOUR = 3600 * SECOND;
 
 /** The wait after the first attempt, in s, of a receiver that answers so. */
-async function waitAfter(status: number, header: string): Promise<number> {
+async function waitAfter(status: number, header: () => string): Promise<number> {
   await using place = await outboxPlace({ retryDelays: [10, 10, 10] });
   await using target = await receiver({
-    respond: (response) => response.writeHead(status, { 'retry-after': header }).end(),
+    respond: (response) => response.writeHead(status, { 'retry-after': header() }).end(),
   });
   const dispatcher = place.start();
   const id = await place.put(target.url);
@@ -47,9 +47,9 @@ test('seconds and each form of an HTTP date; anything else counts as nothing', (
 
 test('the wait is as long as a busy receiver asks for, and never longer than an hour', async () => {
   const [seconds, date, endless] = await Promise.all([
-    waitAfter(429, '120'),
-    waitAfter(503, new Date(Date.now() + 300_000).toUTCString()),
-    waitAfter(503, '86400'),
+    waitAfter(429, () => '120'),
+    waitAfter(503, () => new Date(Date.now() + 300_000).toUTCString()),
+    waitAfter(503, () => '86400'),
   ]);
   assert.ok(seconds >= 119 && seconds <= 145, `${seconds} s`);
   assert.ok(date >= 290 && date <= 361, `${date} s`);
@@ -57,7 +57,11 @@ test('the wait is as long as a busy receiver asks for, and never longer than an 
 });
 
 test('one that asks for less, or with another status, is asked again after berth’s own wait', async () => {
-  for (const wait of await Promise.all([waitAfter(503, '1'), waitAfter(500, '120'), waitAfter(503, 'soon')])) {
+  for (const wait of await Promise.all([
+    waitAfter(503, () => '1'),
+    waitAfter(500, () => '120'),
+    waitAfter(503, () => 'soon'),
+  ])) {
     assert.ok(wait >= 8 && wait <= 12, `${wait} s`);
   }
 });

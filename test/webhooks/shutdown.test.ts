@@ -1,7 +1,6 @@
 /** Closing the dispatcher: nothing is lost, nothing stays behind. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { outboxPlace } from './outbox-place.ts';
@@ -29,8 +28,9 @@ test('no timer and no socket is left behind', async () => {
 
 test('an attempt that ends soon is waited for and recorded, and nothing more is claimed', async () => {
   await using place = await outboxPlace();
+  let answer = (): void => undefined;
   await using target = await receiver({
-    respond: (response) => void setTimeout(() => response.writeHead(204).end(), 300),
+    respond: (response) => void (answer = () => response.writeHead(204).end()),
   });
   const dispatcher = place.start();
   const id = await place.put(target.url);
@@ -39,10 +39,10 @@ test('an attempt that ends soon is waited for and recorded, and nothing more is 
   const closed = dispatcher.close();
   const later = await place.put(target.url);
   dispatcher.wake();
+  answer();
   await closed;
   assert.equal((await place.delivery(id)).state, 'delivered');
   assert.partialDeepStrictEqual(await place.delivery(later), { state: 'queued', attempts: 0 });
-  await sleep(50);
   assert.equal(target.requests.length, 1);
 });
 

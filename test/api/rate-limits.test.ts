@@ -1,10 +1,42 @@
-/** Requests without a valid key: a limit for each client address, which costs no account anything. */
+/** Limits per account (specification, "Limits"), and for requests without a valid key per client address, which cost no account anything. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { generateKey } from '../../src/rules/keys/key-format.ts';
+import { SECOND } from '../../src/foundation/base/clock.ts';
 import { readConfig } from '../../src/foundation/base/config.ts';
+import { generateKey } from '../../src/rules/keys/key-format.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
+import { setClock } from '../support/set-clock.ts';
+
+test('429: from the 121st request of an account until the clock minute is over, without headers', async () => {
+  using place = scratch();
+  const clock = setClock();
+  await using api = await hosted(place, { clock, rateLimit: 120 });
+  const secondKey = await api.key(api.tenant.accountId, 'member');
+  const other = await api.account('pro');
+  clock.advance(50 * SECOND);
+  for (let i = 0; i < 60; i += 1) {
+    assert.equal((await api.send('GET', '/directories')).status, 200);
+    assert.equal((await secondKey('GET', '/directories/unknown')).status, 404);
+  }
+  for (const send of [api.send, secondKey]) {
+    const answer = await send('GET', '/directories');
+    assert.deepEqual([answer.status, answer.json], [429, { error: 'Rate limit exceeded' }]);
+    const shown = Object.keys(answer.headers).filter((name) => /rate|retry/i.test(name));
+    assert.deepEqual(shown, []);
+  }
+  assert.equal((await other.send('GET', '/directories')).status, 200, 'other accounts have their own count');
+  assert.equal((await api.send('GET', '/directories', { authorization: null })).status, 401, 'who it is comes first');
+
+  clock.advance(9 * SECOND);
+  assert.equal((await api.send('GET', '/directories')).status, 429, 'the minute is not over');
+  clock.advance(SECOND);
+  assert.equal((await api.send('GET', '/directories')).status, 200, 'a new minute');
+  for (let i = 0; i < 119; i += 1) await api.send('GET', '/directories');
+  assert.equal((await api.send('GET', '/directories')).status, 429);
+  clock.advance(-3600 * SECOND);
+  assert.equal((await api.send('GET', '/directories')).status, 200, 'a clock set back locks nobody out');
+});
 
 test('429: too many requests without a key from an address, while its account continues; 401 stays 401', async () => {
   using place = scratch();
@@ -21,12 +53,12 @@ test('429: too many requests without a key from an address, while its account co
   }
   const statuses: number[] = [];
   for (let i = 0; i < 200; i += 1) {
-    const answer = await api.send('GET', i % 2 ? '/unknown' : '/openapi.json', wrong[i % wrong.length]);
+    const answer = await api.send('GET', ['/openapi.json', '/unknown', '//docs'][i % 3] ?? '', wrong[i % wrong.length]);
     statuses.push(answer.status);
     if (answer.status === 429) assert.deepEqual(answer.json, { error: 'Rate limit exceeded' });
   }
   assert.deepEqual(statuses, [
-    ...Array.from({ length: 10 }, (_, i) => (i % 2 ? 404 : 200)),
+    ...Array.from({ length: 10 }, (_, i) => (i % 3 === 1 ? 404 : 200)),
     ...Array<number>(190).fill(429),
   ]);
   for (const [method, path] of [

@@ -105,6 +105,35 @@ test('proxy mode: only a proxy that says that its client used TLS', async () => 
   }
 });
 
+test('proxy mode: the trusted proxy nearest to the client says whether it used TLS, in a list and in any case', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { tls: 'proxy', trustedProxies: ['192.0.2.0/24'] });
+  const ask = async (protocol: string, path: string): Promise<string> => {
+    const headers = `X-Forwarded-Proto: ${protocol}\r\n${path && `X-Forwarded-For: ${path}\r\n`}`;
+    const answer = await exchange(connect(api.port, '127.0.0.1'), `${GET}Connection: close\r\n${headers}\r\n`);
+    return answer.slice(9, 12);
+  };
+  const client = '203.0.113.9';
+  for (const [protocol, path, status] of [
+    ['HTTPS', '', '200'],
+    ['https,https', '', '200'],
+    ['https, http', `${client}, 192.0.2.1`, '200'],
+    ['Https,http,http', `${client}, 192.0.2.1,192.0.2.2`, '200'],
+    // The proxies replace the header.
+    ['https', `${client}, 192.0.2.1`, '200'],
+    ['http', `${client}, 192.0.2.1`, '400'],
+    // The client has written the first value, and the proxies theirs behind it.
+    ['https, http', client, '400'],
+    ['https, http', '', '400'],
+    ['https, http, http', `${client}, 192.0.2.1`, '400'],
+    ['http, https', client, '200'],
+    ['', '', '400'],
+    ['https,', '', '400'],
+  ] as const) {
+    assert.equal(await ask(protocol, path), status, `${protocol} from ${path}`);
+  }
+});
+
 test('closing finishes the request in flight and ends connections that do nothing', async () => {
   using place = scratch();
   let release = (): void => undefined;

@@ -19,7 +19,7 @@ import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { byApiKey } from '../../src/doors/http/access.ts';
 import { createApp } from '../../src/doors/http/app.ts';
 import { OPENAPI } from '../../src/doors/http/endpoints/openapi.ts';
-import { clientAddress, fromProxy } from '../../src/doors/web/client-address.ts';
+import { clientAddress, fromProxy, proxyAddress } from '../../src/doors/web/client-address.ts';
 import { type AnsweredRequest, observed, requestNames } from '../../src/doors/web/observe.ts';
 import type { HealthCheck } from '../../src/doors/http/health.ts';
 import { createAddressLimit, createRateLimit } from '../../src/doors/web/rate-limits.ts';
@@ -200,6 +200,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       host: '127.0.0.1',
       port: 0,
       tls,
+      isProxy: proxyAddress(options.trustedProxies ?? []),
       ...(options.waits && { waits: options.waits }),
     }),
     (made) => made.close(500),

@@ -5,10 +5,9 @@
  */
 import { Agent, type AgentOptions, type ClientRequestArgs } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP, type LookupFunction, type TcpNetConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
-import { callbackify } from 'node:util';
 import { errorMessage } from '../../foundation/base/errors.ts';
 import { connectRule } from './address-rule.ts';
 import { PROVEN_EACH } from './destinations.ts';
@@ -49,6 +48,9 @@ export interface GuardedAgents {
   readonly fresh: Agents;
 }
 
+/** How long an attempt may take until the head of the answer has arrived, in ms (specification, "Limits"). */
+export const HEAD_MS = 5000;
+
 type OnConnection = (error: Error | null, stream: Duplex) => void;
 type Connect = (options: ClientRequestArgs, callback?: OnConnection) => Duplex | null | undefined;
 
@@ -68,48 +70,60 @@ export function guardedAgents(
   secureContext?: SecureContext,
 ): GuardedAgents {
   const allowed = connectRule(allow);
-  const lookup = guardedLookup(allowed, resolve);
+  const judged = judge(allowed, resolve);
   const agents = (options: AgentOptions): Agents => ({
-    http: guarded(new Agent(options), allowed, lookup),
-    https: guarded(new TlsAgent({ ...options, ...(secureContext && { secureContext }) }), allowed, lookup),
+    http: guarded(new Agent(options), allowed, judged),
+    https: guarded(new TlsAgent({ ...options, ...(secureContext && { secureContext }) }), allowed, judged),
   });
   return { kept: agents(KEPT), fresh: agents({ keepAlive: false }) };
 }
 
 /** Adds the check to the only function through which the agent opens connections. */
-function guarded<A extends Agent>(agent: A, allowed: (address: string) => boolean, lookup: LookupFunction): A {
+function guarded<A extends Agent>(agent: A, allowed: (address: string) => boolean, judged: ResolveName): A {
   const open: Connect = agent.createConnection.bind(agent);
   const connect: Connect = (options, callback) => {
     const host = options.host ?? '';
-    // net.connect calls no lookup for an address literal, and a socket path would bypass both checks.
+    // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
+    const refuse = callback as ((error: Error) => void) | undefined;
+    // A socket path would bypass the check.
     if (host === '' || options.socketPath || (isIP(host) && !allowed(host))) {
-      const refusal = forbiddenLiteral(options.socketPath ?? host);
-      // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
-      (callback as ((error: Error) => void) | undefined)?.(refusal);
+      refuse?.(forbiddenLiteral(options.socketPath ?? host));
       return undefined;
     }
-    return open({ ...options, lookup }, callback);
+    if (isIP(host)) return open(options, callback);
+    judged(host)
+      .then((addresses) => {
+        const stream = open({ ...options, ...inTurn(addresses) }, callback);
+        if (stream) callback?.(null, stream);
+      })
+      .catch((error: Error) => refuse?.(error));
+    return undefined;
   };
   return Object.assign(agent, { createConnection: connect });
 }
 
-/** A lookup that refuses a name if any of its addresses is forbidden. An honest receiver has no such address. */
-function guardedLookup(allowed: (address: string) => boolean, resolve: ResolveName): LookupFunction {
-  const ask = callbackify(resolve);
-  return (name, { all }, callback) => {
-    ask(name, (failure, addresses) => {
-      if (failure) return callback(isShortage(failure) ? failure : forbiddenName(name, errorMessage(failure)), '', 0);
-      const forbidden = addresses.find((address) => !allowed(address));
-      const [first] = addresses;
-      if (forbidden !== undefined || first === undefined) {
-        return callback(forbiddenName(name, `${forbidden ?? 'no address'} is not allowed`), '', 0);
-      }
-      // With autoSelectFamily, Node asks for all and tries them in turn.
-      if (!all) return callback(null, first, isIP(first));
-      return callback(
-        null,
-        addresses.map((address) => ({ address, family: isIP(address) })),
-      );
+/**
+ * Has Node try these addresses in turn, and no others. Each gets its part of the time, as does the answer: Node's own
+ * 250 ms are less than a handshake with another continent takes.
+ */
+function inTurn(addresses: readonly string[]): Pick<TcpNetConnectOpts, 'lookup' | 'autoSelectFamilyAttemptTimeout'> {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  const lookup: LookupFunction = (_name, { all: wantsAll }, callback) => {
+    const [first] = all;
+    if (wantsAll || !first) callback(null, all);
+    else callback(null, first.address, first.family);
+  };
+  return { lookup, autoSelectFamilyAttemptTimeout: Math.floor(HEAD_MS / (all.length + 1)) };
+}
+
+/** Resolves a name, and refuses it if any of its addresses is forbidden. An honest receiver has no such address. */
+function judge(allowed: (address: string) => boolean, resolve: ResolveName): ResolveName {
+  return async (name) => {
+    const addresses = await resolve(name).catch((error: unknown) => {
+      throw isShortage(error) ? error : forbiddenName(name, errorMessage(error));
     });
+    const forbidden = addresses.find((address) => !allowed(address));
+    if (forbidden === undefined && addresses.length > 0) return addresses;
+    throw forbiddenName(name, `${forbidden ?? 'no address'} is not allowed`);
   };
 }

@@ -6,10 +6,14 @@
 import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isShortage } from './shortage.ts';
 
 /** Addresses of a name, as text; rejects when it has none. Nothing is cached: connections are kept open instead. */
 export type ResolveName = (name: string) => Promise<string[]>;
+
+/** How long an answer for the other family is waited for after the first, in ms. */
+const LATE_MS = 250;
 
 export interface NameOptions {
   readonly hostsFile?: string;
@@ -25,7 +29,15 @@ export function resolver({ hostsFile = '/etc/hosts', servers }: NameOptions = {}
     const dns = new Resolver({ timeout: 1500, tries: 2 });
     if (servers) dns.setServers(servers);
     // Answers of both families, for a receiver that is reachable over one of them only.
-    const answers = await Promise.allSettled([dns.resolve4(wanted), dns.resolve6(wanted)]);
+    const questions = [dns.resolve4(wanted), dns.resolve6(wanted)] as const;
+    // Some servers answer the question for one family and drop the other.
+    void Promise.any(questions)
+      .then(() => sleep(LATE_MS, undefined, { ref: false }))
+      .then(
+        () => dns.cancel(),
+        () => undefined,
+      );
+    const answers = await Promise.allSettled(questions);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     if (found.length > 0) return found;
     throw new Error(`the name ${name} cannot be resolved`, {

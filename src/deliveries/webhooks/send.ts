@@ -18,14 +18,12 @@ import got, { type Request, type Response } from 'got';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { errorCode, errorMessage } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { type Agents, DestinationError, type GuardedAgents } from './destination-guard.ts';
+import { type Agents, DestinationError, type GuardedAgents, HEAD_MS } from './destination-guard.ts';
 import { type RawAnswer, watchAnswer } from './raw-answer.ts';
 import { retryAfter } from './retry-after.ts';
 import { isShortage } from './shortage.ts';
 import { type Signed, signatureHeaders } from './signature.ts';
 
-/** The longest wait for a response's head, in ms (specification, "Limits"). */
-const HEAD_MS = 5000;
 const BODY_MS = 1000;
 const BODY_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;

@@ -53,7 +53,7 @@ function checkType({ headers }: IncomingMessage): void {
   if (!JSON_TYPE.test(type) || OTHER_CHARSET.test(type)) {
     throw new BerthError('unsupported_media_type', 'Content-Type must be application/json');
   }
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+  if (!/^(identity)?$/i.test(headers['content-encoding'] ?? '')) {
     throw new BerthError('unsupported_media_type', 'Content-Encoding is not supported');
   }
 }

@@ -11,7 +11,7 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../../foundation/base/errors.ts';
 import { urlHost } from '../../foundation/base/url-host.ts';
 import type { TlsPair } from './certificate.ts';
-import { isLoopback } from '../web/client-address.ts';
+import { clientUsedTls, isLoopback } from '../web/client-address.ts';
 import { type ConnectionLimits, connectionLimits, Connections, limitPipelining } from './connections.ts';
 import { type NameRequest, REQUEST_ID, type Served } from '../web/observe.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
@@ -99,7 +99,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     note(response);
     // Node's parser drops the bytes right after such a request, so no request may follow on this connection.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
-    const wrong = (tls === 'proxy' ? proxyFault(request) : undefined) ?? misshape(request);
+    const wrong = (tls === 'proxy' ? proxyFault(request, isProxy) : undefined) ?? misshape(request);
     if (wrong) refuse(response, wrong.status, wrong.message);
     else void answer(request, response);
   };
@@ -128,9 +128,11 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** API keys must not cross a network in clear text: the proxy has to be on this machine, and report that its client used TLS. */
-function proxyFault({ socket, headers }: IncomingMessage): Misshape | undefined {
-  if (!isLoopback(socket.remoteAddress)) return { status: 400, message: 'Only a proxy on this machine may connect' };
-  return headers['x-forwarded-proto'] === 'https' ? undefined : { status: 400, message: 'Use https://' };
+function proxyFault(request: IncomingMessage, isProxy: (address: string | undefined) => boolean): Misshape | undefined {
+  if (!isLoopback(request.socket.remoteAddress)) {
+    return { status: 400, message: 'Only a proxy on this machine may connect' };
+  }
+  return clientUsedTls(request, isProxy) ? undefined : { status: 400, message: 'Use https://' };
 }
 
 function refuse(response: ServerResponse, status: number, message: string): void {

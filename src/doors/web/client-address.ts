@@ -12,15 +12,33 @@ export type ClientAddress = (incoming: IncomingMessage) => string;
 /** @param trusted CIDRs of the proxies, checked by `config.ts`. */
 export function clientAddress(trusted: readonly string[]): ClientAddress {
   const isProxy = within(trusted);
-  return ({ headers, socket }) => {
-    const written = String(headers['x-forwarded-for'] ?? '').split(',');
-    // Each proxy appends the address that it sees, so the last ones can be trusted as far back as they are proxies'.
-    const path = [socket.remoteAddress, ...written.toReversed().filter((text) => text.trim() !== '')];
-    const end = path.findIndex((address) => !isProxy(address));
-    const trustworthy = end === -1 ? path : path.slice(0, end + 1);
+  return (incoming) => {
+    const { path, proxies } = pathOf(incoming, isProxy);
     // If a proxy wrote no address, the client is the last one before that.
+    const trustworthy = path.slice(0, proxies + 1);
     return trustworthy.flatMap((text) => parse(text)?.toString() ?? []).at(-1) ?? '';
   };
+}
+
+type IsProxy = (address: string | undefined) => boolean;
+
+/**
+ * Whether the client used TLS, by `X-Forwarded-Proto`. Some proxies append to the header, others replace it, so the value is the
+ * one that the trusted proxy nearest to the client has written.
+ */
+export function clientUsedTls(incoming: IncomingMessage, isProxy: IsProxy): boolean {
+  const values = String(incoming.headers['x-forwarded-proto'] ?? '').split(',');
+  const { proxies } = pathOf(incoming, isProxy);
+  return values[Math.max(0, values.length - proxies)]?.trim().toLowerCase() === 'https';
+}
+
+/** The addresses from here to the client and beyond, and how many of the first ones belong to trusted proxies. */
+function pathOf({ headers, socket }: IncomingMessage, isProxy: IsProxy) {
+  const written = String(headers['x-forwarded-for'] ?? '').split(',');
+  // Each proxy appends the address that it sees.
+  const path = [socket.remoteAddress, ...written.toReversed().filter((text) => text.trim() !== '')];
+  const end = path.findIndex((address) => !isProxy(address));
+  return { path, proxies: end === -1 ? path.length : end };
 }
 
 /** Whether a request came directly from one of those proxies. */

@@ -47,7 +47,7 @@ export interface Config {
   readonly rateLimit: number;
   /** Requests without a key, per client address (IPv6: /64) and minute. */
   readonly unauthenticatedRateLimit: number;
-  /** CIDRs of the proxies whose `X-Forwarded-For` is believed. */
+  /** CIDRs of the proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. */
   readonly trustedProxies: readonly string[];
   readonly webhooks: {
     /** CIDRs that the destination guard lets through although it would block them. */

@@ -297,7 +297,7 @@ export function fileRoutes(
 
 /** Refuses bodies that are not the whole file as it is (RFC 9110, section 14.5). */
 export function checkCoding(headers: IncomingHttpHeaders): void {
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+  if (!/^(identity)?$/i.test(headers['content-encoding'] ?? '')) {
     throw new BerthError('unsupported_media_type', 'Content-Encoding is not supported');
   }
   if (headers['content-range'] !== undefined) {

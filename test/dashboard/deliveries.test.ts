@@ -2,7 +2,12 @@
 import assert from 'node:assert/strict';
 import { promisify } from 'node:util';
 import { test } from 'node:test';
-import { deliveriesPage, replaysToCome, wholeDelivery } from '../../src/doors/dashboard/queries/deliveries.ts';
+import {
+  accountDeliveries,
+  countDeliveries,
+  countResends,
+} from '../../src/doors/dashboard/queries/account-deliveries.ts';
+import { latestDeliveries, wholeDelivery } from '../../src/doors/dashboard/queries/deliveries.ts';
 import type { DeliveryRow } from '../../src/foundation/db/schema.ts';
 import { sql } from 'kysely';
 import { until } from '../support/poll.ts';
@@ -13,6 +18,7 @@ import { type DashboardPlace, dashboardPlaces, preformatted, textOf } from './we
 
 const dashboardPlace = dashboardPlaces();
 
+const LIST = '/dashboard/deliveries';
 const UNKNOWN = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';
 const PAGE_BYTES = 60 * 1024;
 /** Deliveries of another state, among which one is sought; `DELIVERIES=1000000` before the command looks among more. */
@@ -100,33 +106,29 @@ test("the signature of a delivery is the account's when its directory has no URL
   assert.equal(preformatted(page.text).at(-1), `x-service-signature: ${String(headers['x-service-signature'])}`);
 });
 
-test('all that failed is replayed, or what failed since a time, each once', async () => {
+test('all that failed is sent again, or what was made since a time, each once; then nothing needs attention', async () => {
   await using place = await dashboardPlace();
-  const { admin, path, berth } = place;
+  const { admin, directory, berth } = place;
   const at = Date.parse('2026-11-01T12:00:00Z') * 1000;
   const old = await place.addDelivery({ filename: 'old', inserted_at: at, finished_at: at });
-  const recent = await place.addDelivery({ filename: 'recent', inserted_at: at + 1e6, finished_at: at + 60e6 });
-  const done = await admin.submit(`${path}/deliveries`, { since: '2026-11-01T12:01' });
-  assert.match(done.text, /Replaying 1 failed delivery, oldest first\./);
+  const recent = await place.addDelivery({ filename: 'recent', inserted_at: at + 90e6, finished_at: at + 90e6 });
+  const filter = { state: 'failed', directory: directory.id };
+  const done = await admin.submit(LIST, { ...filter, since: '2026-11-01T12:01' });
+  assert.match(done.text, /Sending 1 failed delivery again, oldest first\./);
   const filename = async (): Promise<unknown> =>
     (JSON.parse((await berth.receiver.next()).body.toString()) as { filename: unknown }).filename;
   assert.equal(await filename(), 'recent');
-  await admin.post(`${path}/deliveries`, { since: '' });
+  await admin.post(LIST, filter);
   assert.equal(await filename(), 'old');
-  await admin.post(`${path}/deliveries`);
-  const replays = await place.database.reads
+  await admin.post(LIST, filter);
+  const resent = await place.database.reads
     .selectFrom('deliveries')
     .select(['id', 'replayed_as'])
     .where('id', 'in', [old, recent])
     .execute();
-  assert.ok(replays.every(({ replayed_as }) => replayed_as !== null));
+  assert.ok(resent.every(({ replayed_as }) => replayed_as !== null));
   assert.equal(berth.receiver.requests.length, 2);
-  for (const since of ['yesterday', '2026-13-01T00:00', '<script>']) {
-    const wrong = await admin.post(`${path}/deliveries`, { since });
-    assert.equal(wrong.status, 422, since);
-    assert.match(wrong.text, /Enter a date and time such as 2026-11-20 14:30\./);
-    assert.doesNotMatch(wrong.text, /<script>/);
-  }
+  assert.doesNotMatch((await admin.get(LIST)).text, /Send \d+ again/);
 });
 
 test('the page says why a delivery cannot be sent again', async () => {
@@ -134,27 +136,27 @@ test('the page says why a delivery cannot be sent again', async () => {
   const { admin, path } = place;
   const failed = await place.addDelivery();
   await setState(place, await place.addDelivery({ replay_at: 1 }), 'failed');
-  assert.match(textOf((await admin.get(`${path}/deliveries`)).text), /1 are waiting to be replayed/);
+  assert.match(textOf((await admin.get(LIST)).text), /Failed 1.*Send 1 again.*1 will be sent again/s);
   const pending = await place.addDelivery({ state: 'running', finished_at: null, due_at: 9e15 });
   const page = await admin.get(`${path}/deliveries/${pending}`);
-  assert.doesNotMatch(page.text, />Replay</);
+  assert.doesNotMatch(page.text, />Send again</);
   assert.match(page.text, /No attempts yet/);
   const early = await admin.post(`${path}/deliveries/${pending}/replay`);
   assert.equal(early.status, 422);
   assert.match(early.text, /This delivery is still pending/);
   await place.setUrl(null);
-  for (const form of [`/deliveries/${failed}/replay`, '/deliveries']) {
-    const refused = await admin.post(path + form);
-    assert.equal(refused.status, 422, form);
-    assert.match(refused.text, /There is nowhere to send (?:it|them)\. Save a webhook URL first/);
-  }
+  const one = await admin.post(`${path}/deliveries/${failed}/replay`);
+  assert.deepEqual([one.status, /There is nowhere to send it\. Save a webhook URL first/.test(one.text)], [422, true]);
+  const all = await admin.post(LIST);
+  assert.deepEqual([all.status, /Their directories have no webhook URL\. Set one first/.test(all.text)], [422, true]);
 });
 
 test('the list is narrowed by state, and its pages have each delivery once, newest first', async () => {
   await using place = await dashboardPlace();
-  const { member, path } = place;
-  const empty = await member.get(`${path}/deliveries`);
-  assert.match(textOf(empty.text), /No deliveries yet.*Save a webhook URL and upload a file/s);
+  const { member, path, directory } = place;
+  const list = `${LIST}?directory=${directory.id}`;
+  assert.equal((await member.get(`${path}/deliveries`)).headers.location, list, 'the address that it had');
+  assert.match(textOf((await member.get(list)).text), /No deliveries match these filters/);
   const model: { id: string; state: string; at: number }[] = [];
   for (let i = 0; i < 80; i += 1) {
     // Some at the same moment: their ids decide.
@@ -165,12 +167,12 @@ test('the list is narrowed by state, and its pages have each delivery once, newe
   model.sort((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1));
   for (const state of [undefined, 'failed', 'delivered', 'pending']) {
     const seen: string[] = [];
-    const first = `${path}/deliveries${state === undefined ? '' : `?state=${state}`}`;
+    const first = `${list}${state === undefined ? '' : `&state=${state}`}`;
     for (let next: string | undefined = first; next !== undefined;) {
       const { text, status } = await member.get(next);
       assert.equal(status, 200);
       const page = listed(text);
-      assert.ok(page.length <= 25);
+      assert.ok(page.length <= 50);
       seen.push(...page);
       next = /href="([^"]*)">Next</.exec(text)?.[1]?.replaceAll('&amp;', '&');
     }
@@ -180,9 +182,9 @@ test('the list is narrowed by state, and its pages have each delivery once, newe
       wanted.map(({ id }) => id),
     );
   }
-  assert.match((await member.get(`${path}/deliveries?state=pending`)).text, /No pending deliveries/);
-  for (const query of ['?state=queued', `?after=${UNKNOWN}`]) {
-    assert.equal((await member.get(`${path}/deliveries${query}`)).status, 422, query);
+  for (const query of ['&state=queued', `&after=${UNKNOWN}`]) {
+    const { status, text } = await member.get(`${list}${query}`);
+    assert.deepEqual([status, listed(text).length], [200, 50], query);
   }
 });
 
@@ -204,7 +206,8 @@ test('another account finds none, and no directory shows another’s files', asy
     }
   }
   assert.equal((await stranger.get(`${path}/deliveries`)).status, 404);
-  assert.equal((await stranger.post(`${path}/deliveries`)).status, 404);
+  assert.deepEqual(listed((await stranger.get(`${LIST}?directory=${directory.id}`)).text), []);
+  await stranger.post(LIST, { state: 'failed', directory: directory.id });
   assert.equal((await admin.post(`${path}/deliveries/${id}/announce`)).status, 404, 'its file is not known');
   assert.equal(berth.receiver.requests.length, 0);
 });
@@ -226,7 +229,7 @@ test('names, errors and answers are text however they are made, and a page of th
   for (let i = 0; i < 26; i += 1) {
     ids.push(await place.addDelivery({ filename: names[i % 4] ?? '' }, i % 2 ? attempts : [{ error }]));
   }
-  const pages = [await admin.get(`${path}/deliveries`), await admin.get(path)];
+  const pages = [await admin.get(LIST), await admin.get(path)];
   for (const id of ids.slice(0, 4)) pages.push(await admin.get(`${path}/deliveries/${id}`));
   for (const { status, text } of pages) {
     assert.equal(status, 200);
@@ -246,20 +249,26 @@ test('a page is read by an index, whatever is asked for', sqliteOnly, async () =
   for (const state of ['delivered', 'failed', 'running'] as const)
     await place.addDelivery({ state }, [{ status: 500 }]);
   const after = await place.addDelivery({}, [{ status: 500 }]);
-  const pages: readonly [string, Parameters<typeof deliveriesPage>[2]][] = [
-    ['deliveries_by_directory', { limit: 25 }],
-    ['deliveries_by_directory', { limit: 25, after }],
-    ['deliveries_delivered_of', { limit: 25, state: 'delivered' }],
-    ['deliveries_failed_of', { limit: 25, state: 'failed', after }],
-    ['deliveries_open_of', { limit: 25, state: 'pending', after }],
+  const filter = { accountId: place.berth.accountId, directoryId: id };
+  const place0 = { after: { at: Number.MAX_SAFE_INTEGER, id: after }, limit: 50 };
+  const pages: readonly [string, (db: typeof reads) => Promise<unknown>][] = [
+    ['deliveries_by_directory', (db) => latestDeliveries(db, id, 5)],
+    ['deliveries_by_directory', (db) => accountDeliveries(db, filter, place0)],
+    ['deliveries_delivered_of', (db) => accountDeliveries(db, { ...filter, state: 'delivered' }, place0)],
+    ['deliveries_failed_of', (db) => accountDeliveries(db, { ...filter, state: 'failed', isOpen: true }, place0)],
+    ['deliveries_open_of', (db) => accountDeliveries(db, { ...filter, state: 'pending' }, place0)],
+    ['deliveries_to_replay', (db) => countResends(db, filter)],
   ];
   const plans: string[][] = [];
-  for (const [index, filter] of pages) {
-    const found = await plansOf(reads, (db) => deliveriesPage(db, id, filter));
-    assert.match(found.flat().join('\n'), new RegExp(`SEARCH deliveries USING INDEX ${index} `));
+  for (const [index, read] of pages) {
+    const found = await plansOf(reads, read);
+    assert.match(found.flat().join('\n'), new RegExp(`SEARCH deliveries USING (?:COVERING )?INDEX ${index} `));
     plans.push(...found);
   }
-  plans.push(...(await plansOf(reads, (db) => replaysToCome(db, id))));
+  for (const each of [filter, { accountId: filter.accountId }]) {
+    const counting = await plansOf(reads, (db) => countDeliveries(db, { ...each, state: 'failed', isOpen: true }));
+    assert.match(counting.flat().join('\n'), /SEARCH deliveries USING COVERING INDEX deliveries_failed_of/);
+  }
   plans.push(...(await plansOf(reads, (db) => wholeDelivery(db, id, after))));
   assert.ok(plans.length > 15);
   for (const line of plans.flat()) assert.doesNotMatch(line, /^SCAN (?:deliveries|attempts)/, line);
@@ -267,7 +276,7 @@ test('a page is read by an index, whatever is asked for', sqliteOnly, async () =
 
 test('one of a rare state is found at once among very many, on the page and by the API', async () => {
   await using place = await dashboardPlace();
-  const { database, directory, path, admin } = place;
+  const { database, directory, admin } = place;
   const rare = {
     delivered: await place.addDelivery({ state: 'delivered', inserted_at: 1 }),
     pending: await place.addDelivery({ state: 'waiting', inserted_at: 2, due_at: 9e15 }),
@@ -280,7 +289,7 @@ test('one of a rare state is found at once among very many, on the page and by t
       from n join deliveries on id = ${rare.delivered}`.execute(tx),
   );
   for (const [state, id] of Object.entries(rare)) {
-    const { text } = await admin.get(`${path}/deliveries?state=${state}`);
+    const { text } = await admin.get(`${LIST}?directory=${directory.id}&state=${state}`);
     assert.deepEqual(listed(text), [id]);
     assert.doesNotMatch(text, />Next</);
     const before = process.cpuUsage();

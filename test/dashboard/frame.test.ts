@@ -82,7 +82,7 @@ test('pages have titles of their own and the mark as icon; forms that one comes 
   const family = '👨‍👩‍👧';
   const { id } = await berth.directory({ name: `Acme ${family}` });
   const titles = new Set<string>();
-  const pages = ['', '/files', '/webhook', '/webhook/deliveries', '/activity', '/connect', '/settings'];
+  const pages = ['', '/files', '/webhook', '/activity', '/connect', '/settings'];
   const addresses = [
     '/dashboard',
     ...['directories', 'deliveries', 'sessions', 'api-keys', 'team', 'account', 'profile'].map(

@@ -106,7 +106,6 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/directories/:id/webhook/secret/show': user,
   '/dashboard/directories/:id/webhook/secret': admin,
   '/dashboard/directories/:id/webhook/secret/activate': admin,
-  '/dashboard/directories/:id/webhook/deliveries': { by: 'user', fields: { since: '1d' } },
   '/dashboard/directories/:id/webhook/deliveries/:delivery_id/replay': user,
   '/dashboard/directories/:id/webhook/deliveries/:delivery_id/announce': user,
   '/dashboard/api-keys': { by: 'admin', fields: { name: 'new', role: 'admin' } },

@@ -32,7 +32,6 @@ const CHANGING: Readonly<Record<string, Record<string, string>>> = {
   '/dashboard/directories/:id/auth-mode': { auth_mode: 'both' },
   '/dashboard/directories/:id/delete': { confirmation: 'Acme' },
   '/dashboard/directories/:id/public-keys': { public_key: PUBLIC_KEY },
-  '/dashboard/directories/:id/webhook/deliveries': { since: '2026-01-01T00:00:00Z' },
   '/dashboard/account/second-factor': { required: 'yes' },
 };
 

@@ -107,7 +107,7 @@ void describe('waits for a heartbeat', { concurrency: true }, () => {
     const directory = await berth.directory({ name: 'Acme' });
     using user = await signedIn(place(berth), berth.accountId);
     const of = `/dashboard/directories/${directory.id}`;
-    const pages = [`${of}/webhook/deliveries`, `${of}/activity`, '/dashboard/deliveries'];
+    const pages = [`${of}/activity`, '/dashboard/deliveries'];
     await using streams = new AsyncDisposableStack();
     const open: Stream[] = [];
     for (const path of [...pages, '/dashboard/sessions']) {

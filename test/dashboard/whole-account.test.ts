@@ -55,7 +55,7 @@ test('deliveries of all directories: exact counts, each filter, the failed ones 
   assert.ok(overview.indexOf('>Many<') < overview.indexOf('>Few<'), 'the worst first');
   assert.match(
     overview,
-    new RegExp(`href="${DELIVERIES}\\?state=failed&directory=${many.id}">140<`),
+    new RegExp(`href="${DELIVERIES}\\?directory=${many.id}&state=failed">140<`),
     'every one is counted',
   );
 
@@ -89,10 +89,14 @@ test('deliveries of all directories: exact counts, each filter, the failed ones 
   assert.match(lines[1] ?? '', new RegExp(`^[\\da-f-]{36},\\d{4}-\\S+Z,${few.id},Few,Invoice-2\\.csv,failed,`));
 
   const done = await user.submit(DELIVERIES, { state: 'failed', directory: few.id });
-  assert.match(done.text, /Replaying 3 failed deliveries, oldest first\./);
+  assert.match(done.text, /Sending 3 failed deliveries again, oldest first\./);
   await until('they are sent again', () => berth.receiver.requests.length === 3);
-  const replayed = unescaped((await user.get(`${DELIVERIES}?state=failed&directory=${few.id}`)).text);
-  assert.equal(replayed.match(/>replayed</g)?.length, 3);
+  await until('each is delivered', async () => (await list(`directory=${few.id}`)).includes('>Delivered 5<'));
+  const resent = await list(`directory=${few.id}`);
+  assert.equal(resent.match(/>sent again</g)?.length, 3);
+  assert.match(resent, />Failed 0</, 'nothing needs attention any more');
+  assert.doesNotMatch(resent, /Send 3 again/);
+  assert.match(await list(`directory=${few.id}&state=failed`), /<p>0 deliveries<\/p>/);
   assert.equal(await user.submit(DELIVERIES, { state: 'failed', directory: few.id }).then(({ status }) => status), 200);
   assert.equal(berth.receiver.requests.length, 3, 'each is replayed once');
 

@@ -190,7 +190,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   partialPages(app, { ...options, reads: database.reads });
   linksPage(app, options);
   heldPages(app, { ...options, reads: database.reads });
-  webhookPages(app, { ...options, live, rules: { ...rules, ...options.webhooks } });
+  webhookPages(app, { ...options, rules: { ...rules, ...options.webhooks } });
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);
   userPage(app, rules);

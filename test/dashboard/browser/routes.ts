@@ -23,9 +23,8 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/settings': { path: ({ directory }) => `/dashboard/directories/${directory.id}/settings` },
   '/dashboard/failing-webhooks': at('/dashboard/failing-webhooks'),
   '/dashboard/directories/:id/webhook': { path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook` },
-  '/dashboard/directories/:id/webhook/deliveries': {
-    path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook/deliveries`,
-  },
+  // Redirects to the list of all deliveries.
+  '/dashboard/directories/:id/webhook/deliveries': null,
   '/dashboard/directories/:id/webhook/deliveries/:delivery_id': {
     path: ({ failing, deliveryId }) => `/dashboard/directories/${failing.id}/webhook/deliveries/${deliveryId}`,
   },
@@ -88,5 +87,4 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/files/export.csv': null,
   '/dashboard/directories/:id/activity/events': null,
   '/dashboard/directories/:id/activity/export.csv': null,
-  '/dashboard/directories/:id/webhook/deliveries/events': null,
 };

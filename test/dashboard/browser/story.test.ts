@@ -36,7 +36,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     const login = await makeDirectory(page, berth);
     await setWebhook(page, berth.receiver.url);
     await uploadAndSee(page, { place, login, isLive: javaScriptEnabled });
-    await inspectAndReplay(page, berth);
+    await inspectAndSendAgain(page, berth);
     await revoke(page);
     assert.equal(await statusOf(api), 401);
     await openMenu(page);
@@ -169,7 +169,7 @@ async function uploadAndSee(page: Page, { place, login, isLive }: Uploading): Pr
   assert.equal(download.suggestedFilename(), 'march.csv');
 }
 
-async function inspectAndReplay(page: Page, { receiver }: TestBerth): Promise<void> {
+async function inspectAndSendAgain(page: Page, { receiver }: TestBerth): Promise<void> {
   const deliveries = (): number => receiver.requests.filter(({ body }) => body.includes('march.csv')).length;
   await until('it is announced', () => deliveries() === 1);
   await tab(page, 'Webhook');
@@ -178,7 +178,7 @@ async function inspectAndReplay(page: Page, { receiver }: TestBerth): Promise<vo
   const [sent] = receiver.requests.filter(({ body }) => body.includes('march.csv'));
   assert.ok(shown.includes(sent?.body.toString() ?? '?'), 'the exact body');
   assert.match(shown, /204/);
-  await page.getByRole('button', { name: 'Replay' }).click();
+  await page.getByRole('button', { name: 'Send again' }).click();
   await until('it comes again', () => deliveries() === 2);
 }
 

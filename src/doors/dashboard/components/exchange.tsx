@@ -23,7 +23,7 @@ export const DeliveryState: FC<{ of: Pick<ListedDelivery, 'state' | 'event' | 'r
   <>
     <Badge kind={KINDS[state]} text={state} />
     {event === 'test' && <Badge kind="quiet" text="test" />}
-    {replayed_as !== null && <Badge kind="quiet" text="replayed" />}
+    {replayed_as !== null && <Badge kind="quiet" text="sent again" />}
   </>
 );
 

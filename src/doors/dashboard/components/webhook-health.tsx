@@ -6,13 +6,13 @@ import { Badge, counted, Time } from './values.tsx';
 
 interface WebhookHealthLineProps {
   readonly of: WebhookHealth;
-  /** The path of the Webhook page. */
-  readonly path: string;
+  /** Where the directory's deliveries are listed. */
+  readonly deliveries: string;
   /** Whether webhooks go anywhere. */
   readonly hasReceiver: boolean;
 }
 
-export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, path, hasReceiver }) => {
+export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, deliveries, hasReceiver }) => {
   const { failing, last, rate } = health;
   return (
     <p class="parts">
@@ -46,7 +46,7 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, path
         </span>
       )}
       {failing && (
-        <a href={`${path}/deliveries?state=failed`}>
+        <a href={`${deliveries}&state=failed`}>
           {counted(failing.failed)} failed {failing.failed === 1 ? 'delivery' : 'deliveries'}
         </a>
       )}

@@ -1,4 +1,4 @@
-/** Deliveries of all directories of the account, with filters, an export, and a button that replays the failed ones. */
+/** The list of deliveries, of one directory or all, with filters, an export, and a button that sends the failed ones again. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
@@ -21,7 +21,9 @@ import {
   type AccountDelivery,
   accountDeliveries,
   type Count,
+  COUNTED_RESENDS,
   countDeliveries,
+  countResends,
   type DeliveriesFilter,
   MOST_REPLAYED,
   replayable,
@@ -37,7 +39,7 @@ const CSV_HEADER = 'id,created,directory_id,directory,file,state,attempts,status
 /** How often the page looks for changes. */
 const POLL_MS = 4000;
 
-const DONE = { replayed: 'Replaying {count} failed deliveries, oldest first.' };
+const DONE = { replayed: 'Sending {count} failed deliveries again, oldest first.' };
 const PROBLEMS = { webhook_url: 'Their directories have no webhook URL. Set one first.' };
 
 /** The filters in the URL. */
@@ -50,6 +52,9 @@ interface Search {
   readonly candidates?: readonly DirectoryEntry[];
 }
 
+/** The address of the list with one directory's deliveries. */
+export const deliveriesOf = (directoryId: string): string => `${PATH}?directory=${directoryId}`;
+
 interface AccountDeliveriesOptions {
   readonly rules: WebhookRules;
   readonly live: Live;
@@ -61,9 +66,11 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
   async function searchOf(c: PageContext, query: FormFields): Promise<Search> {
     const { accountId } = c.get('user').principal;
     const { directory = '', file = '' } = query;
+    const state = DELIVERY_STATES.find((each) => each === query['state']);
     const filter: DeliveriesFilter = {
       accountId,
-      state: DELIVERY_STATES.find((each) => each === query['state']),
+      state,
+      isOpen: state === 'failed',
       since: timeIn(query['since']),
       until: timeIn(query['until']),
       text: file.trim() === '' ? undefined : file.trim(),
@@ -81,16 +88,12 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     const query = queryIn(c.req.query());
     const { filter, candidates } = await searchOf(c, query);
     const total = await countDeliveries(reads, filter);
-    const countOf = (state: ShownState | undefined) =>
-      state === filter.state ? total : countDeliveries(reads, { ...filter, state });
-    const failed = await countOf('failed');
+    const countOf = (state: ShownState | undefined, isOpen = false) =>
+      state === filter.state && isOpen === filter.isOpen ? total : countDeliveries(reads, { ...filter, state, isOpen });
+    const failed = await countOf('failed', true);
     // Not in a search by name, which has to read each name that it counts.
     const pending = filter.text === undefined ? await countOf('pending') : undefined;
-    const delivered = pending && without(await countOf(undefined), pending, failed);
-    const toReplay =
-      failed.count > MOST_REPLAYED
-        ? failed
-        : await countDeliveries(reads, { ...filter, state: 'failed', leavesOutTests: true });
+    const delivered = pending && without(await countOf(undefined), pending, await countOf('failed'));
     const links = { All: undefined, Pending: 'pending', Delivered: 'delivered', Failed: 'failed' } as const;
     const names: Readonly<Record<string, string>> = {
       All: 'All',
@@ -98,6 +101,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
       Delivered: `Delivered ${inWords(delivered)}`.trimEnd(),
       Failed: `Failed ${inWords(failed)}`,
     };
+    const resends = await countResends(reads, filter);
     const tabs = Object.entries(links).map(([name, state]) => [names[name] ?? name, addressOf(query, { state })]);
     const current = names[capitalized(filter.state ?? 'all')];
     const after = c.req.query('after');
@@ -126,7 +130,13 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
                 {inWords(total)} {total.count === 1 ? 'delivery' : 'deliveries'}
               </p>
               <a href={`${PATH}/export.csv${addressOf(query).slice(PATH.length)}`}>Export as CSV</a>
+              {mayReplay && failed.count > 0 && <Replay count={failed} query={query} />}
             </div>
+            {resends > 0 && (
+              <p class="notice">
+                {resends === COUNTED_RESENDS ? `${counted(resends)} or more` : counted(resends)} will be sent again.
+              </p>
+            )}
             <div data-live={events}>
               <DeliveryList of={deliveries} />
             </div>
@@ -135,7 +145,6 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
               first={after && addressOf(query)}
               next={next && addressOf(query, { after: `${next.at}.${next.id}` })}
             />
-            {mayReplay && toReplay.count > 0 && <Replay count={toReplay} query={query} />}
           </>
         )}
       </Layout>,
@@ -266,23 +275,19 @@ const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
       <Time at={delivery.inserted_at} />,
     ])}
   >
-    <Empty title="No deliveries">Deliveries that match appear here.</Empty>
+    <Empty title="No deliveries match these filters" />
   </Table>
 );
 
-/** Replays the deliveries that the list shows. */
+/** Sends the failed deliveries of the list again. */
 const Replay: FC<{ count: Count; query: Query }> = ({ count, query }) => {
   const words = count.count > MOST_REPLAYED ? `the newest ${counted(MOST_REPLAYED)}` : inWords(count);
   return (
-    <Form
-      action={PATH}
-      confirm="Each is sent again as a new delivery with the same body, oldest first. Deliveries that were replayed before are left out."
-      about={`${words} failed deliveries`}
-    >
+    <Form action={PATH} confirm="Sends the same content again, oldest first." about={`${words} failed`}>
       {Object.entries(query).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
-      <button>Replay {words} failed deliveries</button>
+      <button>Send {words} again</button>
     </Form>
   );
 };

@@ -1,4 +1,4 @@
-/** One delivery: its exact body, its known headers and each attempt, with buttons that replay it or announce its file again. */
+/** One delivery: its exact body, its known headers and each attempt, with buttons that send it again, or a new webhook about its file. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { announce } from '../../../arrivals/uploads/announce.ts';
@@ -94,18 +94,16 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
           'Sent to': <Text of={delivery.url} />,
           Created: <Time at={delivery.inserted_at} isExact />,
           'Next attempt': next_attempt_at === null ? undefined : <Time at={next_attempt_at} />,
-          Replayed: replayed_as === null ? undefined : <a href={`${list}/${replayed_as}`}>as a new delivery</a>,
+          'Sent again': replayed_as === null ? undefined : <a href={`${list}/${replayed_as}`}>as a new delivery</a>,
         }}
       />
       <div class="actions">
         {isTest ? (
           <ActionButton action={list.replace(/deliveries$/, 'test')} label="Send another test" />
         ) : (
-          state !== 'pending' && <ActionButton action={`${list}/${id}/replay`} label="Replay" />
+          state !== 'pending' && <ActionButton action={`${list}/${id}/replay`} label="Send again" />
         )}
-        {delivery.upload_id !== null && (
-          <ActionButton action={`${list}/${id}/announce`} label="Announce the file again" />
-        )}
+        {delivery.upload_id !== null && <ActionButton action={`${list}/${id}/announce`} label="Send a new webhook" />}
         <a href={list}>All deliveries</a>
       </div>
       <p class="hint">

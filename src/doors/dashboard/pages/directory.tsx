@@ -126,7 +126,7 @@ const Webhook: FC<WebhookProps> = ({ url, path, health }) =>
     </p>
   ) : (
     <>
-      <WebhookHealthLine of={health} path={`${path}/webhook`} hasReceiver />
+      <WebhookHealthLine of={health} deliveries={`${path}/webhook/deliveries?`} hasReceiver />
       <p>
         <Name of={url} href={`${path}/webhook`} />
       </p>

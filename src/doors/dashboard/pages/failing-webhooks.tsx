@@ -4,6 +4,7 @@ import type { Database } from '../../../foundation/db/open.ts';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Pager } from '../components/section.tsx';
 import type { DashboardEnv } from '../environment.ts';
+import { deliveriesOf } from './account-deliveries.tsx';
 import { COUNTED, failingDirectories, type FailingDirectory } from '../queries/failing-webhooks.ts';
 import type { FC } from 'hono/jsx';
 import { number, Table } from '../components/table.tsx';
@@ -46,7 +47,7 @@ export const FailingTable: FC<{ of: readonly FailingDirectory[] }> = ({ of }) =>
     columns={['Directory', number('Failed deliveries'), 'Failing since']}
     rows={of.map(({ id, name, failed, since }) => [
       <Name of={name} href={`/dashboard/directories/${id}/webhook`} />,
-      <a href={`/dashboard/deliveries?state=failed&directory=${id}`}>
+      <a href={`${deliveriesOf(id)}&state=failed`}>
         {failed === COUNTED ? `${counted(COUNTED)} or more` : counted(failed)}
       </a>,
       <Time at={since} />,

@@ -18,17 +18,16 @@ import { readSnippets, Verification } from '../components/verification.tsx';
 import { WebhookHealthLine } from '../components/webhook-health.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
-import type { Live } from '../live.tsx';
-import { deliveriesPage } from '../queries/deliveries.ts';
+import { deliveriesOf } from './account-deliveries.tsx';
+import { latestDeliveries } from '../queries/deliveries.ts';
 import { webhookHealth } from '../queries/webhook-health.ts';
 import { takeShownOnce } from '../after-redirect.ts';
-import { deliveriesPages } from './deliveries.tsx';
 import { deliveryPage } from './delivery.tsx';
 import { SECRET_DONE, SECRET_PROBLEMS, secretForms, SigningSecret } from './webhook-secret.tsx';
 
 const PATH = '/dashboard/directories/:id/webhook';
 
-/** How many deliveries this page lists. A page of their own lists all. */
+/** How many deliveries this page lists. */
 const LATEST = 5;
 
 const DONE = {
@@ -43,10 +42,9 @@ export interface WebhookPageOptions {
   readonly rules: ChangeOptions & TrialRules;
   readonly mayReach: MayReach;
   readonly testTurn: Turn;
-  readonly live: Live;
 }
 
-export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTurn, live }: WebhookPageOptions): void {
+export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTurn }: WebhookPageOptions): void {
   const { reads } = rules.database;
   const snippets = readSnippets();
 
@@ -56,13 +54,13 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
     const receiver = await receiverIfAny(reads, directory);
     const path = `${pathOf(c)}/webhook`;
     const health = await webhookHealth(reads, id, rules.clock.now());
-    const { deliveries } = await deliveriesPage(reads, id, { limit: LATEST });
+    const deliveries = await latestDeliveries(reads, id, LATEST);
     const isShown = takeShownOnce(c) !== undefined;
     const isOfAccount = url === null && receiver !== undefined;
     const { webhook_secret: secret, next_webhook_secret: next } = receiver ?? directory;
     return c.render(
       <DirectoryLayout tab="Webhook" done={DONE} problems={SECRET_PROBLEMS}>
-        <WebhookHealthLine of={health} path={path} hasReceiver={receiver !== undefined} />
+        <WebhookHealthLine of={health} deliveries={deliveriesOf(id)} hasReceiver={receiver !== undefined} />
         <Endpoint
           url={url}
           path={path}
@@ -89,7 +87,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
           <DeliveryTable deliveries={deliveries} path={path}>
             <p class="quiet">{receiver ? 'Tests and deliveries appear here.' : 'Save a URL to receive webhooks.'}</p>
           </DeliveryTable>
-          {deliveries.length > 0 && <a href={`${path}/deliveries`}>All deliveries</a>}
+          {deliveries.length > 0 && <a href={deliveriesOf(id)}>All deliveries</a>}
         </Section>
         <Verification snippets={snippets} />
       </DirectoryLayout>,
@@ -158,7 +156,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
     },
     page,
   );
-  deliveriesPages(app, rules, live);
+  app.get(`${PATH}/deliveries`, (c) => c.redirect(deliveriesOf(c.get('directory').id), 303));
   deliveryPage(app, rules);
 }
 

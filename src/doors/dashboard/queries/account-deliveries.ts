@@ -21,12 +21,13 @@ export interface DeliveriesFilter {
   /** A directory of the account. */
   readonly directoryId?: string | undefined;
   readonly state?: ShownState | undefined;
+  /** Leaves out tests, and failed deliveries that were sent again or will be. What is left needs attention. */
+  readonly isOpen?: boolean;
   /** Only deliveries that were created from `since` on, and before `until`. */
   readonly since?: Micros | undefined;
   readonly until?: Micros | undefined;
   /** A part of the file's name. Upper and lower case are equal. */
   readonly text?: string | undefined;
-  readonly leavesOutTests?: boolean;
 }
 
 export interface AccountDelivery extends ListedDelivery {
@@ -42,14 +43,15 @@ export interface AccountDeliveriesPage {
 /** When names are filtered: rows that are read at once, and the most for one page. */
 const BATCH = 500;
 const MOST_SEARCHED = 20_000;
-/** Without a filter by name, at most this many rows are counted. */
+/** At most this many rows are counted. */
 const COUNTED = 100_000;
+export const COUNTED_RESENDS = 1000;
 
 type Row = Pick<DeliveryRow, (typeof DELIVERY_COLUMNS)[number] | 'directory_id' | 'body' | 'replayed_as'>;
 
 function matching(
   reads: Kysely<Tables>,
-  { accountId, directoryId, state, since, until, leavesOutTests = false }: DeliveriesFilter,
+  { accountId, directoryId, state, isOpen = false, since, until }: DeliveriesFilter,
 ) {
   let query = reads.selectFrom('deliveries');
   // Only one of the two conditions, so that the database has only one index to choose.
@@ -60,7 +62,7 @@ function matching(
   if (state !== undefined) query = query.where(IN_STATE[state]);
   if (since !== undefined) query = query.where('inserted_at', '>=', since);
   if (until !== undefined) query = query.where('inserted_at', '<', until);
-  if (leavesOutTests) query = query.where(NO_TEST);
+  if (isOpen) query = query.where(NO_TEST).where('replayed_as', 'is', null).where('replay_at', 'is', null);
   return query;
 }
 
@@ -169,16 +171,32 @@ export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesF
   return { count: Math.min(count, COUNTED), isExact: count <= COUNTED };
 }
 
-/** How many deliveries one click replays. */
+/** How many deliveries are about to be sent again, up to `COUNTED_RESENDS`. */
+export async function countResends(
+  reads: Kysely<Tables>,
+  { accountId, directoryId }: Pick<DeliveriesFilter, 'accountId' | 'directoryId'>,
+): Promise<number> {
+  const some = matching(reads, { accountId, directoryId })
+    .where('replay_at', 'is not', null)
+    .select('id')
+    .limit(COUNTED_RESENDS);
+  const { count } = await reads
+    .selectFrom(some.as('some'))
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** How many deliveries one click sends again. */
 export const MOST_REPLAYED = 10_000;
 
-/** Failed deliveries that were not replayed yet, by directory. */
+/** The failed deliveries that need attention, by directory. */
 export async function replayable(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   let count = 0;
-  const failed = { ...filter, state: 'failed', leavesOutTests: true } as const;
+  const failed = { ...filter, state: 'failed', isOpen: true } as const;
   for await (const { row, isShown } of rowsOf(reads, failed, { batch: BATCH })) {
-    if (!isShown || row.replayed_as !== null) continue;
+    if (!isShown) continue;
     found.set(row.directory_id, [...(found.get(row.directory_id) ?? []), row.id]);
     count += 1;
     if (count === MOST_REPLAYED) break;

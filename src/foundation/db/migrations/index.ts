@@ -24,6 +24,7 @@ import * as m023 from './023-ctime.ts';
 import * as m024 from './024-check-failures.ts';
 import * as m025 from './025-link-parts.ts';
 import * as m026 from './026-failed-events.ts';
+import * as m027 from './027-open-deliveries.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': m001,
@@ -47,4 +48,5 @@ export const migrations: Record<string, Migration> = {
   '024-check-failures': m024,
   '025-link-parts': m025,
   '026-failed-events': m026,
+  '027-open-deliveries': m027,
 };

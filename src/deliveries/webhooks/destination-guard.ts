@@ -84,19 +84,22 @@ function guarded<A extends Agent>(agent: A, allowed: (address: string) => boolea
   const connect: Connect = (options, callback) => {
     const host = options.host ?? '';
     // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
-    const refuse = callback as ((error: Error) => void) | undefined;
+    const answer = callback as ((error: unknown, stream?: Duplex) => void) | undefined;
     // A socket path would bypass the check.
     if (host === '' || options.socketPath || (isIP(host) && !allowed(host))) {
-      refuse?.(forbiddenLiteral(options.socketPath ?? host));
+      answer?.(forbiddenLiteral(options.socketPath ?? host));
       return undefined;
     }
     if (isIP(host)) return open(options, callback);
-    judged(host)
-      .then((addresses) => {
-        const stream = open({ ...options, ...inTurn(addresses) }, callback);
-        if (stream) callback?.(null, stream);
-      })
-      .catch((error: Error) => refuse?.(error));
+    const openNamed = async (): Promise<void> => {
+      try {
+        const stream = open({ ...options, ...inTurn(await judged(host)) }, callback);
+        if (stream) answer?.(null, stream);
+      } catch (error) {
+        answer?.(error);
+      }
+    };
+    void openNamed();
     return undefined;
   };
   return Object.assign(agent, { createConnection: connect });

@@ -17,7 +17,7 @@ export const announce: Bench = {
     await using berths = await startBerths(trees);
     await using parts = new AsyncDisposableStack();
     const uploaders = [];
-    for (const berth of berths.all) uploaders.push(parts.use(await uploader(berth)));
+    for (const berth of berths.all) uploaders.push(parts.use(await uploader(berth, berth.directory)));
     // The code is warm.
     if (size === 'full') await inTurns(2, uploaders, (upload) => upload.waits(count));
     const waits = await inTurns(rounds, uploaders, (upload) => upload.waits(count));
@@ -34,7 +34,7 @@ interface Uploader extends AsyncDisposable {
   waits(count: number): Promise<number[]>;
 }
 
-async function uploader({ config, directory }: Berth): Promise<Uploader> {
+export async function uploader({ config }: Berth, directory: Berth['directory']): Promise<Uploader> {
   await using parts = new AsyncDisposableStack();
   const hook = parts.use(await receiver());
   const { sftp_username: username, sftp_password: password } = await directory({ webhook_url: hook.url });

@@ -8,6 +8,8 @@ import { limitedKeys } from './limited-keys.ts';
 import { logins } from './logins.ts';
 import { manyDirectories } from './many-directories.ts';
 import { manyFiles } from './many-files.ts';
+import { neighbours } from './neighbours.ts';
+import { renames } from './renames.ts';
 import { smallUploads } from './small-uploads.ts';
 import { start } from './start.ts';
 import { temporaryNames } from './temporary-names.ts';
@@ -24,4 +26,6 @@ export const benches: readonly Bench[] = [
   limitedKeys,
   start,
   temporaryNames,
+  renames,
+  neighbours,
 ];

@@ -27,6 +27,8 @@ export interface Berth extends AsyncDisposable {
   readonly pid: number;
   /** Creates a directory, and then sets the fields that a create does not accept. */
   directory(changes?: object): Promise<ServedDirectory>;
+  /** The same in another account. */
+  neighbour(changes?: object): Promise<ServedDirectory>;
 }
 
 export interface Berths extends AsyncDisposable {
@@ -49,30 +51,37 @@ async function startBerth(tree: Tree): Promise<Berth> {
   const ended = once(child, 'exit');
   const { value, done } = await createInterface(child.stdout)[Symbol.asyncIterator]().next();
   if (done === true) throw new Error(`the berth of ${tree[0]} does not start`);
-  const { config, key, pid } = JSON.parse(value) as { config: Config; key: string; pid: number };
+  const { config, key, neighbourKey, pid } = JSON.parse(value) as {
+    [of in 'key' | 'neighbourKey']: string;
+  } & Pick<Berth, 'config' | 'pid'>;
   const api = clientOf(config, key);
+  const neighbourApi = clientOf(config, neighbourKey);
   return {
     config,
     key,
     ca: readFileSync(config.tls.cert),
     api,
     pid,
-    async directory(changes) {
-      const json = { directory: { name: 'Bench', max_connections: 1000 } };
-      const created = await api.send('POST', '/directories', { json });
-      if (created.status !== 201) throw new Error(`create answered ${created.status}: ${created.text}`);
-      const { data } = created.json as { data: ServedDirectory };
-      if (!changes) return data;
-      const changed = await api.send('PATCH', `/directories/${data.id}`, { json: { directory: changes } });
-      if (changed.status !== 200) throw new Error(`PATCH answered ${changed.status}: ${changed.text}`);
-      return data;
-    },
+    directory: (changes) => createDirectory(api, changes),
+    neighbour: (changes) => createDirectory(neighbourApi, changes),
     async [Symbol.asyncDispose]() {
       api[Symbol.dispose]();
+      neighbourApi[Symbol.dispose]();
       child.stdin.end();
       await ended;
     },
   };
+}
+
+async function createDirectory(api: ApiClient, changes?: object): Promise<ServedDirectory> {
+  const json = { directory: { name: 'Bench', max_connections: 1000 } };
+  const created = await api.send('POST', '/directories', { json });
+  if (created.status !== 201) throw new Error(`create answered ${created.status}: ${created.text}`);
+  const { data } = created.json as { data: ServedDirectory };
+  if (!changes) return data;
+  const changed = await api.send('PATCH', `/directories/${data.id}`, { json: { directory: changes } });
+  if (changed.status !== 200) throw new Error(`PATCH answered ${changed.status}: ${changed.text}`);
+  return data;
 }
 
 /** The proportional set size of a process, in MiB (proc_pid_smaps(5)). */

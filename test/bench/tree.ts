@@ -7,12 +7,14 @@
 import { once } from 'node:events';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import type * as Keys from '../support/berth.ts';
 import type * as Scratch from '../support/scratch.ts';
 import type * as ServedModule from './served.ts';
 
 const [tree = '.', ...flags] = process.argv.slice(2);
 const from = (file: string): Promise<unknown> => import(join(resolve(tree), 'test', file));
 const { scratch } = (await from('support/scratch.ts')) as typeof Scratch;
+const { issueKey } = (await from('support/berth.ts')) as typeof Keys;
 const { serveBerth } = (await from('bench/served.ts')) as typeof ServedModule;
 
 using place = scratch();
@@ -31,5 +33,6 @@ process.execPath = wrapper;
 // An earlier tree may need a flag that asks for the sshd.
 const start = serveBerth as (...given: unknown[]) => ReturnType<typeof serveBerth>;
 await using berth = await start(place, { sftp: true });
-console.log(JSON.stringify({ config: berth.config, key: berth.key, pid: berth.serve.pid }));
+const neighbourKey = await issueKey(berth.config);
+console.log(JSON.stringify({ config: berth.config, key: berth.key, neighbourKey, pid: berth.serve.pid }));
 await once(process.stdin.resume(), 'end');

@@ -30,6 +30,10 @@ export class PathSet {
     this.#all -= 1;
   }
 
+  get isEmpty(): boolean {
+    return this.#all === 0 && this.#paths.size === 0;
+  }
+
   touches(paths: readonly FilePath[]): boolean {
     return this.#all > 0 || (this.#paths.size > 0 && paths.some((path) => this.#touches(path, 0)));
   }

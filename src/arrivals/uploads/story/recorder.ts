@@ -361,7 +361,7 @@ export class Recorder {
   /** Acts on the outcomes of a transaction that has been committed. */
   #conclude({ work, tasks, looks, outcomes, lookOutcomes, afterwards }: Applied<Work>): void {
     tasks.forEach((task, index) => this.#concludeTask(work, task, outcomes[index] ?? 'hold'));
-    looks.forEach((look, index) => this.#concludeLook(work, look, lookOutcomes[index] ?? 'hold'));
+    looks.forEach((look, index) => this.#concludeLook(work, look, lookOutcomes[index] ?? 'settled'));
     for (const next of afterwards) next();
     this.#wake(work);
   }
@@ -388,11 +388,10 @@ export class Recorder {
     }
   }
 
-  #concludeLook(work: Work, look: Look, outcome: LookOutcome | 'hold'): void {
+  #concludeLook(work: Work, look: Look, outcome: LookOutcome): void {
     const { agenda, jail, story } = work;
     const now = this.#options.world.monotonic();
-    if (outcome === 'hold') look.become('ready');
-    else if (outcome === 'settled' || look.waits > MOST_WAITS) {
+    if (outcome === 'settled' || look.waits > MOST_WAITS) {
       agenda.settled(look, now);
       story.lookedAt(look.path);
     } else if ('again' in outcome) {

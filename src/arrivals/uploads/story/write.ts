@@ -17,6 +17,7 @@ import { DirectoryInTransaction, type Requests, type WorldOfDirectory } from './
 import type { Look, Task } from './jobs.ts';
 import { lookAt, type LookOutcome } from './look.ts';
 import type { Ending } from './operations.ts';
+import { PathSet } from './path-set.ts';
 
 /** The directory, unless it was deleted or moved to another node. */
 const live = compiled<{ id: string; node: string }>()((db, p) =>
@@ -37,7 +38,7 @@ export interface Taken<W> {
 
 export interface Applied<W> extends Taken<W> {
   readonly outcomes: readonly (Outcome | 'hold')[];
-  readonly lookOutcomes: readonly (LookOutcome | 'hold')[];
+  readonly lookOutcomes: readonly LookOutcome[];
   /** Runs after the commit. */
   readonly afterwards: readonly (() => void)[];
 }
@@ -110,18 +111,27 @@ function deferred({ look, compare, waits, committed }: Requests, afterwards: (()
   };
 }
 
-/** Applies tasks and looks, up to the first task that has to wait. The next turn takes those that need not wait for it. */
+/**
+ * Applies tasks and looks. A task that has to wait holds back the later ones on related paths. Looks are related to no
+ * task (`Agenda.takeLooks`).
+ */
 async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryInTransaction) {
+  const held = new PathSet();
   const outcomes: (Outcome | 'hold')[] = [];
-  let isHeld = false;
   for (const task of tasks) {
+    const { operation, paths } = task;
+    const isEnd = operation.kind === 'end';
+    const isHeld = isEnd ? !held.isEmpty : held.touches(paths);
     const outcome: Outcome | 'hold' = isHeld ? 'hold' : await apply(task, directory);
-    isHeld ||= outcome !== 'done';
+    if (outcome !== 'done') {
+      if (isEnd) held.addAll();
+      else held.add(paths);
+    }
     outcomes.push(outcome);
   }
-  const lookOutcomes: (LookOutcome | 'hold')[] = [];
+  const lookOutcomes: LookOutcome[] = [];
   for (const look of looks) {
-    lookOutcomes.push(isHeld ? 'hold' : await lookAt(look, directory.world.trackedAt(look.path), directory));
+    lookOutcomes.push(await lookAt(look, directory.world.trackedAt(look.path), directory));
   }
   return { outcomes, lookOutcomes };
 }

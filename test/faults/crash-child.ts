@@ -63,10 +63,11 @@ function ownOf(host: LocalHost): LocalHost {
 const filesRoot = (username: string): string => join(paths.jail(username), 'files');
 
 async function uploads() {
-  const { recording } = await import('../support/recording.ts');
+  const { recording, REPORT } = await import('../support/recording.ts');
   const row = await database.db.selectFrom('directories').selectAll().where('id', '=', directory).executeTakeFirst();
   return {
     ...recording({ database, node: config.node, filesRoot }),
+    REPORT,
     place: { id: directory, sftp_username: row?.sftp_username ?? '' },
   };
 }
@@ -236,9 +237,9 @@ const operations: Record<string, () => Promise<void>> = {
     await finishDeletions({ ...options, log }, signal);
   },
   async record() {
-    const { say, place, drained, close } = await uploads();
+    const { say, place, REPORT, drained, close } = await uploads();
     dieAfter(Number(step));
-    say(place, 1, 'open "report.csv" flags WRITE,CREATE mode 0644', 'close "report.csv" bytes read 0 written 4');
+    say(place, 1, ...REPORT);
     await drained();
     await close();
   },

@@ -23,6 +23,7 @@ import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
 import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
+import { recording, REPORT } from '../support/recording.ts';
 import { scratch } from '../support/scratch.ts';
 import { hostOf } from '../support/sftp-user.ts';
 import type { Parameters } from './crash-child.ts';
@@ -61,7 +62,7 @@ export interface CrashPlace extends AsyncDisposable {
   enqueue(directory: DirectoryRow): Promise<void>;
   /** Does the operation in a process that lives on. */
   run(operation: string, directory: DirectoryRow): Promise<void>;
-  /** Records `report.csv` in a process that lives on. */
+  /** Records `report.csv`. */
   record(directory: DirectoryRow): Promise<void>;
 }
 
@@ -184,8 +185,11 @@ export async function crashPlace(
     async run(operation, { id }) {
       await run(operation, Infinity, { account: account.id, directory: id, key: '' });
     },
-    async record({ id }) {
-      await run('record', Infinity, { account: account.id, directory: id, key: '' });
+    async record(directory) {
+      const filesRoot = (username: string): string => join(paths.jail(username), 'files');
+      await using recorder = recording({ database, node: config.node, filesRoot });
+      recorder.say(directory, 1, ...REPORT);
+      await recorder.drained();
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

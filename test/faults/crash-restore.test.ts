@@ -2,7 +2,17 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
@@ -17,13 +27,10 @@ import { openDatabase } from '../../src/foundation/db/open.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { sqliteOnly } from '../support/postgres.ts';
-import { scratch } from '../support/scratch.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
 
 const CHILD = fileURLToPath(new URL('./restore-child.ts', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-/** More than there are. */
-const MOST_STEPS = 80;
-
 /** The parts of a state, by name: the accounts, and the keys by which clients recognize the machine. */
 function identityFiles(config: Config): string[] {
   return [join(pathsOf(config).hostKeys, 'ssh_host_ed25519_key'), config.tls.cert, config.tls.key];
@@ -65,33 +72,55 @@ test('a restore that is killed leaves the old state or the restored one, whole',
   const settings = join(source.dir, 'none');
   await backUp(source.config, { file: archive, settings, clock: systemClock(), stop: new AbortController().signal });
 
-  const seen: string[] = [];
-  const die = async (step: number): Promise<boolean> => {
-    using place = scratch();
-    cpSync(old.config.stateDir, place.config.stateDir, { recursive: true });
-    const child = spawn(process.execPath, [CHILD, String(step), archive], {
-      env: { ...nodeEnvironment, ...place.environment },
+  const run = async ({ environment }: Scratch, ...how: string[]) => {
+    const child = spawn(process.execPath, [CHILD, archive, ...how], {
+      env: { ...nodeEnvironment, ...environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const [last, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
-    assert.ok(signal === 'SIGKILL' || (last === 'finished' && code === 0), `step ${step}: ${last} ${code}`);
-
+    const [last, [, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+    return { last, signal: signal as NodeJS.Signals | null };
+  };
+  /** The state that the next start makes of what is left in a place. */
+  const nextStart = async (place: Scratch, after: string): Promise<string> => {
     const config = readConfig(place.environment);
     finishRestore(config);
     const state = await stateOf(config);
-    assert.ok(state === whole('old') || state === whole('new'), `after "${last}": ${state}`);
-    if (state === whole('new')) assert.equal(await keptState(config), 'old first, old last', `after "${last}"`);
-    seen[step] = state;
-    return last === 'finished';
+    assert.ok(state === whole('old') || state === whole('new'), `after ${after}: ${state}`);
+    if (state === whole('new')) assert.equal(await keptState(config), 'old first, old last', `after ${after}`);
+    return state;
   };
-  for (let step = 1; ; step += 4) {
-    assert.ok(step < MOST_STEPS);
-    if ((await Promise.all([0, 1, 2, 3].map((more) => die(step + more)))).includes(true)) break;
+
+  // What each death would leave, from one process.
+  using place = scratch();
+  const { stateDir } = place.config;
+  cpSync(old.config.stateDir, stateDir, { recursive: true });
+  const kept = join(place.dir, 'kept');
+  mkdirSync(kept);
+  assert.equal((await run(place, 'each', kept)).last, 'finished');
+  const seen: string[] = [];
+  const steps: string[] = [];
+  for (let step = 1; existsSync(join(kept, String(step))); step += 1) {
+    rmSync(stateDir, { recursive: true });
+    renameSync(join(kept, String(step)), stateDir);
+    const name = readFileSync(join(kept, `${step}.step`), 'utf8');
+    steps.push(name);
+    seen.push(await nextStart(place, `step ${step}, ${name}`));
   }
   const turn = seen.indexOf(whole('new'));
-  assert.ok(turn > 1 && seen.slice(turn).length > 5, 'both come about');
+  assert.ok(turn > 0 && seen.slice(turn).length > 5, 'both come about');
   assert.ok(seen.slice(turn).every((state) => state === whole('new')));
-  t.diagnostic(`${seen.length - 1} steps, the restored state from step ${turn} on`);
+  t.diagnostic(`${seen.length} steps, the restored state from step ${turn + 1} on: ${steps[turn]}`);
+
+  // Real deaths leave the same.
+  await Promise.all(
+    [turn - 1, turn, seen.length - 1].map(async (index) => {
+      using dying = scratch();
+      cpSync(old.config.stateDir, dying.config.stateDir, { recursive: true });
+      const { signal } = await run(dying, String(index + 1));
+      assert.equal(signal, 'SIGKILL');
+      assert.equal(await nextStart(dying, `a death after step ${index + 1}`), seen[index]);
+    }),
+  );
 });
 
 /** What was replaced is kept, with what was in its write-ahead log. */

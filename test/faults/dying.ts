@@ -4,6 +4,7 @@
  *
  * Import it before any module under test. The process says what its last step was on standard output, then kills itself.
  */
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import Sqlite from 'better-sqlite3';
@@ -22,8 +23,9 @@ const CALLS = [
   'chmodSync',
 ] as const;
 
-const say = fs.writeSync;
+const [say, writeFile] = [fs.writeSync, fs.writeFileSync];
 let left = Infinity;
+let keep: ((step: string) => void) | undefined;
 let tables = new Set<string>();
 
 /** From here on, the `step`-th step is the last. */
@@ -31,8 +33,22 @@ export function dieAfter(step: number): void {
   left = step;
 }
 
+/**
+ * From here on, copies a folder after each step to `into`/1, `into`/2 and so on, each with the step's name beside it. The process
+ * waits meanwhile, so what it does without pause leaves there what its death would leave.
+ */
+export function keepEach(folder: string, into: string): void {
+  let steps = 0;
+  keep = (step) => {
+    steps += 1;
+    execFileSync('cp', ['-a', '--reflink=auto', folder, `${into}/${steps}`]);
+    writeFile(`${into}/${steps}.step`, step);
+  };
+}
+
 /** A step has been taken. */
 export function took(step: string): void {
+  keep?.(step);
   left -= 1;
   if (left !== 0) return;
   say(1, step);

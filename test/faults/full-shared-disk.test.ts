@@ -1,6 +1,7 @@
 /** Jails and state on one disk, the default, and a customer who keeps filling it: access can still be revoked. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/foundation/base/clock.ts';
@@ -15,6 +16,9 @@ import { loopDisk } from './loop-disk.ts';
 
 /** SSH_FX_FAILURE, what sshd answers on a full disk (draft-ietf-secsh-filexfer-02). */
 const FAILURE = 4;
+
+/** What the offender has to write to fill the disk, in bytes. */
+const LEFT = 4 * 1024 * 1024;
 
 interface Filled extends AsyncDisposable {
   readonly berth: TestBerth;
@@ -32,6 +36,9 @@ async function filledByOffender(outside: Scratch): Promise<Filled> {
   const berth = parts.use(await startBerth(place));
   const offender = await berth.directory();
   await until('the reserve is there', () => existsSync(`${berth.config.databaseFile}.reserve`));
+  // Most of the disk at once: a busy machine would take minutes for it by SFTP.
+  const { bavail, bsize } = statfsSync(place.dir);
+  execFileSync('fallocate', ['--length', String(bavail * bsize - LEFT), join(offender.files, 'much')]);
   const connection = await connect(offender.login);
   parts.defer(() => connection.drop());
   const writing = fill(connection);

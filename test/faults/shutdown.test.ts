@@ -44,11 +44,12 @@ test('SIGTERM: the request in flight is answered, the hanging delivery handed ba
   });
   outgoing.flushHeaders();
   await once(outgoing, 'continue'); // its head has arrived
-  await session.put('hangs', 'data');
-  await hook.next();
   const began = performance.now();
   const ended = berth.serve().kill('SIGTERM');
   await until('it accepts nothing more', () => isRefused(config.api.port));
+  // While it waits for the request. An attempt has five seconds for an answer, of which nothing else takes any.
+  await session.put('hangs', 'data');
+  await hook.next();
   outgoing.end(body);
   const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
   assert.equal(answer.statusCode, 200);

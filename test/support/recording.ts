@@ -14,6 +14,12 @@ import { Doubts } from '../../src/arrivals/uploads/record/doubts.ts';
 import { Loop } from '../../src/arrivals/uploads/story/loop.ts';
 import { Recorder } from '../../src/arrivals/uploads/story/recorder.ts';
 
+/** How sshd logs an upload of `report.csv` with four bytes. */
+export const REPORT = [
+  'open "report.csv" flags WRITE,CREATE mode 0644',
+  'close "report.csv" bytes read 0 written 4',
+] as const;
+
 export interface RecordingOptions {
   readonly database: Database;
   /** The node whose directories are recorded; '' when left out, the name of a single machine. */

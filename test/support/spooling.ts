@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { errorCode } from '../../src/foundation/base/errors.ts';
 import { createBackground } from '../../src/foundation/base/background.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
@@ -69,12 +70,26 @@ const TOGETHER = 40;
 /** As sshd says it of a user's session, in that order. */
 export async function say(config: Config, user: string, pid: number, texts: readonly string[]): Promise<void> {
   for (let from = 0; from < texts.length; from += TOGETHER) {
-    const said = connect(join(config.jailDir, user, 'dev', 'log'));
     const frames = texts
       .slice(from, from + TOGETHER)
       .map((text) => `<38>Nov 20 20:50:00 internal-sftp[${pid}]: ${text}\0`);
-    said.end(frames.join(''));
+    while (!(await isSent(join(config.jailDir, user, 'dev', 'log'), frames.join(''))));
+  }
+}
+
+/**
+ * False when the listener had hung up before anything was written, as it does after a silent second, which a busy machine may take.
+ * It is sent again then, as syslog(3) does.
+ */
+async function isSent(socket: string, text: string): Promise<boolean> {
+  const said = connect(socket);
+  try {
+    said.end(text);
     await once(said.resume(), 'close');
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EPIPE') return false;
+    throw error;
   }
 }
 

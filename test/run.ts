@@ -43,7 +43,7 @@ const QUICK = [
   'test/webhooks/*.test.ts',
   'test/api/**/*.test.ts',
   'test/dashboard/*.test.ts',
-  'test/sshd/{access,authorized-keys,delete,isolation,jail,nothing-but-sftp,password,public-keys}.test.ts',
+  'test/sshd/{access,authorized-keys,delete,isolation,jail,nothing-but-sftp,public-keys}.test.ts',
   'test/sshd/uploads-{announced,overwritten,partial,renamed}.test.ts',
   ...(existsSync('/usr/bin/chromium') ? ['test/dashboard/browser/story.test.ts'] : []),
 ];

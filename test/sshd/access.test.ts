@@ -1,14 +1,17 @@
-/** Suspension, expiry and networks, as SFTP users meet them. */
+/** Suspension, expiry, networks and new passwords, as SFTP users meet them. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
-import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
+import { dataOf } from '../support/field-sets.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { connect, type Credentials } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth({}, { sftpAddresses: ['127.0.0.1', '::1'] });
 
 async function set(berth: TestBerth, { id }: TestDirectory, access: object): Promise<void> {
   const { status, text } = await berth.send('PATCH', `/directories/${id}/access`, { json: access });
@@ -26,10 +29,10 @@ async function opens(login: Credentials): Promise<boolean> {
 }
 
 test('suspended: live sessions have ended with the answer and nobody gets in; resumed: exactly what the mode allows', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const neighbour = await berth.directory({ name: 'Neighbour' });
+  const { place } = berth;
   const { port, username } = directory.login;
   const key = keyPair(place.dir);
   const byKey = { port, username, privateKey: key.privateKey };
@@ -66,8 +69,7 @@ test('suspended: live sessions have ended with the answer and nobody gets in; re
 });
 
 test('logins that race a suspension: none is left in when it is answered', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   for (let round = 0; round < 3; round += 1) {
     await set(berth, directory, { suspended: false });
@@ -80,8 +82,7 @@ test('logins that race a suspension: none is left in when it is answered', async
 });
 
 test('expired: sessions end at that time, also when berth was down then; a later time opens it again', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const inOneSecond = (): string => new Date(Date.now() + 1000).toISOString();
   await using first = await berth.connect(directory);
@@ -106,8 +107,7 @@ test('expired: sessions end at that time, also when berth was down then; a later
 });
 
 test('allowed_networks: passwords and keys work only from there, from the next login on', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place, { sftpAddresses: ['127.0.0.1', '::1'] });
+  await using berth = await shared();
   const directory = await berth.directory();
   const { login, username } = directory;
   const from = (localAddress: string) => opens({ ...login, localAddress });
@@ -134,4 +134,25 @@ test('allowed_networks: passwords and keys work only from there, from the next l
   const words = `^Login of ${username} from 127\\.0\\.0\\.1 refused: not from an allowed network$`;
   assert.match(berth.sshd.output(), new RegExp(words, 'm'));
   await (await sftpSession(live)).put('live', 'data');
+});
+
+test('a new password counts from the next login on, the old one never again, and a live session goes on', async () => {
+  await using berth = await shared();
+  const { id, login } = await berth.directory();
+  await using connection = await connect(login);
+  const live = await sftpSession(connection);
+  const letsIn = (password: string) => opens({ ...login, password });
+
+  const answer = await berth.send('POST', `/directories/${id}/password`);
+  const { sftp_password } = dataOf<{ sftp_password: string }>(answer);
+  assert.deepEqual([await letsIn(login.password), await letsIn(sftp_password)], [false, true]);
+  await live.put('still-here', 'data');
+
+  const mode = async (auth_mode: string) =>
+    berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode } } });
+  await mode('public_key');
+  const kept = dataOf<{ sftp_password: string }>(await berth.send('POST', `/directories/${id}/password`));
+  assert.deepEqual([await letsIn(sftp_password), await letsIn(kept.sftp_password)], [false, false]);
+  await mode('password');
+  assert.deepEqual([await letsIn(sftp_password), await letsIn(kept.sftp_password)], [false, true]);
 });

@@ -5,14 +5,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { apiClient } from '../support/api-client.ts';
-import { issueKey, startBerth } from '../support/berth.ts';
+import { issueKey } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
-import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('deleting an account deletes everything in it, and nothing else', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const [first, second] = [await berth.directory({ name: 'First' }), await berth.directory({ name: 'Second' })];
   using other = apiClient({
     port: berth.service().port,
@@ -22,11 +24,7 @@ test('deleting an account deletes everything in it, and nothing else', async () 
   const made = await other.send('POST', '/directories', { json: { directory: { name: 'Theirs' } } });
   const theirs = (made.json as { data: { id: string; sftp_username: string; sftp_password: string } }).data;
   await using database = await opened(berth.config.database);
-  const { account_id: id } = await database.db
-    .selectFrom('directories')
-    .select('account_id')
-    .where('id', '=', first.id)
-    .executeTakeFirstOrThrow();
+  const { accountId: id } = berth;
   await using session = await connect(first.login);
   writeFileSync(join(first.files, 'data.csv'), 'data');
   const environment = { ...place.environment, SUDO_USER: 'alice' };
@@ -72,16 +70,17 @@ test('deleting an account deletes everything in it, and nothing else', async () 
 });
 
 test('without a service the command does nothing', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   await using database = await opened(berth.config.database);
-  const { id } = await database.db.selectFrom('accounts').select('id').executeTakeFirstOrThrow();
+  const { accountId: id } = berth;
   await berth.stop();
   const { status, stderr } = await runCommand(place.environment, 'account', 'delete', id, '--yes');
   assert.equal(status, 1);
   assert.match(stderr, /^berth: berth serve does not run here/);
-  const { deleted_at } = await database.db.selectFrom('accounts').select('deleted_at').executeTakeFirstOrThrow();
-  assert.equal(deleted_at, null);
+  const accounts = database.db.selectFrom('accounts').select('deleted_at').where('id', '=', id);
+  assert.deepEqual(await accounts.execute(), [{ deleted_at: null }]);
+  await berth.start();
 });
 
 async function opened(file: string) {

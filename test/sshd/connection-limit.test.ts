@@ -1,25 +1,21 @@
 /** `max_connections` is exact (docs/design.md, decision 4): also when everybody logs in at the same moment. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathsOf } from '../../src/machine/sftp/paths.ts';
-import { createLog } from '../../src/foundation/base/log.ts';
 import { allSessions, liveSessions } from '../../src/machine/sftp/sessions.ts';
-import { prepareSshd } from '../../src/machine/sftp/sshd.ts';
 import { ssh } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { connect, type Connection } from '../support/sftp-client.ts';
-import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
+import { directory, keyPair, PASSWORD } from '../support/sftp-user.ts';
 import { processesOf } from '../support/user-processes.ts';
-import { startSshd } from '../support/sshd.ts';
+import { sharedSshd } from '../support/shared-berth.ts';
+
+const shared = sharedSshd();
 
 test('exactly three of ten simultaneous logins get in at a limit of three', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
+  const { place, sshd, host } = await shared();
   await using stack = new AsyncDisposableStack();
   const key = keyPair(place.dir);
   const row = directory({ auth_mode: 'both', public_key: key.publicKey, max_connections: 3 });
@@ -35,9 +31,7 @@ test('exactly three of ten simultaneous logins get in at a limit of three', asyn
 });
 
 test('the limit can change under live sessions, and each that ends makes room, however it ends', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
+  const { place, sshd, host } = await shared();
   await using stack = new AsyncDisposableStack();
   const row = directory({ max_connections: 1 });
   const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
@@ -72,19 +66,18 @@ test('the limit can change under live sessions, and each that ends makes room, h
 });
 
 test('a session whose monitor was killed counts, is listed, and is ended', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
+  const { sshd, host } = await shared();
   await using stack = new AsyncDisposableStack();
   const row = directory({ max_connections: 1 });
   await host.apply(row);
   const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
   const open = async (): Promise<Connection> => stack.use(await connect(login));
+  const sessions = async () => (await allSessions(sshd.paths)).filter(({ username }) => username === row.sftp_username);
   const refused = async (): Promise<void> => {
     await assert.rejects(open());
     // Also by logins that come after one that has checked.
     await assert.rejects(open());
-    assert.equal((await allSessions(sshd.paths)).length, 1);
+    assert.equal((await sessions()).length, 1);
   };
   const monitor = (): number => liveSessions(sshd.paths, row.sftp_username)[0]?.pid ?? 0;
 
@@ -93,10 +86,10 @@ test('a session whose monitor was killed counts, is listed, and is ended', async
   process.kill(monitor(), 'SIGKILL');
   await refused();
   await host.endUnwatched();
-  assert.equal((await allSessions(sshd.paths)).length, 1, 'it may be ending just now');
+  assert.equal((await sessions()).length, 1, 'it may be ending just now');
   await host.endUnwatched();
   await first.closed;
-  await until('nothing is left', async () => (await allSessions(sshd.paths)).length === 0);
+  await until('nothing is left', async () => (await sessions()).length === 0);
 
   const second = await open();
   await second.sftp();
@@ -106,16 +99,16 @@ test('a session whose monitor was killed counts, is listed, and is ended', async
   await second.closed;
   await refused();
   for (let look = 0; look < 2; look++) await host.endUnwatched();
-  await until('nothing is left', async () => (await allSessions(sshd.paths)).length === 0);
+  await until('nothing is left', async () => (await sessions()).length === 0);
   await open();
   assert.deepEqual(readdirSync(join(sshd.paths.sessions, row.sftp_username)), [String(monitor())]);
 });
 
 test('below the limit a login starts no program: nothing but the hook itself', async () => {
-  using place = scratch({ BERTH_SFTP_PORT: '2299' });
-  const paths = pathsOf(place.config);
-  await prepareSshd(place.config, createLog('silent'));
-  await using host = hostOf(paths);
+  const {
+    sshd: { paths },
+    host,
+  } = await shared();
   const row = directory({ max_connections: 2 });
   await host.apply(row);
   const sessions = join(paths.sessions, row.sftp_username);
@@ -129,4 +122,5 @@ test('below the limit a login starts no program: nothing but the hook itself', a
     liveSessions(paths, row.sftp_username).map(({ pid, address }) => [pid, address]),
     [[process.pid, '192.0.2.1']],
   );
+  rmSync(join(sessions, String(process.pid))); // the sessions that are left are ended with sshd
 });

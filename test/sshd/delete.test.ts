@@ -9,14 +9,14 @@ import { startBerth } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
-import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
-import { startSshd } from '../support/sshd.ts';
+import { directory, keyPair, PASSWORD } from '../support/sftp-user.ts';
+import { sharedSshd } from '../support/shared-berth.ts';
 import { pidsOf, processesOf } from '../support/user-processes.ts';
 
+const shared = sharedSshd();
+
 test('a delete ends live uploads at once, and nothing of the directory is left', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
+  const { place, sshd, host } = await shared();
   const [doomed, spared] = [directory(), directory()];
   for (const row of [doomed, spared]) await host.apply(row);
   const login = (row: typeof doomed) => ({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
@@ -41,9 +41,7 @@ test('a delete ends live uploads at once, and nothing of the directory is left',
 });
 
 test('a login that is under way when the delete comes does not get in', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
+  const { place, sshd, host } = await shared();
   const key = keyPair(place.dir);
   for (let round = 0; round < 8; round++) {
     const row = directory({ auth_mode: 'public_key', public_key: key.publicKey });
@@ -64,9 +62,7 @@ test('a login that is under way when the delete comes does not get in', async ()
 });
 
 test('a delete ends what killed sshd processes have left: with a client, and without one', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
+  const { sshd, host } = await shared();
   for (const withClient of [true, false]) {
     const row = directory();
     await host.apply(row);

@@ -32,9 +32,12 @@ import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres, urlOf } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
 import { runSshd } from '../support/sshd.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+const shared = sharedBerth({ BERTH_API_PORT: String(await freePort()) });
 
 /** Checks of the machine that runs the tests, which need not be well. */
 const OF_THE_MACHINE = ['disk', 'limits', 'clock'];
@@ -86,16 +89,17 @@ function isSettled(config: Config): boolean {
 }
 
 test('a doctor that is interrupted while it logs in leaves nothing', async () => {
-  using place = scratch({ BERTH_API_PORT: String(await freePort()) });
-  await using berth = await startBerth(place);
-  const { config } = berth;
+  await using berth = await shared();
+  const { config, place } = berth;
   const before = countsIn(config);
+  const directories = (): number => numberByHand(config, 'select count(*) from directories');
+  const others = directories();
   const environment = { ...place.environment, BERTH_SFTP_PORT: String(config.sftp.port) };
   const doctor = startCommand(environment, ['doctor', '--login']);
   const ended = once(doctor, 'close') as Promise<[number]>;
   doctor.stdout.resume();
   doctor.stderr.resume();
-  await until('it is at work', () => countsIn(config).split(',')[0] === '1');
+  await until('it is at work', () => directories() > others);
   doctor.kill('SIGINT');
   assert.equal((await ended)[0], 130);
   assert.equal(countsIn(config), before);
@@ -251,11 +255,10 @@ function damagedFile(config: Config): Config {
 }
 
 test('things that go wrong over the years: a typo in a setting, the demo of a trial, an account of the machine, a new name', async () => {
-  using place = scratch({ BERTH_API_PORT: String(await freePort()) });
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const { config } = berth;
   const { username } = await berth.directory();
-  const uid = numberByHand(config, 'select uid from directories');
+  const uid = numberByHand(config, `select uid from directories where sftp_username = '${username}'`);
   writeFileSync(join(config.stateDir, 'demo-key'), 'brt_live_x');
   const renamed = { ...config, tls: { ...config.tls, name: 'sftp.elsewhere.example' } };
   const environment = { BERTH_API_PROT: '9443', BERTH_API_PORT: '8443', BERTH_NOTIFY_FD: '3' };
@@ -296,8 +299,7 @@ test('the login knows our host keys on port 22, too, which OpenSSH looks up with
 });
 
 test('the certificate’s age is judged by the clock', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const { now } = systemClock();
   const at = async (days: number) => {
     const { lines } = await ask(berth.config, { clock: { now: () => now() + days * DAY } });

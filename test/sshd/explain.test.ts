@@ -1,15 +1,17 @@
 /** `berth explain` for a customer after a full day: logins, refusals, files, webhooks, changes and the deletion. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type TestBerth, startBerth } from '../support/berth.ts';
+import type { TestBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { journalOf } from '../support/journal.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { type Scratch, scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+
+const shared = sharedBerth();
 
 interface Explained {
   readonly directory: { readonly id: string; readonly sftp_username: string; readonly name: string | null };
@@ -22,7 +24,8 @@ interface Explained {
   readonly notes: readonly string[];
 }
 
-function explaining(place: Scratch, berth: TestBerth) {
+function explaining(berth: TestBerth) {
+  const { place } = berth;
   const run = (...args: string[]) => {
     const path = `${journalOf(place.dir, berth.sshd.output())}:${process.env['PATH']}`;
     return runCommand({ ...place.environment, PATH: path }, 'explain', ...args);
@@ -38,9 +41,9 @@ function explaining(place: Scratch, berth: TestBerth) {
 }
 
 test('one line for each thing, in order, by every name of the directory, also after it was deleted', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place, { receiver: { respond: (response) => response.writeHead(500).end() } });
-  const { run, explained } = explaining(place, berth);
+  await using berth = await shared({ respond: (response) => response.writeHead(500).end() });
+  const { place } = berth;
+  const { run, explained } = explaining(berth);
   const directory = await berth.directory({ name: 'Acme Corp', external_id: 'cust-42', max_connections: 1 });
   const { login, username, id } = directory;
   writeFileSync(join(place.dir, 'report.csv'), 'data');
@@ -107,9 +110,9 @@ test('one line for each thing, in order, by every name of the directory, also af
 });
 
 test('it reports an unknown name, an ambiguous name, and a missing journal', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
-  const { run } = explaining(place, berth);
+  await using berth = await shared();
+  const { place } = berth;
+  const { run } = explaining(berth);
   const unknown = await run('no\u001bbody');
   assert.deepEqual([unknown.status, unknown.stdout], [1, '']);
   assert.match(unknown.stderr, /^berth: berth knows no directory "no\\u001bbody": see berth directories\n$/);

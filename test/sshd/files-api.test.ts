@@ -4,10 +4,9 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
-import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 
@@ -152,8 +151,7 @@ test('one request removes many uploads, and says which of them stay', async () =
 });
 
 test('files arrive, and are removed, although somebody has removed the folder of files on their way', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const { transit } = pathsOf(berth.config);
   const file = `/directories/${directory.id}/files/a`;

@@ -5,11 +5,10 @@ import { existsSync, readdirSync, readFileSync, renameSync, statSync, symlinkSyn
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 
@@ -23,8 +22,8 @@ function put(berth: TestBerth, { id }: TestDirectory, path: string, body: string
 const inTransit = (berth: TestBerth): string[] => readdirSync(join(berth.config.jailDir, '.berth', 'transit'));
 
 test('a file that the API placed is only for the customer to fetch: no webhook and no upload, even after a restart', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory();
   const created = await put(berth, directory, 'reports/2026/a%20b.csv', 'data');
   assert.deepEqual([created.status, created.json], [201, { data: { path: 'reports/2026/a b.csv', size_bytes: 4 } }]);
@@ -56,7 +55,7 @@ test('a file that the API placed is only for the customer to fetch: no webhook a
   assert.equal(berth.receiver.requests.length, 0);
   assert.equal(await berth.storage(directory), 10);
   assert.deepEqual(inTransit(berth), []);
-  const { stdout } = await runCommand(place.environment, 'audit', '--json');
+  const { stdout } = await runCommand(place.environment, 'audit', '--directory', directory.id, '--json');
   assert.match(stdout, /put-file/);
 });
 
@@ -90,8 +89,8 @@ test('a placed file that the customer changes is an upload: overwritten, appende
 });
 
 test('a receiver fetches an upload and acknowledges it: the file and its row go, and a repetition is 404', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory();
   const content = randomBytes(300_000);
   writeFileSync(join(place.dir, 'report.bin'), content);
@@ -109,7 +108,7 @@ test('a receiver fetches an upload and acknowledges it: the file and its row go,
   assert.deepEqual(inTransit(berth), []);
   const { stdout } = await runCommand(place.environment, 'transfers', '--event', 'removed', '--json');
   assert.match(stdout, /report\.bin/);
-  const audit = await runCommand(place.environment, 'audit', '--json');
+  const audit = await runCommand(place.environment, 'audit', '--directory', directory.id, '--json');
   assert.match(audit.stdout, /remove-file/);
   await wait(4000);
   assert.equal(berth.receiver.requests.length, 1);

@@ -3,13 +3,14 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { ask, form, put, soon, uploadLink } from '../support/links.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('a link to a folder takes any name, by PUT and by form, and replaces nothing', async (t) => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const link = await uploadLink(berth, directory, 'in/', { max_bytes: 1000 });
   assert.match(link, /^\/links\/[\w-]{32}\/$/);
@@ -77,8 +78,7 @@ test('a link to a folder takes any name, by PUT and by form, and replaces nothin
 });
 
 test('links are listed without their URLs, page by page, and revoked one by one', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const other = await berth.directory({ name: 'Other' });
   const path = `/directories/${directory.id}/links`;
@@ -119,8 +119,7 @@ test('links are listed without their URLs, page by page, and revoked one by one'
 });
 
 test('the database and its backup know no link that works', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const link = await uploadLink(berth, directory, 'a');
   const [, , token = ''] = link.split('/');

@@ -5,12 +5,13 @@ import { readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { startBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import type { Login } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 /** Prints the password, from the environment, when ssh asks for it. */
 const ASKPASS = fileURLToPath(new URL('../support/askpass', import.meta.url));
@@ -24,13 +25,10 @@ interface Key {
 }
 
 async function rotating() {
-  await using parts = new AsyncDisposableStack();
-  const place = parts.use(scratch());
-  const berth = parts.use(await startBerth(place));
-  const { sshd } = berth;
+  const berth = await shared();
+  const { place, sshd } = berth;
   const [{ login }, unused] = [await berth.directory(), await berth.directory()];
   const environment = { ...place.environment, BERTH_SFTP_PORT: String(sshd.port), BERTH_SFTP_HOST: '127.0.0.1' };
-  const owned = parts.move();
   return {
     place,
     sshd,
@@ -51,7 +49,7 @@ async function rotating() {
       });
       return scanned.trim();
     },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    [Symbol.asyncDispose]: () => berth[Symbol.asyncDispose](),
   };
 }
 

@@ -4,11 +4,10 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { rounds } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
-import { scratch } from '../support/scratch.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 
 const shared = sharedBerth();
@@ -131,8 +130,7 @@ test('an upload that replaces an announced file by its rename is announced', asy
 });
 
 test(`${MANY} files in a renamed folder keep their rows, and no webhook is sent for them`, async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await berth.stop();
   mkdirSync(join(directory.files, 'a'));

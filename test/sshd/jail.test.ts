@@ -4,15 +4,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { directory, hostOf, openSockets, PASSWORD } from '../support/sftp-user.ts';
-import { startSshd } from '../support/sshd.ts';
-import { sshdWithUser } from '../support/sshd-user.ts';
+import { sharedSshd } from '../support/shared-berth.ts';
+
+const shared = sharedSshd();
 
 test('a session starts in /files and can reach nothing outside its jail', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
+  const { sshd } = await shared();
   await using sockets = await openSockets(sshd.paths);
   await using host = hostOf(sshd.paths, sockets);
   const row = directory();
@@ -47,9 +46,8 @@ test('a session starts in /files and can reach nothing outside its jail', async 
 });
 
 test('the process of a session is its user alone, with no other group, capability or open folder of the machine', async () => {
-  using place = scratch();
-  await using at = await sshdWithUser(place);
-  const { row, login } = at;
+  const { user } = await shared();
+  const { row, login } = await user();
   await using connection = await connect(login);
   await connection.sftp();
   const id = String(row.uid);

@@ -8,14 +8,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { openDatabase } from '../../src/foundation/db/open.ts';
-import { startBerth } from '../support/berth.ts';
 import { ask, downloadLink, open } from '../support/links.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('a download that works once ends with the last of its bytes, in whatever ranges they were sent', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const content = randomBytes(3_000_000);
   const file = join(directory.files, 'a.zip');
@@ -68,8 +68,7 @@ test('a download that works once ends with the last of its bytes, in whatever ra
 });
 
 test('two clients cannot both put together the file of a link that works once', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const size = 64_000_000;
   writeFileSync(join(directory.files, 'large'), Buffer.alloc(size));
@@ -119,7 +118,12 @@ test('two clients cannot both put together the file of a link that works once', 
   assert.deepEqual([status, text], [206, 'another']);
   assert.equal((await ask(berth, changing)).status, 410);
   const { db, close } = await openDatabase(berth.config.database);
-  const downloads = db.selectFrom('transfers').select('bytes').where('event', '=', 'downloaded').orderBy('at');
+  const downloads = db
+    .selectFrom('transfers')
+    .select('bytes')
+    .where('event', '=', 'downloaded')
+    .where('directory_id', '=', directory.id)
+    .orderBy('at');
   const recorded = async () => (await downloads.execute()).map(({ bytes }) => bytes);
   await until('both are recorded', async () => (await recorded()).length >= 2);
   assert.deepEqual(await recorded(), [size, 'another'.length], 'without the one that was cut off');

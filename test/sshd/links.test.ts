@@ -14,10 +14,13 @@ import { runCommand } from '../support/command-line.ts';
 import { ask, downloadLink, form, inTransit, open, put, soon, uploadLink } from '../support/links.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('an upload by link is an upload: on the disk, announced once, with its link in the history; by PUT and by a plain form', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory();
   const before = await ask(berth, '/links/none/a');
   assert.equal(before.status, 403);
@@ -73,7 +76,15 @@ test('an upload by link is an upload: on the disk, announced once, with its link
     assert.match(String(received_at), /^\d{4}-\d\d-\d\dT/);
     assert.equal(webhookOf(await berth.receiver.next()).size_bytes, body.length);
   }
-  const { stdout } = await runCommand(place.environment, 'transfers', '--event', 'uploaded', '--json');
+  const { stdout } = await runCommand(
+    place.environment,
+    'transfers',
+    '--directory',
+    directory.id,
+    '--event',
+    'uploaded',
+    '--json',
+  );
   const rows = JSON.parse(stdout) as Record<string, unknown>[];
   assert.deepEqual(
     rows.map(({ via, address }) => `${String(via)} ${String(address)}`),
@@ -91,8 +102,7 @@ test('an upload by link is an upload: on the disk, announced once, with its link
 });
 
 test('every refusal: nothing is left on the disk, and nothing is announced', async (t) => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const other = await berth.directory({ name: 'Other' });
   const link = await uploadLink(berth, directory, 'in/file');
@@ -242,8 +252,8 @@ test('a link that has expired refuses, also when its file was on the way', async
 });
 
 test('a download: attachment, ranges, resumed by the same link; once means until its last byte is out', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory();
   const content = randomBytes(8_000_000);
   writeFileSync(join(directory.files, 'big "1".bin'), content);
@@ -287,7 +297,8 @@ test('a download: attachment, ranges, resumed by the same link; once means until
   for (const _ of [1, 2]) assert.equal((await ask(berth, often)).bytes.length, content.length);
   assert.equal((await ask(berth, often, { headers: { range: 'bytes=8000000-' } })).status, 416);
   const listed = async (): Promise<unknown[]> => {
-    const { stdout } = await runCommand(place.environment, 'transfers', '--event', 'downloaded', '--json');
+    const of = ['--directory', directory.id, '--event', 'downloaded'];
+    const { stdout } = await runCommand(place.environment, 'transfers', ...of, '--json');
     return (JSON.parse(stdout) as { via: unknown }[]).map(({ via }) => via);
   };
   await until('they are in the history', async () => (await listed()).length >= 4);
@@ -296,8 +307,7 @@ test('a download: attachment, ranges, resumed by the same link; once means until
 });
 
 test('a single-use upload link: of two uploads at once one is accepted, and no file is replaced', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const link = await uploadLink(berth, directory, 'f', { once: true });
   const answers = await Promise.all([put(berth, link, 'first'), put(berth, link, 'other')]);
@@ -317,8 +327,7 @@ test('a single-use upload link: of two uploads at once one is accepted, and no f
 });
 
 test('a link does not outlast the key that made it', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   writeFileSync(join(directory.files, 'x'), 'data');
   await until('it is listed', async () => (await berth.uploads(directory)).length === 1);
@@ -390,8 +399,8 @@ test('keys: a read-only key makes no links, a limited one only its directoriesâ€
 });
 
 test('berth directory link makes and revokes them, and the audit names who did', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory();
   const command = (...words: string[]) => runCommand(place.environment, 'directory', 'link', ...words);
   const { stdout } = await command('upload', directory.id, 'in/x', '--until', '1h', '--max-bytes', '10', '--once');
@@ -409,7 +418,7 @@ test('berth directory link makes and revokes them, and the audit names who did',
   assert.equal((await ask(berth, folder)).status, 200);
   assert.match((await command('revoke', directory.id, '--yes')).stdout, /Revoked all links/);
   assert.equal((await ask(berth, folder)).status, 403);
-  const audit = (await runCommand(place.environment, 'audit', '--json')).stdout;
+  const audit = (await runCommand(place.environment, 'audit', '--directory', directory.id, '--json')).stdout;
   assert.match(audit, /create-link/);
   assert.match(audit, /revoke-link/);
   assert.ok(!audit.includes(path.split('/')[2] ?? ''));

@@ -10,14 +10,14 @@ import type { ExecOptions } from 'ssh2';
 import { freePort } from '../support/free-port.ts';
 import { sftp, ssh } from '../support/openssh-client.ts';
 import { OPEN, rawSftp } from '../support/raw-sftp.ts';
-import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
-import { sshdWithUser } from '../support/sshd-user.ts';
+import { sharedSshd } from '../support/shared-berth.ts';
+
+const shared = sharedSshd();
 
 test('commands, shells and terminals are refused', async () => {
-  using place = scratch();
-  await using at = await sshdWithUser(place);
-  const { login } = at;
+  const { place, user } = await shared();
+  const { login } = await user();
   // The forced command answers instead: an SFTP server that reads nothing and ends.
   for (const command of [['echo', 'I am in'], ['sh', '-c', 'echo I am in'], []]) {
     const { output } = await ssh(place.dir, login, ['-tt'], ...command);
@@ -29,9 +29,8 @@ test('commands, shells and terminals are refused', async () => {
 });
 
 test('no port, socket, agent or display is forwarded, in either direction', async () => {
-  using place = scratch();
-  await using at = await sshdWithUser(place);
-  const { login } = at;
+  const { place, user } = await shared();
+  const { login } = await user();
   let reached = 0;
   await using target = createServer(() => reached++).listen(0, '127.0.0.1');
   await once(target, 'listening');
@@ -56,9 +55,8 @@ test('no port, socket, agent or display is forwarded, in either direction', asyn
 });
 
 test('a session holds at most some thousand files open, counted for each session of a connection', async () => {
-  using place = scratch();
-  await using at = await sshdWithUser(place);
-  const { login } = at;
+  const { user } = await shared();
+  const { login } = await user();
   await using connection = await connect(login);
   const greedy = await rawSftp(connection);
   assert.ok(await greedy.put('file', 'x'));
@@ -71,9 +69,8 @@ test('a session holds at most some thousand files open, counted for each session
 });
 
 test('a connection has four sessions at once, and as many one after the other as it likes', async () => {
-  using place = scratch();
-  await using at = await sshdWithUser(place);
-  const { login } = at;
+  const { user } = await shared();
+  const { login } = await user();
   await using connection = await connect(login);
   const sessions = [];
   for (let i = 0; i < 4; i++) sessions.push(await connection.sftp());
@@ -88,9 +85,8 @@ test('a connection has four sessions at once, and as many one after the other as
 });
 
 test('no link can be made, of either kind', async () => {
-  using place = scratch();
-  await using at = await sshdWithUser(place);
-  const { sshd, row, login } = at;
+  const { place, sshd, user } = await shared();
+  const { row, login } = await user();
   const { code, output } = await sftp(place.dir, login, [
     'put /etc/hostname file',
     '-ln -s /etc/passwd soft',

@@ -4,10 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
-import { startBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestDirectory } from '../support/berth.ts';
 import { madeKeys } from '../support/made-keys.ts';
 import { sftp } from '../support/openssh-client.ts';
-import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
@@ -48,8 +47,8 @@ test('a key is rotated without a gap: both log in meanwhile, and an upload by th
 });
 
 test('each key says when somebody last logged in with it; a password, and a key that is refused, are none', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const { id, login, username } = await berth.directory();
   const [used, idle, foreign] = [keyPair(place.dir, 'used'), keyPair(place.dir, 'idle'), keyPair(place.dir, 'foreign')];
   const keys = `/directories/${id}/public_keys`;
@@ -86,8 +85,8 @@ test('each key says when somebody last logged in with it; a password, and a key 
 });
 
 test('keys that log in at the same moment are all noted, each with its own login', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const { id, login, username } = await berth.directory();
   const pairs = Array.from({ length: 6 }, (_, i) => keyPair(place.dir, `key-${i}`));
   const keys = `/directories/${id}/public_keys`;

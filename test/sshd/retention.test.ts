@@ -11,15 +11,26 @@ import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 function ahead(days: number): Clock {
   const clock = systemClock();
   return { now: () => clock.now() + days * DAY };
 }
 
+/** How many days ahead the shared berth's clock is: it only goes forward. */
+let passed = 0;
+
+function later(days: number): Clock {
+  passed += days;
+  return ahead(passed);
+}
+
 test('expired files go with their rows at the start, whatever mtime says; a directory without retention keeps its own', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const expiring = await berth.directory({ retention_days: 7 });
   const keeping = await berth.directory();
   const file = join(place.dir, 'file');
@@ -30,12 +41,12 @@ test('expired files go with their rows at the start, whatever mtime says; a dire
   for (let i = 0; i < 4; i++) await berth.receiver.next();
 
   await berth.stop();
-  await berth.start(ahead(6));
+  await berth.start(later(6));
   await berth.service().covered;
   assert.equal((await berth.uploads(expiring)).length, 2, 'an old mtime does not make an upload old');
 
   await berth.stop();
-  await berth.start(ahead(8));
+  await berth.start(later(2));
   await until('the rows have gone', async () => (await berth.uploads(expiring)).length === 0);
   assert.equal(existsSync(join(expiring.files, 'file')), false);
   assert.equal(existsSync(join(expiring.files, 'd', 'file')), false);
@@ -76,8 +87,8 @@ test('a start with a clock that is ahead removes nothing, and says so until the 
 });
 
 test('a folder swapped for a link leads retention nowhere', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory({ retention_days: 1 });
   writeFileSync(join(place.dir, 'file'), 'x');
   await sftp(place.dir, directory.login, ['mkdir d', 'put file d/file']);
@@ -89,14 +100,13 @@ test('a folder swapped for a link leads retention nowhere', async () => {
   renameSync(join(directory.files, 'd', 'file'), join(outside, 'file'));
   rmSync(join(directory.files, 'd'), { recursive: true });
   symlinkSync(outside, join(directory.files, 'd'));
-  await berth.start(ahead(2));
+  await berth.start(later(2));
   await until('the row has gone', async () => (await berth.storage(directory)) === 0);
   assert.ok(existsSync(join(outside, 'file')));
 });
 
 test('a file that is being overwritten when it expires stays', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory({ retention_days: 1 });
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -104,7 +114,7 @@ test('a file that is being overwritten when it expires stays', async () => {
   await berth.receiver.next();
   const handle = await session.open('file', 'r+');
   await berth.stop();
-  await berth.start(ahead(2));
+  await berth.start(later(2));
   await berth.service().covered;
   assert.ok(existsSync(join(directory.files, 'file')));
   await session.write(handle, 'new');

@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { runCommand, startCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth({ BERTH_METRICS_PORT: '0', BERTH_LOG_LEVEL: 'silent' });
 
 type Row = Record<string, unknown>;
 
@@ -22,6 +24,12 @@ async function scrape(berth: TestBerth): Promise<Map<string, number>> {
       return [line.slice(0, space), Number(line.slice(space + 1))];
     }),
   );
+}
+
+/** By how much each sample is more than it was; counters start with their first event. */
+async function scrapeSince(berth: TestBerth, before: ReadonlyMap<string, number>): Promise<Map<string, number>> {
+  const now = await scrape(berth);
+  return new Map([...now].map(([name, value]) => [name, value - (before.get(name) ?? 0)]));
 }
 
 async function json(environment: Record<string, string>, ...args: string[]): Promise<Row[]> {
@@ -47,8 +55,9 @@ async function everything(berth: TestBerth, directory: TestDirectory): Promise<v
 }
 
 test('the history names who did what, from where; metrics, log and commands agree with it', async () => {
-  using place = scratch({ BERTH_METRICS_PORT: '0', BERTH_LOG_LEVEL: 'silent' });
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
+  const before = await scrape(berth);
   const directory = await berth.directory({ external_id: 'order-7' });
   await everything(berth, directory);
 
@@ -82,10 +91,10 @@ test('the history names who did what, from where; metrics, log and commands agre
   );
 
   await until('both webhooks are delivered', async () => {
-    const delivered = (await scrape(berth)).get('berth_webhook_attempts_total{outcome="delivered"}');
+    const delivered = (await scrapeSince(berth, before)).get('berth_webhook_attempts_total{outcome="delivered"}');
     return delivered === 2;
   });
-  const seen = await scrape(berth);
+  const seen = await scrapeSince(berth, before);
   const value = (name: string): number | undefined => seen.get(name);
   assert.equal(value('berth_transfers_total{event="uploaded"}'), 2);
   assert.equal(value('berth_transfers_total{event="session-opened"}'), 1);
@@ -93,10 +102,11 @@ test('the history names who did what, from where; metrics, log and commands agre
   assert.equal(value('berth_downloaded_bytes_total'), 5);
   assert.equal(value('berth_close_to_delivery_seconds_count'), 2);
   assert.ok((value('berth_close_to_delivery_seconds_sum') ?? 0) > 0);
-  assert.equal(value('berth_outbox_deliveries{state="queued"}'), 0);
-  assert.equal(value('berth_sftp_sessions'), 0);
-  assert.equal(value('berth_transfer_log_up'), 1);
   assert.equal(value('berth_http_requests_total{method="POST",route="/api/v1/directories",status="201"}'), 1);
+  const now = await scrape(berth);
+  assert.equal(now.get('berth_outbox_deliveries{state="queued"}'), 0);
+  assert.equal(now.get('berth_sftp_sessions'), 0);
+  assert.equal(now.get('berth_transfer_log_up'), 1);
 
   const table = (await runCommand(place.environment, ...ofDirectory, '--event', 'renamed')).stdout;
   assert.match(
@@ -106,8 +116,8 @@ test('the history names who did what, from where; metrics, log and commands agre
 });
 
 test('dropped uploads and downloads, and logins over the limit, are counted', async () => {
-  using place = scratch({ BERTH_METRICS_PORT: '0', BERTH_LOG_LEVEL: 'silent' });
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const before = await scrape(berth);
   const directory = await berth.directory({ max_connections: 1 });
   const connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -117,7 +127,7 @@ test('dropped uploads and downloads, and logins over the limit, are counted', as
   await assert.rejects(berth.connect(directory));
   connection.drop();
   await until('the drops are counted', async () => {
-    const seen = await scrape(berth);
+    const seen = await scrapeSince(berth, before);
     return (
       seen.get('berth_transfers_total{event="upload-dropped"}') === 1 &&
       seen.get('berth_transfers_total{event="download-dropped"}') === 1 &&
@@ -128,8 +138,8 @@ test('dropped uploads and downloads, and logins over the limit, are counted', as
 });
 
 test('a file that is read in a loop is two rows of the history, with all of its bytes', async () => {
-  using place = scratch({ BERTH_LOG_LEVEL: 'silent' });
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory();
   {
     await using connection = await berth.connect(directory);
@@ -156,8 +166,8 @@ test('a file that is read in a loop is two rows of the history, with all of its 
 });
 
 test('sessions are shown while berth is down, with their directory; --follow shows those that come and go', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory({ external_id: 'order-8' });
   const before = Date.now();
   await using first = await berth.connect(directory);
@@ -174,7 +184,7 @@ test('sessions are shown while berth is down, with their directory; --follow sho
   const since = Date.parse(String(row?.['since']));
   assert.ok(since > before - 2000 && since < Date.now() + 2000, `since ${since}, not before ${before}`);
 
-  const following = startCommand(place.environment, ['sessions', '--follow', '--json']);
+  using following = startCommand(place.environment, ['sessions', '--follow', '--json']);
   const lines: Row[] = [];
   createInterface(following.stdout).on('line', (line) => void lines.push(JSON.parse(line) as Row));
   await until('the live session is shown', () => lines.length === 1);
@@ -188,18 +198,20 @@ test('sessions are shown while berth is down, with their directory; --follow sho
   );
   following.kill('SIGINT');
   assert.deepEqual(await once(following, 'exit'), [0, null]);
+  await berth.start();
 });
 
 test('a session that outlives a restart keeps its address; what it does goes on in the history as it happens', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
+  const { place } = berth;
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
   await berth.stop();
   await berth.start();
 
-  const following = startCommand(place.environment, ['transfers', '--follow', '--json', '--event', 'uploaded']);
+  const uploaded = ['transfers', '--directory', directory.username, '--event', 'uploaded'];
+  using following = startCommand(place.environment, [...uploaded, '--follow', '--json']);
   const line = once(createInterface(following.stdout), 'line');
   await session.put('later', 'x');
   const row = JSON.parse(String((await line)[0])) as Row;

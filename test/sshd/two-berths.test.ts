@@ -8,15 +8,18 @@ import { checkFolders } from '../../src/operating/doctor/checks/folders.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { prepareSshd } from '../../src/machine/sftp/sshd.ts';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const [shared, sharedOther] = [sharedBerth(), sharedBerth()];
 
 /** Two berths on this machine, with a directory each and a session that writes in the second one's. */
 async function neighbours() {
   await using parts = new AsyncDisposableStack();
-  const berth = parts.use(await startBerth(parts.use(scratch())));
-  const other = parts.use(await startBerth(parts.use(scratch())));
+  const berth = parts.use(await shared());
+  const other = parts.use(await sharedOther());
   const [directory, namesake] = [await berth.directory(), await other.directory()];
   const session = await sftpSession(parts.use(await other.connect(namesake)));
   const handle = await session.open('theirs', 'w');
@@ -54,8 +57,8 @@ test('a delete ends no session of another berth that has given out the same UID'
 });
 
 test('a second berth with the same jail folder is refused in words, and the first goes on', async () => {
-  using ours = scratch();
-  await using berth = await startBerth(ours);
+  await using berth = await shared();
+  const { place: ours } = berth;
   using theirs = scratch({ BERTH_JAIL_DIR: ours.config.jailDir });
   const words = new RegExp(
     `${ours.config.jailDir} belongs to the berth whose BERTH_STATE_DIR is ${ours.config.stateDir}`,

@@ -75,16 +75,15 @@ export interface TestBerth extends AsyncDisposable {
 /** Hashing a dashboard password with berth's own cost takes half a second of a core (test/unit/users/sign-in.test.ts asserts that cost). */
 const CHEAP = { ln: 4, r: 8, p: 1 };
 
-export async function startBerth(
-  place: Scratch,
-  options: {
-    receiver?: ReceiverOptions;
-    rateLimit?: number;
-    unauthenticatedRateLimit?: number;
-    sftpAddresses?: readonly string[];
-    log?: Log;
-  } = {},
-): Promise<TestBerth> {
+export interface BerthOptions {
+  readonly receiver?: ReceiverOptions;
+  readonly rateLimit?: number;
+  readonly unauthenticatedRateLimit?: number;
+  readonly sftpAddresses?: readonly string[];
+  readonly log?: Log;
+}
+
+export async function startBerth(place: Scratch, options: BerthOptions = {}): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
   const hook = parts.use(await receiver({ eachOnce: true, ...options.receiver }));
   const sshd = parts.use(await startSshd(place, options.sftpAddresses));

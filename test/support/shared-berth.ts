@@ -1,23 +1,54 @@
-/** One berth for the tests of a file: a start costs more than most tests do. */
+/** One berth, or one sshd, for the tests of a file: a start costs more than most tests do. */
 import { after } from 'node:test';
-import { startBerth, type TestBerth } from './berth.ts';
+import type { HostedDirectory } from '../../src/rules/directories/host.ts';
+import type { LocalHost } from '../../src/machine/sftp/host.ts';
+import { type BerthOptions, startBerth, type TestBerth } from './berth.ts';
 import type { ReceiverOptions } from './receiver.ts';
-import { scratch } from './scratch.ts';
+import { type Scratch, scratch } from './scratch.ts';
+import { directory, hostOf, PASSWORD } from './sftp-user.ts';
+import { type Sshd, startSshd } from './sshd.ts';
 
 /**
  * Starts it at the first call and ends it after the file's last test. Each test has an account and a webhook receiver of its own.
- * A test that stops berth, or looks at what all accounts have in common, needs `startBerth`.
+ * Tests of a file run one after the other, so one may stop berth, or break what all accounts have in common, until its end.
  * @param settings of that berth.
  */
-export function sharedBerth(settings: Record<string, string> = {}) {
-  const parts = new AsyncDisposableStack();
-  let started: Promise<TestBerth> | undefined;
-  after(() => parts.disposeAsync());
-  const start = async (): Promise<TestBerth> => parts.use(await startBerth(parts.use(scratch(settings))));
-  return async (ofReceiver?: ReceiverOptions): Promise<TestBerth> => (await (started ??= start())).tenant(ofReceiver);
+export function sharedBerth(settings: Record<string, string> = {}, options: BerthOptions = {}) {
+  const berth = once(async (parts) => parts.use(await startBerth(parts.use(scratch(settings)), options)));
+  return async (ofReceiver?: ReceiverOptions): Promise<TestBerth> => (await berth()).tenant(ofReceiver);
 }
 
 /** One with a dashboard. */
 export function sharedDashboard() {
   return sharedBerth({ BERTH_DASHBOARD: 'on' });
+}
+
+export interface SharedSshd {
+  readonly place: Scratch;
+  readonly sshd: Sshd;
+  readonly host: LocalHost;
+  /** One more user, with a password, and what a client logs in with. */
+  user(): Promise<{ row: HostedDirectory; login: { port: number; username: string; password: string } }>;
+}
+
+/** The same of an sshd without a berth, whose users are made through the host alone. */
+export function sharedSshd(): () => Promise<SharedSshd> {
+  return once(async (parts) => {
+    const place = parts.use(scratch());
+    const sshd = parts.use(await startSshd(place));
+    const host = parts.use(hostOf(sshd.paths));
+    const user = async () => {
+      const row = directory();
+      await host.apply(row);
+      return { row, login: { port: sshd.port, username: row.sftp_username, password: PASSWORD } };
+    };
+    return { place, sshd, host, user };
+  });
+}
+
+function once<T>(start: (parts: AsyncDisposableStack) => Promise<T>): () => Promise<T> {
+  const parts = new AsyncDisposableStack();
+  let started: Promise<T> | undefined;
+  after(() => parts.disposeAsync());
+  return () => (started ??= start(parts));
 }

@@ -14,7 +14,7 @@ need_packages() {
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || die "this is not Debian: install these yourself: ${missing[*]}"
   say "Debian packages are missing: ${missing[*]}"
-  [[ $package_lists_are_new ]] || quietly 'apt-get update' 'check the network and /etc/apt/sources.list' in_turn apt-get -q update
+  [[ $package_lists_are_new ]] || apt_quietly 'apt-get update' 'check the network and /etc/apt/sources.list' update
   package_lists_are_new=1
   say "installing $(would_install "${missing[@]}" | wc -l) packages, with their dependencies (scripts/uninstall --packages removes them)"
   case " ${missing[*]} " in
@@ -28,8 +28,7 @@ would_install() { apt-get -s --no-install-recommends install "$@" 2>/dev/null | 
 
 install_packages() {
   would_install "$@" >>"$brought"
-  DEBIAN_FRONTEND=noninteractive quietly 'apt-get install' "try it yourself: apt-get install $*" \
-    in_turn apt-get -q -y --no-install-recommends install "$@"
+  apt_quietly 'apt-get install' "try it yourself: apt-get install $*" -y --no-install-recommends install "$@"
 }
 
 # need_promtool: takes that one program out of Debian's package prometheus, whose installation would start a server.
@@ -39,14 +38,54 @@ need_promtool() {
   say "getting promtool from Debian's package prometheus (19 MB)"
   rm -rf "$folder"
   mkdir -p "$folder"
-  (cd "$folder" && quietly 'apt-get download' 'check the network and /etc/apt/sources.list' in_turn apt-get -q download prometheus)
+  (cd "$folder" && apt_quietly 'apt-get download' 'check the network and /etc/apt/sources.list' download prometheus)
   dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -x -C "$folder" --strip-components=3 ./usr/bin/promtool
   rm "$folder"/prometheus_*.deb
 }
 
-# in_turn COMMAND...: waits for another script of berth to finish with apt, since apt would fail instead of waiting. Locks a folder that
-# every Debian has; dpkg's own locks are on files in it.
+# The locks of apt and dpkg (apt-get(8), dpkg(1)).
+apt_locks=(/var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock /var/cache/apt/archives/lock)
+# A new machine upgrades itself in its first minutes.
+apt_patience=600
+
+# apt_quietly WHAT REMEDY ARGUMENT...: runs apt-get, once nothing else on this machine uses apt or dpkg. apt itself would wait only for
+# dpkg's locks, and not say for whom.
+apt_quietly() {
+  local what=$1 remedy=$2
+  shift 2
+  await_apt "$what"
+  DEBIAN_FRONTEND=noninteractive quietly "$what" "$remedy" \
+    in_turn apt-get -q -o "DPkg::Lock::Timeout=$apt_patience" "$@"
+}
+
+# in_turn COMMAND...: waits for another script of berth to finish with apt. Locks a folder that every Debian has; the other locks are
+# on files in it.
 in_turn() { flock --close /var/lib/dpkg "$@"; }
+
+# await_apt WHAT: waits until no process holds one of apt's locks, and says which one it waits for.
+await_apt() {
+  local until=$((SECONDS + apt_patience)) holder said=''
+  while holder=$(apt_holder) && ((SECONDS < until)); do
+    [[ $said == "$holder" ]] || say "$1 waits up to $((apt_patience / 60)) minutes for $holder, which is using apt or dpkg"
+    said=$holder
+    sleep 1
+  done
+}
+
+# apt_holder: prints the process that holds one of apt's locks (proc_locks(5)), or fails.
+apt_holder() {
+  local file process
+  for file in "${apt_locks[@]}"; do
+    [[ -e $file ]] || continue
+    for process in $(awk -v inode=":$(stat -c %i "$file")$" '$2 == "POSIX" && $6 ~ inode { print $5 }' /proc/locks); do
+      # Files on other disks may have that inode number.
+      [[ $(find "/proc/$process/fd" -lname "$(realpath "$file")" 2>/dev/null) ]] || continue
+      printf '%s (process %s)\n' "$(<"/proc/$process/comm")" "$process"
+      return
+    done
+  done
+  return 1
+}
 
 # unneeded_brought: prints the packages that the scripts have installed and that apt would remove as no longer needed.
 unneeded_brought() { apt-get -s autoremove | sed -n 's/^Remv \([^ ]*\).*/\1/p' | sort -u | comm -12 - <(sort -u "$brought"); }
@@ -60,7 +99,7 @@ remove_brought() {
   ! systemctl is-enabled --quiet ssh.service ssh.socket 2>/dev/null || apt-mark manual openssh-server >/dev/null
   mapfile -t unneeded < <(unneeded_brought)
   if ((${#unneeded[@]})); then
-    DEBIAN_FRONTEND=noninteractive quietly 'apt-get remove' "try it yourself: apt-get remove ${unneeded[*]}" in_turn apt-get -q -y remove "${unneeded[@]}"
+    apt_quietly 'apt-get remove' "try it yourself: apt-get remove ${unneeded[*]}" -y remove "${unneeded[@]}"
   fi
   say "removed ${#unneeded[@]} of the $(sort -u "$brought" | wc -l) Debian packages that the scripts had installed; the machine needs the others"
   rm -f "$brought"

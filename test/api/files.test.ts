@@ -103,6 +103,25 @@ test('422 for a path that no file can have, or that two readers could understand
   assert.deepEqual(files.names(), []);
 });
 
+test('the file in a form is put there without its envelope; a form that cannot be read is refused', async () => {
+  const files = await filesOf(await shared());
+  const form = (content: string) =>
+    `--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n${content}\r\n--b--\r\n`;
+  const type = { 'content-type': 'Multipart/Form-Data; boundary=b' };
+  const { status, json } = await files.put('out/a.csv', form('1,2\r\n3,4\r\n'), type);
+  assert.deepEqual([status, json], [201, { data: { path: 'out/a.csv', size_bytes: 10 } }]);
+  assert.equal(readFileSync(join(files.root, 'out/a.csv'), 'utf8'), '1,2\r\n3,4\r\n');
+
+  const without = await files.put('b.csv', form('data'), { 'content-type': 'multipart/form-data' });
+  assert.equal(without.status, 415);
+  assert.match(without.text, /has no boundary\. Send the file itself/);
+  assert.equal((await files.put('b.csv', form('data').slice(0, -8), type)).status, 400);
+  assert.equal((await files.put('b.csv', 'data', type)).status, 400);
+  assert.deepEqual(files.names(), ['out', 'out/a.csv']);
+  const plain = await files.put('b.csv', form('x'), { 'content-type': 'application/x-www-form-urlencoded' });
+  assert.equal(plain.status, 201, 'curl --data-binary says so of every body');
+});
+
 test('files with a prefix are found among many others without reading these', async () => {
   const files = await filesOf(await shared());
   const { id, api } = files;

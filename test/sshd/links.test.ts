@@ -63,6 +63,7 @@ test('an upload by link is an upload: on the disk, announced once, with its link
   const names = "name=file; filename=a.csv; filename*=utf-8''a.csv";
   const others = {
     one: { method: 'PUT', body: 'one' },
+    forms: { ...form('forms'), method: 'PUT', headers: { 'content-type': String(form('').headers?.['content-type']) } },
     three: {
       method: 'POST',
       body: `--b\r\nContent-Disposition: form-data; name=by\r\n\r\nJane\r\n--b\r\nContent-Disposition: form-data; ${names}\r\n\r\nthree\r\n--b--\r\n`,
@@ -88,15 +89,15 @@ test('an upload by link is an upload: on the disk, announced once, with its link
   const rows = JSON.parse(stdout) as Record<string, unknown>[];
   assert.deepEqual(
     rows.map(({ via, address }) => `${String(via)} ${String(address)}`),
-    Array(3).fill('link 127.0.0.1'),
+    Array(4).fill('link 127.0.0.1'),
   );
   await wait(3500);
-  assert.equal(berth.receiver.requests.length, 3, 'and never again');
+  assert.equal(berth.receiver.requests.length, 4, 'and never again');
   await berth.stop();
   await berth.start();
   await berth.service().covered;
   await wait(2500);
-  assert.equal(berth.receiver.requests.length, 3, 'nor after a restart');
+  assert.equal(berth.receiver.requests.length, 4, 'nor after a restart');
   assert.deepEqual(inTransit(berth), []);
   assert.equal((await put(berth, link, 'x')).status, 410, 'a restart forgets no use');
 });

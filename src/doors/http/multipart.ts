@@ -2,17 +2,38 @@
  * Reads the one file in a form (RFC 7578) while it arrives. Text fields before the file are skipped, and anything after the
  * file is ignored.
  */
+import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import { BerthError } from '../../foundation/base/errors.ts';
+import { receivedBytes } from '../web/received-bytes.ts';
 
 /** How many bytes a form may have before its file. */
 const MOST_BEFORE = 16_384;
 const LIMITS = { headerPairs: 100, headerSize: 8192, fieldSize: 1024 };
 
+const BOUNDARY = /;.*?\bboundary=(?:"[^"\r\n]{1,70}"|[^\s;"]{1,70})/i;
+
 export function isForm(type = ''): boolean {
-  return /^multipart\/form-data\s*;.*?\bboundary=(?:"[^"\r\n]{1,70}"|[^\s;"]{1,70})/i.test(type);
+  return /^\s*multipart\/form-data\b/i.test(type);
+}
+
+export interface BodyFile {
+  /** The name in the form; undefined for a body that is the file itself. */
+  readonly name: string | undefined;
+  readonly content: AsyncIterable<Buffer>;
+  close(): void;
+}
+
+/**
+ * The file in a request's body: the body itself or, since some clients send forms to every URL, the file in its form.
+ * @throws {BerthError} as `fileInForm` does.
+ */
+export async function fileInBody(incoming: IncomingMessage): Promise<BodyFile> {
+  const { 'content-type': type = '' } = incoming.headers;
+  const received = receivedBytes(incoming);
+  return isForm(type) ? fileInForm(received, type) : { name: undefined, content: received, close: () => undefined };
 }
 
 export interface FormFile {
@@ -60,12 +81,15 @@ export async function fileInForm(body: AsyncIterable<Buffer>, type: string): Pro
   }
 }
 
-/** @throws {BerthError} `unsupported_media_type` when it finds no boundary, for example in `x-boundary=…`. */
+/** @throws {BerthError} `unsupported_media_type` without a boundary, or if Busboy finds none, for example in `x-boundary=…`. */
 function parserOf(type: string): BusboyInstance {
+  const refusal =
+    'The Content-Type of the form has no boundary. Send the file itself, or let your client set Content-Type';
+  if (!BOUNDARY.test(type)) throw new BerthError('unsupported_media_type', refusal);
   try {
     return new Busboy({ headers: { 'content-type': type }, limits: LIMITS });
   } catch (error) {
-    throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data', { cause: error });
+    throw new BerthError('unsupported_media_type', refusal, { cause: error });
   }
 }
 

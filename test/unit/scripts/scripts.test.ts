@@ -157,6 +157,42 @@ test('a long wait is not silent', async () => {
   assert.deepEqual(await once(child, 'close'), [0, null]);
 });
 
+test('apt waits for whoever holds its locks, and says for whom', async () => {
+  using place = scratch();
+  const lock = join(place.dir, 'lock');
+  const hold = `import fcntl, sys; f = open('${lock}', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()`;
+  const holder = spawn('/usr/bin/python3', ['-c', hold], { stdio: ['pipe', 'pipe', 'inherit'] });
+  await once(holder.stdout, 'data');
+  const path = `${stub(place.dir, 'apt-get', `echo "$@" >>${place.dir}/runs`)}:/usr/bin:/bin`;
+  const text = `apt_locks=(${place.dir}/none ${lock}); apt_quietly 'apt-get update' remedy update`;
+  const child = shell(place.dir, ['say', 'packages'], text, path);
+  let said = '';
+  child.stderr?.on('data', (piece) => (said += String(piece)));
+  await until('it speaks', () => said.includes('\n'));
+  assert.match(
+    said,
+    new RegExp(
+      `^berth: apt-get update waits up to 10 minutes for python3\\S* \\(process ${holder.pid}\\), which is using`,
+    ),
+  );
+  assert.equal(existsSync(join(place.dir, 'runs')), false);
+  holder.stdin.end();
+  assert.deepEqual(await once(child, 'close'), [0, null]);
+  assert.equal(said.split('\n').length, 2, said);
+  assert.equal(readFileSync(join(place.dir, 'runs'), 'utf8'), '-q -o DPkg::Lock::Timeout=600 update\n');
+});
+
+test('every apt-get of the scripts waits for its locks', () => {
+  const texts = readdirSync(SCRIPTS, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.parentPath.includes('node_modules'))
+    .map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'utf8'));
+  const runs = texts.flatMap((text) => text.match(/^(?!\s*#).*\bapt-get -(?!s\b).*$/gm) ?? []);
+  assert.deepEqual(
+    runs.map((line) => line.trim()),
+    ['in_turn apt-get -q -o "DPkg::Lock::Timeout=$apt_patience" "$@"'],
+  );
+});
+
 test('apt gets its turn on a machine without /run/lock', () => {
   const text = `mount -t tmpfs none /run; . ${SCRIPTS}/lib/packages.sh; in_turn echo done`;
   const { stdout, stderr } = spawnSync('unshare', ['--mount', 'bash', '-euc', text], { encoding: 'utf8' });

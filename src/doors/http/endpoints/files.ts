@@ -14,7 +14,7 @@ import type { Endpoint } from '../access.ts';
 import { requestedPrecondition } from '../../web/content-headers.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
-import { receivedBytes } from '../../web/received-bytes.ts';
+import { type BodyFile, fileInBody } from '../multipart.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, STATUS } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
@@ -145,16 +145,18 @@ export function fileRoutes(
     const before = coming.get(accountId) ?? 0;
     if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
     coming.set(accountId, before + 1);
+    let file: BodyFile | undefined;
     try {
       untimed?.();
-      const bytes = receivedBytes(incoming);
-      const placed = await files.place(target, path, bytes, requestedPrecondition(incoming.headers));
+      file = await fileInBody(incoming);
+      const placed = await files.place(target, path, file.content, requestedPrecondition(incoming.headers));
       const { size_bytes, isNew, replaced, tag } = placed;
       return dataResponse(JSON.stringify({ path: displayName(path), size_bytes }), isNew ? 201 : 200, {
         ...(tag !== undefined && { etag: `"${tag}"` }),
         ...warning(replaced && `the upload ${replaced} was replaced`),
       });
     } finally {
+      file?.close();
       const left = (coming.get(accountId) ?? 1) - 1;
       if (left > 0) coming.set(accountId, left);
       else coming.delete(accountId);
@@ -279,7 +281,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Put a file there for the customer to fetch',
       description:
-        'The body is the file, of any type and size. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
+        'The body is the file, of any type and size, or a form (`multipart/form-data`) with one. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
       accepts: ['If-Match', 'If-None-Match'],
       body: 'bytes',
       answer: {

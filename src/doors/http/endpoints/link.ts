@@ -18,9 +18,8 @@ import { baseName, displayName, type FilePath, pathOf } from '../../../arrivals/
 import type { ClientAddress } from '../../web/client-address.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
 import { LINK_HEADERS, type LinkPages, type Receipt } from '../link-page.ts';
-import { fileInForm, type FormFile, isForm } from '../multipart.ts';
+import { type BodyFile, fileInBody, isForm } from '../multipart.ts';
 import type { ApiEnv } from '../../web/observe.ts';
-import { receivedBytes } from '../../web/received-bytes.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, errorResponse, refusal } from '../../web/responses.ts';
 import type { Turn } from '../../web/turns.ts';
@@ -96,29 +95,29 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     checkCoding(incoming.headers);
     const most = link.max_bytes ?? 0;
     const { 'content-type': type, 'content-length': length = 0 } = incoming.headers;
-    const formType = incoming.method === 'POST' && isForm(type) ? type : undefined;
-    if (incoming.method === 'POST' && formType === undefined)
+    const isPost = incoming.method === 'POST';
+    if (isPost && !isForm(type))
       throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data');
-    if (Number(length) > most + (formType === undefined ? 0 : FORM_BYTES)) throw tooLarge(most);
+    if (Number(length) > most + (isForm(type) ? FORM_BYTES : 0)) throw tooLarge(most);
     const before = coming.get(directory.id) ?? 0;
     if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
     coming.set(directory.id, before + 1);
-    let form: FormFile | undefined;
+    let file: BodyFile | undefined;
     try {
       untimed?.();
-      const received = receivedBytes(incoming);
-      form = formType === undefined ? undefined : await fileInForm(received, formType);
-      const path = pathFor(link, form ? pathOf(Buffer.from(form.name)) : name);
+      file = await fileInBody(incoming);
+      const isOwnName = file.name !== undefined && (isPost || name === '');
+      const path = pathFor(link, isOwnName ? pathOf(Buffer.from(file.name ?? '')) : name);
       const isNumbered = link.is_folder === 1;
       const byLink: ByLink = { address: visit.address, isNumbered, take: (tx) => uses.take(tx, visit) };
       const condition = isNumbered || link.once === 1 ? NEW : undefined;
       const target = { accountId: directory.account_id, id: directory.id };
       const { size_bytes } = await files
-        .place(target, path, atMost(form?.content ?? received, most), condition, byLink)
+        .place(target, path, atMost(file.content, most), condition, byLink)
         .catch(forOutsiders);
       return { filename: displayName(baseName(path)), size_bytes, received_at: formatMicros(clock.now()) };
     } finally {
-      form?.close();
+      file?.close();
       const left = (coming.get(directory.id) ?? 1) - 1;
       if (left > 0) coming.set(directory.id, left);
       else coming.delete(directory.id);

@@ -4,7 +4,8 @@ import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
-import { auditOf, directoryMeant } from '../../src/doors/dashboard/queries/account.ts';
+import { auditOf } from '../../src/doors/dashboard/queries/account.ts';
+import { directoryNamed } from '../../src/doors/dashboard/queries/directories.ts';
 import { storedIn } from '../../src/doors/dashboard/queries/overview.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
@@ -67,6 +68,13 @@ test('the audit tells who changed what; a directory is linked while there is one
   assert.ok(text.includes('U+202E</span>&lt;script&gt;alert(1)') && !/\u202e|<script>alert/.test(text));
   assert.doesNotMatch(text, /Require for everyone/, 'a member changes nothing');
 
+  const four = await berth.directory({ name: 'Acme orders' });
+  await berth.directory({ name: 'Acme invoices' });
+  assert.match((await member.get(`${ACCOUNT}?directory=acme+orders`)).text, new RegExp(`${four.username}</a>`));
+  const several = (await member.get(`${ACCOUNT}?directory=acme`)).text;
+  assert.match(several, new RegExp(`Several directories match.*directory=${four.id}"`, 's'));
+  assert.match((await member.get(`${ACCOUNT}?directory=nobody`)).text, /No directory matches &quot;nobody&quot;\./);
+
   for (const name of [two.id, two.username]) {
     const alone = await member.get(`${ACCOUNT}?directory=${name}`);
     assert.ok(alone.text.includes(two.username) && !alone.text.includes(one.username));
@@ -79,7 +87,7 @@ test('the audit tells who changed what; a directory is linked while there is one
   using stranger = await signedIn(place(berth), id);
   for (const name of ['', two.id, two.username, one.id, 'nothing']) {
     const theirs = await stranger.get(`${ACCOUNT}?directory=${name}`);
-    assert.match(theirs.text, /No changes/, name);
+    assert.match(theirs.text, name === '' ? /No changes/ : /No directory matches/, name);
     assert.ok(!theirs.text.includes(`>${two.username}<`) && !theirs.text.includes(`>${one.username}<`));
   }
 });
@@ -129,7 +137,7 @@ test('every page of it is read by an index, and nothing is sorted', sqliteOnly, 
       await auditOf(watched, 'account', { limit: 50 });
       await auditOf(watched, 'account', { before: '5-5', limit: 50 });
       await auditOf(watched, 'account', { directory: 'id', before: '5-5', limit: 50 });
-      await directoryMeant(watched, 'account', 'name');
+      await directoryNamed(watched, 'account', 'name');
       await storedIn(watched, 'account');
     });
     assert.equal(plans.length, 6);

@@ -13,6 +13,7 @@ import { runCommand } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';
+import { textOf } from './webhook-place.ts';
 
 const shared = sharedDashboard();
 
@@ -49,6 +50,14 @@ async function statusWith(berth: TestBerth, key: string): Promise<number> {
   using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key });
   return (await client.send('GET', '/directories')).status;
 }
+
+test('a key that a program made is listed with the name of its maker', async () => {
+  await using berth = await shared();
+  using member = await signedIn(place(berth), berth.accountId, 'member');
+  const made = await berth.send('POST', '/api_keys', { json: { name: 'for the import', role: 'member' } });
+  assert.equal(made.status, 201, made.text);
+  assert.match(textOf((await member.get(PATH)).text), /for the import.* by key "test"/);
+});
 
 test('an admin makes a key that is shown once and works, and revokes it after a question', async () => {
   await using berth = await shared();

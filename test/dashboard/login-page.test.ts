@@ -12,7 +12,7 @@ import { textOf } from './webhook-place.ts';
 
 const shared = sharedDashboard();
 
-const TABS = ['', '/connect', '/login', '/files', '/webhook', '/webhook/deliveries', '/activity', '/settings'];
+const TABS = ['', '/connect', '/login', '/files', '/webhook', '/activity', '/settings'];
 
 test('every tab says that a directory is suspended, since when and by whom, and can resume it', async () => {
   await using berth = await shared();
@@ -35,6 +35,16 @@ test('every tab says that a directory is suspended, since when and by whom, and 
   const resumed = await done(admin, `${path}/resume`, { tab: 'Files' });
   assert.match(textOf(resumed.text), /^Files · .*Resumed\. Customers can log in again\./);
   for (const tab of TABS) assert.match((await admin.get(path + tab)).text, /class="badge good">live</, tab);
+
+  await done(admin, `${path}/auth-mode`, { auth_mode: 'public_key' });
+  for (const tab of TABS)
+    assert.match(
+      textOf((await admin.get(path + tab)).text),
+      /no one can log in.*has none\. Nobody can log in\.Add a key/,
+      tab,
+    );
+  assert.match(textOf((await admin.get('/dashboard/directories')).text), /no one can log in/);
+  await done(admin, `${path}/auth-mode`, { auth_mode: 'password' });
 
   await done(admin, `${path}/access`, { expires_at: '2001-01-01T00:00' });
   for (const tab of TABS)

@@ -16,8 +16,8 @@ const LANGUAGES: Readonly<Record<string, { readonly probe: readonly string[]; re
     probe: [process.execPath, '--version'],
     prepare(folder, code) {
       const main = `import { readFileSync } from 'node:fs';
-        const [body, header, secret] = process.argv.slice(2);
-        console.log(verify(readFileSync(body), header, secret));`;
+        const [body, header, ...secrets] = process.argv.slice(2);
+        console.log(verify(readFileSync(body), header, secrets));`;
       writeFileSync(join(folder, 'main.mjs'), `${code}\n${main}`);
       return [process.execPath, join(folder, 'main.mjs')];
     },
@@ -25,7 +25,7 @@ const LANGUAGES: Readonly<Record<string, { readonly probe: readonly string[]; re
   Python: {
     probe: ['python3', '--version'],
     prepare(folder, code) {
-      const main = 'import sys\nprint(verify(open(sys.argv[1], "rb").read(), *sys.argv[2:]))';
+      const main = 'import sys\nprint(verify(open(sys.argv[1], "rb").read(), sys.argv[2], sys.argv[3:]))';
       writeFileSync(join(folder, 'main.py'), `${code}\n${main}\n`);
       return ['python3', join(folder, 'main.py')];
     },
@@ -33,7 +33,7 @@ const LANGUAGES: Readonly<Record<string, { readonly probe: readonly string[]; re
   PHP: {
     probe: ['php', '--version'],
     prepare(folder, code) {
-      const main = "echo verify(file_get_contents($argv[1]), $argv[2], $argv[3]) ? 'true' : 'false';";
+      const main = "echo verify(file_get_contents($argv[1]), $argv[2], array_slice($argv, 3)) ? 'true' : 'false';";
       writeFileSync(join(folder, 'main.php'), `${code}\n${main}\n`);
       return ['php', join(folder, 'main.php')];
     },
@@ -45,7 +45,7 @@ const LANGUAGES: Readonly<Record<string, { readonly probe: readonly string[]; re
         import ("example/webhook"; "fmt"; "os")
         func main() {
           body, _ := os.ReadFile(os.Args[1])
-          fmt.Println(webhook.Verify(body, os.Args[2], os.Args[3]))
+          fmt.Println(webhook.Verify(body, os.Args[2], os.Args[3:]...))
         }`;
       mkdirSync(join(folder, 'webhook'));
       writeFileSync(join(folder, 'go.mod'), 'module example\n\ngo 1.21\n');
@@ -98,6 +98,10 @@ test('the code in each language accepts berth’s signatures, and no others', as
       );
       assert.equal(said(file, header, `${directory.secret}x`), 'false');
       assert.equal(said(file, '', directory.secret), 'false');
+      assert.equal(said(file, header), 'false');
+      assert.equal(said(file, header, 'old', directory.secret), 'true', 'while the secret is replaced');
+      assert.equal(said(file, header, directory.secret, 'new'), 'true', 'while the secret is replaced');
+      assert.equal(said(file, header, 'old', 'new'), 'false');
     });
   }
 });

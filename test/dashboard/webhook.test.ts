@@ -125,7 +125,7 @@ test('a new secret in two steps: no webhook is refused between them', async () =
   await member.post(`${path}/secret/show`);
   const seen = await member.get(path);
   assert.deepEqual(secretsIn(seen.text), [directory.secret]);
-  assert.doesNotMatch(seen.text, /Create new secret|Activate new secret/);
+  assert.doesNotMatch(seen.text, /Create new secret|Switch to the new secret/);
 
   const second = await admin.submit(`${path}/secret/activate`);
   assert.match(second.text, /The new secret is active/);
@@ -254,7 +254,7 @@ test('the secret on the page is the one that signs: the account’s, where its U
   await member.post(`${path}/secret/show`);
   const shown = await member.get(path);
   assert.deepEqual(secretsIn(shown.text), [shared]);
-  assert.match(textOf(shown.text), /The account’s secret signs them\..*Rotate it on the Account page/s);
+  assert.match(textOf(shown.text), /The account’s secret signs them\..*Replace it on the Account page/s);
   const [seen] = (await place.audit()).toReversed();
   assert.deepEqual([seen?.action, seen?.changes], ['show-secret', '{}']);
 
@@ -269,7 +269,7 @@ test('a test is listed with its answer and a mark; it is not sent again, and doe
   let status = 500;
   await using place = await dashboardPlace({ respond: (response) => response.writeHead(status).end('no <room>') });
   const { member, path, berth } = place;
-  assert.match(textOf((await member.get(path)).text), /Not used yet.*Send a test to check your receiver\./s);
+  assert.match(textOf((await member.get(path)).text), /Not tried yet.*Send a test to check your receiver\./s);
   await member.post(`${path}/test`);
   const page = await member.get(path);
   assert.match(textOf(page.text), /Test failed.*last test 500/s);
@@ -294,6 +294,10 @@ test('a test is listed with its answer and a mark; it is not sent again, and doe
   status = 200;
   await member.post(`${path}/test`);
   assert.match(textOf((await member.get(path)).text), /Working.*last test 200/s);
+
+  const moved = await member.submit(path, { webhook_url: `${berth.receiver.url}elsewhere`, _was_webhook_url: '' });
+  assert.match(textOf(moved.text), /The URL is saved.*Not tried yet/s);
+  assert.doesNotMatch(textOf(moved.text), /Working/, 'that was the previous URL');
   assert.match(textOf((await member.get('/dashboard')).text), /Set a webhook and receive a delivery Done/);
 });
 

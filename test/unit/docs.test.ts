@@ -19,19 +19,24 @@ const HEADER = signatureHeader(sign(BODY, SECRET));
 
 test('the Node snippet accepts a right signature and no other', async () => {
   const { verify } = (await import(`data:text/javascript,${encodeURIComponent(snippet('js'))}`)) as {
-    verify(body: Buffer, header: string | undefined, secret: string): boolean;
+    verify(body: Buffer, header: string | undefined, secrets: readonly string[]): boolean;
   };
-  assert.equal(verify(BODY, HEADER, SECRET), true);
-  assert.equal(verify(BODY, HEADER.replace(/.$/, 'x'), SECRET), false);
-  assert.equal(verify(Buffer.concat([BODY, BODY]), HEADER, SECRET), false);
-  assert.equal(verify(BODY, undefined, SECRET), false);
+  assert.equal(verify(BODY, HEADER, ['old', SECRET]), true);
+  assert.equal(verify(BODY, HEADER.replace(/.$/, 'x'), [SECRET]), false);
+  assert.equal(verify(Buffer.concat([BODY, BODY]), HEADER, [SECRET]), false);
+  assert.equal(verify(BODY, undefined, [SECRET]), false);
 });
 
 test('the Python snippet accepts a right signature and no other', () => {
   const python = (body: Buffer, header: string): string =>
     execFileSync(
       'python3',
-      ['-c', `import sys\n${snippet('python')}\nprint(verify(sys.stdin.buffer.read(), *sys.argv[1:]))`, header, SECRET],
+      [
+        '-c',
+        `import sys\n${snippet('python')}\nprint(verify(sys.stdin.buffer.read(), sys.argv[1], sys.argv[2:]))`,
+        header,
+        SECRET,
+      ],
       {
         input: body,
         encoding: 'utf8',

@@ -31,6 +31,7 @@ export interface DashboardEnv {
 /** Whether customers can log in to a directory, for the header of its pages. */
 export type AccessState =
   | { readonly kind: 'live' }
+  | { readonly kind: 'no-key' }
   | { readonly kind: 'expired'; readonly at: Micros }
   /** `by` and `at` are missing when the audit does not have the change any more. */
   | { readonly kind: 'suspended'; readonly by?: string; readonly at?: Micros };

@@ -90,6 +90,11 @@ export function hasExpired({ expires_at }: Pick<Access, 'expires_at'>, now: Micr
   return expires_at !== null && expires_at <= now;
 }
 
+/** Whether the directory accepts public keys only, and has none. */
+export function lacksKey({ auth_mode, public_key }: Pick<DirectoryRow, 'auth_mode' | 'public_key'>): boolean {
+  return auth_mode === 'public_key' && public_key === null;
+}
+
 function accessIn({ suspended, expires_at, allowed_networks }: DirectoryRow): Access {
   return { suspended: suspended === 1, expires_at, allowed_networks: JSON.parse(allowed_networks) as string[] };
 }

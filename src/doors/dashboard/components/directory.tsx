@@ -2,9 +2,11 @@
 import type { FC } from 'hono/jsx';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../../foundation/db/schema.ts';
-import { hasExpired } from '../../../rules/directories/access.ts';
+import { hasExpired, lacksKey } from '../../../rules/directories/access.ts';
 import type { FormFields } from '../environment.ts';
 import { Field } from './form.tsx';
+import { Empty } from './section.tsx';
+import { clipped, Name } from './text.tsx';
 import { Badge } from './values.tsx';
 
 export interface DirectoryProps {
@@ -13,25 +15,54 @@ export interface DirectoryProps {
   readonly path: string;
 }
 
+/** The state of a directory that accepts public keys only, and has none. */
+export const NO_KEY = 'no one can log in';
+
 interface DirectoryStateProps {
-  readonly of: Pick<DirectoryRow, 'suspended' | 'expires_at'>;
+  readonly of: Pick<DirectoryRow, 'suspended' | 'expires_at' | 'auth_mode' | 'public_key'>;
   readonly isFailing: boolean;
   readonly now: Micros;
 }
 
-/** Shows whether users can log in now, and whether the webhook is failing. */
+/** Shows whether customers can log in now, and whether the webhook is failing. */
 export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFailing, now }) => {
   const isSuspended = directory.suspended === 1;
   const isExpired = hasExpired(directory, now);
+  const isOpen = !isSuspended && !isExpired;
   return (
     <>
       {isSuspended && <Badge kind="waiting" text="suspended" />}
       {isExpired && <Badge kind="waiting" text="expired" />}
-      {!isSuspended && !isExpired && <Badge kind="good" text="live" />}
+      {isOpen && (lacksKey(directory) ? <Badge kind="waiting" text={NO_KEY} /> : <Badge kind="good" text="live" />)}
       {isFailing && <Badge kind="bad" text="webhook failing" />}
     </>
   );
 };
+
+interface CandidatesProps {
+  readonly of: readonly Pick<DirectoryRow, 'id' | 'name'>[];
+  /** What was searched for. */
+  readonly text: string;
+  /** The address of the page for one of them. */
+  readonly addressOf: (id: string) => string;
+}
+
+/** Says which directories a text may mean, if any. */
+export const Candidates: FC<CandidatesProps> = ({ of, text, addressOf }) =>
+  of.length === 0 ? (
+    <Empty title={`No directory matches "${clipped(text, 100)}".`} />
+  ) : (
+    <>
+      <p>Several directories match. Choose one:</p>
+      <ul>
+        {of.map(({ id, name }) => (
+          <li>
+            <Name of={name} href={addressOf(id)} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
 
 export const NameField: FC<{ value?: string; hint: string; isFirst?: boolean }> = (props) => (
   <Field label="Name" name="name" isRequired {...props} />

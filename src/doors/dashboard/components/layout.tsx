@@ -17,6 +17,7 @@ import { Icon, type IconName, Mark } from './icons.tsx';
 import { Links } from './section.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from './text.tsx';
+import { NO_KEY } from './directory.tsx';
 import { Badge, Time } from './values.tsx';
 
 interface NavigationItem {
@@ -292,7 +293,11 @@ export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
       done={{ resumed: 'Resumed. Customers can log in again.', ...done }}
       state={
         <>
-          <Badge kind={access.kind === 'live' ? 'good' : 'waiting'} text={access.kind} /> {state}
+          <Badge
+            kind={access.kind === 'live' ? 'good' : 'waiting'}
+            text={access.kind === 'no-key' ? NO_KEY : access.kind}
+          />{' '}
+          {state}
         </>
       }
       {...others}
@@ -310,6 +315,13 @@ const Closed: FC<{ of: AccessState; tab: string }> = ({ of: access, tab }) => {
   const path = pathOf(c);
   const mayChange = isAdmin(c);
   if (access.kind === 'live') return <></>;
+  if (access.kind === 'no-key')
+    return (
+      <p class="warning">
+        <span>This directory accepts public keys only, and has none. Nobody can log in.</span>
+        {mayChange && <a href={`${path}/login#public_key`}>Add a key</a>}
+      </p>
+    );
   if (access.kind === 'expired')
     return (
       <p class="warning">

@@ -18,7 +18,7 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, deli
     <p class="parts">
       <span>
         <Badge {...stateOf(health, hasReceiver)} />
-        {failing && (
+        {failing && last && (
           <>
             {' '}
             since <Time at={failing.since} />
@@ -60,8 +60,8 @@ function stateOf(
   hasReceiver: boolean,
 ): { kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: string } {
   if (!hasReceiver) return { kind: 'quiet', text: 'Off' };
+  if (!last) return { kind: 'quiet', text: 'Not tried yet' };
   if (failing) return { kind: 'bad', text: 'Failing' };
-  if (!last) return { kind: 'quiet', text: 'Not used yet' };
   if (last.status !== null && last.status >= 200 && last.status < 300) return { kind: 'good', text: 'Working' };
   return last.isTest ? { kind: 'bad', text: 'Test failed' } : { kind: 'waiting', text: 'Retrying' };
 }

@@ -6,6 +6,7 @@ import { DELIVERY_STATES, type ShownState } from '../../../deliveries/webhooks/d
 import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
 import { replayThese } from '../../../deliveries/webhooks/replay.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
+import { Candidates } from '../components/directory.tsx';
 import { DeliveryState, LISTED, Outcome } from '../components/exchange.tsx';
 import { Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -16,7 +17,6 @@ import { counted, Time } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, type PageContext, targetOf } from '../environment.ts';
 import { submitted, timeIn } from '../form.ts';
 import { type Live, renderedIn } from '../live.tsx';
-import { directoryMeant } from '../queries/account.ts';
 import {
   type AccountDelivery,
   accountDeliveries,
@@ -29,7 +29,7 @@ import {
   replayable,
 } from '../queries/account-deliveries.ts';
 import type { ListPlace } from '../../../foundation/db/list-place.ts';
-import { directoryPage, type DirectoryEntry } from '../queries/directories.ts';
+import { directoryMeant, type DirectoryEntry } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
 const PAGE = 50;
@@ -77,11 +77,8 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     };
     if (directory.trim() === '') return { filter };
     const text = directory.trim();
-    const directoryId = await directoryMeant(reads, accountId, text);
-    if (directoryId !== undefined) return { filter: { ...filter, directoryId } };
-    const { rows } = await directoryPage(reads, accountId, { search: text, order: 'name', isReversed: false });
-    const [only] = rows;
-    return rows.length === 1 && only ? { filter: { ...filter, directoryId: only.id } } : { filter, candidates: rows };
+    const meant = await directoryMeant(reads, accountId, text);
+    return 'id' in meant ? { filter: { ...filter, directoryId: meant.id } } : { filter, candidates: meant.candidates };
   }
 
   async function page(c: PageContext) {
@@ -122,7 +119,11 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
           {Object.keys(query).length > 0 && <a href={PATH}>Clear</a>}
         </form>
         {candidates ? (
-          <Candidates of={candidates} query={query} />
+          <Candidates
+            of={candidates}
+            text={query.directory ?? ''}
+            addressOf={(directory) => addressOf({ ...query, directory })}
+          />
         ) : (
           <>
             <div class="title">
@@ -242,22 +243,6 @@ function without(all: Count, ...parts: readonly Count[]): Count | undefined {
 function inWords(count: Count | undefined): string {
   return count ? `${counted(count.count)}${count.isExact ? '' : '+'}` : '';
 }
-
-const Candidates: FC<{ of: readonly DirectoryEntry[]; query: Query }> = ({ of, query }) =>
-  of.length === 0 ? (
-    <Empty title={`No directory matches "${clipped(query.directory ?? '', 100)}".`} />
-  ) : (
-    <>
-      <p>Several directories match. Choose one:</p>
-      <ul>
-        {of.map(({ id, name }) => (
-          <li>
-            <Name of={name} href={addressOf({ ...query, directory: id })} />
-          </li>
-        ))}
-      </ul>
-    </>
-  );
 
 const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
   <Table

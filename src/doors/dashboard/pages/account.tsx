@@ -4,6 +4,7 @@ import { allowsApi, DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
 import { changesInWords, changesOf } from '../../../rules/history/audit-in-words.ts';
 import { fingerprintsIn, type KeyNames, auditSentence } from '../../../rules/history/audit-sentences.ts';
 import { requireSecondFactor } from '../../../rules/users/second-factor.ts';
+import { Candidates } from '../components/directory.tsx';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { capitalized, Empty, Pager, Section } from '../components/section.tsx';
@@ -14,7 +15,8 @@ import { csvAnswer, timeCell } from '../csv.ts';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired, keyNames } from '../queries/account.ts';
+import { type AuditRow, auditOf, isSecondFactorRequired, keyNames } from '../queries/account.ts';
+import { directoryMeant } from '../queries/directories.ts';
 import type { Stored } from '../queries/overview.ts';
 import {
   accountWebhookForms,
@@ -47,9 +49,10 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
   async function page(c: PageContext) {
     const { accountId, plan } = c.get('user').principal;
     const { directory: wanted = '', before = '' } = c.req.query();
-    const directory = await directoryMeant(reads, accountId, wanted);
-    const isUnknown = wanted !== '' && directory === undefined;
-    const rows = isUnknown ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
+    const meant = wanted === '' ? { id: undefined } : await directoryMeant(reads, accountId, wanted);
+    const candidates = 'candidates' in meant ? meant.candidates : undefined;
+    const directory = 'id' in meant ? meant.id : undefined;
+    const rows = candidates ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
     const { directories, bytes } = await stored(accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
     const last = rows[PAGE - 1];
@@ -73,15 +76,23 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
         <Section title="Changes">
           <form class="toolbar">
-            <Field label="Directory" name="directory" value={wanted} placeholder="Username or ID" />
+            <Field label="Directory" name="directory" value={wanted} placeholder="Name or ID" />
             <button class="plain">Show</button>
             <a href={`${PATH}/audit.csv`}>Export as CSV</a>
           </form>
-          <Table caption="Newest first" columns={['When', 'What', 'Directory', 'Details']} rows={rows.map(cells)}>
-            <Empty title="No changes">
-              Everything that is created, changed or deleted here or through the API appears here.
-            </Empty>
-          </Table>
+          {candidates ? (
+            <Candidates
+              of={candidates}
+              text={wanted}
+              addressOf={(id) => `${PATH}?${new URLSearchParams({ directory: id }).toString()}`}
+            />
+          ) : (
+            <Table caption="Newest first" columns={['When', 'What', 'Directory', 'Details']} rows={rows.map(cells)}>
+              <Empty title="No changes">
+                Everything that is created, changed or deleted here or through the API appears here.
+              </Empty>
+            </Table>
+          )}
           <Pager of="changes" first={before ? address() : undefined} next={last && address(`${last.at}-${last.id}`)} />
         </Section>
       </Layout>,

@@ -26,6 +26,7 @@ import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../enviro
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { takeShownOnce } from '../after-redirect.ts';
+import { madeBy, makersOf } from '../queries/account.ts';
 import { CreatingForms } from '../sent-forms.ts';
 
 const PAGE = 50;
@@ -60,6 +61,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
     const shownKeys = keys.slice(0, PAGE);
     const now = rules.clock.now();
     const names = await namesOf(reads, accountId, shownKeys);
+    const makers = await makersOf(reads, accountId, shownKeys);
     return c.render(
       <Layout title="API keys" done={DONE} problems={PROBLEMS}>
         <Secret of={made} label="Your new API key">
@@ -68,7 +70,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         <Table
           caption="Newest first"
           columns={['Name', 'Role', 'Limits', 'Created', 'Last used', 'State', ...(mayChange ? ['Actions'] : [])]}
-          rows={shownKeys.map((key) => cellsOf(key, { names, mayRevoke: mayChange, now }))}
+          rows={shownKeys.map((key) => cellsOf(key, { names, makers, mayRevoke: mayChange, now }))}
         >
           <Empty title="No keys yet">Your programs need one to call the API.</Empty>
         </Table>
@@ -159,11 +161,12 @@ function limitsOf(key: ApiKey, names: ReadonlyMap<string, string>): string {
 
 interface Beside {
   readonly names: ReadonlyMap<string, string>;
+  readonly makers: ReadonlyMap<string, string>;
   readonly mayRevoke: boolean;
   readonly now: Micros;
 }
 
-function cellsOf(key: ApiKey, { names, mayRevoke, now }: Beside) {
+function cellsOf(key: ApiKey, { names, makers, mayRevoke, now }: Beside) {
   const { name, role, inserted_at, created_by, last_used_at, revoked_at } = key;
   return [
     <span class={revoked_at === null ? undefined : 'quiet'}>
@@ -172,7 +175,8 @@ function cellsOf(key: ApiKey, { names, mayRevoke, now }: Beside) {
     role,
     <Text of={limitsOf(key, names)} />,
     <>
-      <Time at={inserted_at} /> {created_by !== null && <Text of={`by ${created_by.replace(/^\w+:/, '')}`} />}
+      <Time at={inserted_at} />
+      <Text of={madeBy(created_by, makers)} />
     </>,
     <Time at={last_used_at} />,
     <State of={key} now={now} />,

@@ -35,7 +35,8 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
     const path = pathOf(c);
     const days = daysIn(c.req.query('days'));
     const [newest] = await uploads.list(id, { limit: 1 });
-    const health = await webhookHealth(reads, id, clock.now());
+    const url = await receiverUrl(reads, directory);
+    const health = await webhookHealth(reads, id, { now: clock.now(), url: url ?? undefined });
     const byDay = await directoryDays(reads, directory, { now: clock.now(), days });
     const { refusal } = await lastAttempts(reads, logins, directory);
     const connected = sessions.of(username).length;
@@ -70,7 +71,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
             />
           </Section>
           <Section title="Webhook">
-            <Webhook url={await receiverUrl(reads, directory)} path={path} health={health} />
+            <Webhook url={url} path={path} health={health} />
           </Section>
         </div>
         <DaysChoice current={days} />

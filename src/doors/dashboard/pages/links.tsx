@@ -1,8 +1,6 @@
 /** Makes, lists and revokes links for people without an SFTP client, by the same rules as the API. */
 import type { Hono } from 'hono';
-import type { Kysely } from 'kysely';
 import { type Clock, DAY, formatMicros, type Micros } from '../../../foundation/base/clock.ts';
-import type { Tables } from '../../../foundation/db/schema.ts';
 import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { limitInWords } from '../../../arrivals/links/limit.ts';
@@ -27,6 +25,7 @@ import { Secret, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { bytesIn, isoTime, submitted } from '../form.ts';
 import { takeShownOnce } from '../after-redirect.ts';
+import { madeBy, makersOf } from '../queries/account.ts';
 import { CreatingForms } from '../sent-forms.ts';
 
 const PATH = '/dashboard/directories/:id/links';
@@ -81,7 +80,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
     const after = await linkById(reads, directory.id, c.req.query('after') ?? '');
     const listed = await linksOf(reads, directory.id, { now, limit: PAGE + 1, after });
     const links = listed.slice(0, PAGE);
-    const makers = await makersOf(reads, links);
+    const makers = await makersOf(reads, c.get('user').principal.accountId, links);
     const upload = file === undefined ? undefined : await uploads.byId(directory.id, file);
     const within = Buffer.from(folder, 'base64url');
     const isFolder = kind === 'upload' || within.length > 0;
@@ -196,17 +195,8 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
   });
 }
 
-/** The names of the API keys that made these links, by id. */
-async function makersOf(reads: Kysely<Tables>, links: readonly Link[]): Promise<ReadonlyMap<string, string>> {
-  const ids = links.flatMap(({ created_by }) => created_by ?? []);
-  if (ids.length === 0) return new Map();
-  const keys = await reads.selectFrom('api_keys').select(['id', 'name']).where('id', 'in', ids).execute();
-  return new Map(keys.map(({ id, name }) => [id, name]));
-}
-
 function cellsOf(link: Link, makers: ReadonlyMap<string, string>) {
   const { id, kind, max_bytes, once, expires_at, inserted_at, created_by } = link;
-  const maker = created_by === null ? undefined : (makers.get(created_by) ?? created_by.replace(/^\w+:/, ''));
   const limits = [
     kind === 'download' ? 'download' : `upload, up to ${limitInWords(max_bytes ?? 0)}`,
     ...(once === 1 ? ['once'] : []),
@@ -217,7 +207,8 @@ function cellsOf(link: Link, makers: ReadonlyMap<string, string>) {
     limits.join(', '),
     <Time at={expires_at} />,
     <>
-      <Time at={inserted_at} /> {maker !== undefined && <Text of={`by ${maker}`} />}
+      <Time at={inserted_at} />
+      <Text of={madeBy(created_by, makers)} />
     </>,
     <ActionButton
       action={`links/${id}/revoke`}

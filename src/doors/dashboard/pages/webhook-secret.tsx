@@ -21,7 +21,7 @@ export interface SecretRules {
 
 /** What an action says once it is done, and why one is refused, for the page with the secret. */
 export const SECRET_DONE = {
-  renewed: 'The new secret is ready. Give it to your receivers, then activate it.',
+  renewed: 'The new secret is ready. Add it to your receivers, then switch to it.',
   activated: 'The new secret is active. The old one is no longer used.',
 };
 export const SECRET_PROBLEMS = { activate: 'There is no new secret to activate. Create one first.' };
@@ -118,21 +118,19 @@ const Replacement: FC<ReplacementProps> = ({ path, isAdmin, isReady }) =>
     <>
       {isReady && (
         <>
-          <p>
-            Step 2 of 2: once your receivers have the new secret, activate it. Both signatures are then made with the
-            new secret only.
-          </p>
+          <p>Step 2 of 2: once your receivers accept both secrets, switch to the new one.</p>
           <ActionButton
             action={`${path}/activate`}
-            label="Activate new secret"
-            confirm="Receivers that still check with the old secret reject webhooks from now on."
+            label="Switch to the new secret"
+            confirm="Receivers that know only the old secret will refuse webhooks."
           />
         </>
       )}
-      <Folded summary={isReady ? 'Create another secret' : 'Rotate the secret'} fields={['secret']}>
+      <Folded summary={isReady ? 'Create another secret' : 'Replace the secret'} fields={['secret']}>
         <p>
-          Step 1 of 2: berth shows the new secret and signs <code>webhook-signature</code> with both from then on, so
-          that you can update receivers one after the other. <code>x-service-signature</code> still uses the old one.
+          Step 1 of 2: berth shows a new secret, and still signs <code>x-service-signature</code> with the old one. Add
+          the new secret to the list in your receivers and deploy them. <code>webhook-signature</code> has both
+          signatures until you switch.
         </p>
         <Form action={path}>
           <Field
@@ -146,5 +144,5 @@ const Replacement: FC<ReplacementProps> = ({ path, isAdmin, isReady }) =>
       </Folded>
     </>
   ) : (
-    <p class="quiet">Only admins can rotate the secret.</p>
+    <p class="quiet">Only admins can replace the secret.</p>
   );

@@ -53,7 +53,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
     const { id, webhook_url: url } = directory;
     const receiver = await receiverIfAny(reads, directory);
     const path = `${pathOf(c)}/webhook`;
-    const health = await webhookHealth(reads, id, rules.clock.now());
+    const health = await webhookHealth(reads, id, { now: rules.clock.now(), url: receiver?.url });
     const deliveries = await latestDeliveries(reads, id, LATEST);
     const isShown = takeShownOnce(c) !== undefined;
     const isOfAccount = url === null && receiver !== undefined;
@@ -78,7 +78,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
           elsewhere={
             isOfAccount ? (
               <>
-                Rotate it on the <a href="/dashboard/account#webhook">Account page</a>.
+                Replace it on the <a href="/dashboard/account#webhook">Account page</a>.
               </>
             ) : undefined
           }

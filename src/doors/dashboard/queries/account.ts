@@ -30,21 +30,6 @@ export async function directoryForTest(reads: Kysely<Tables>, accountId: string)
   return row.id;
 }
 
-/** The id of the account's directory with that id or username. An id is also found after the directory was deleted. */
-export async function directoryMeant(reads: Kysely<Tables>, accountId: string, text: string) {
-  if (text === '') return undefined;
-  const directory = await reads
-    .selectFrom('directories')
-    .select('id')
-    .where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)]))
-    .where('account_id', '=', accountId)
-    .executeTakeFirst();
-  if (directory) return directory.id;
-  const deleted = reads.selectFrom('audit').select(['account_id', 'directory_id']).where('directory_id', '=', text);
-  const row = await deleted.limit(1).executeTakeFirst();
-  return row?.account_id === accountId ? row.directory_id : undefined;
-}
-
 /** The account's directories that have one of these usernames. */
 export async function directoriesNamed(reads: Kysely<Tables>, accountId: string, usernames: readonly string[]) {
   if (usernames.length === 0) return [];
@@ -70,9 +55,29 @@ export async function keyNames(reads: Kysely<Tables>, accountId: string, fingerp
   return new Map(rows.flatMap(({ fingerprint, comment }) => (comment ? [[fingerprint, comment] as const] : [])));
 }
 
+/** The names of the API keys that made these keys or links, by the makers' ids. */
+export async function makersOf(
+  reads: Kysely<Tables>,
+  accountId: string,
+  made: readonly { readonly created_by: string | null }[],
+): Promise<ReadonlyMap<string, string>> {
+  const ids = made.flatMap(({ created_by }) => created_by ?? []);
+  if (ids.length === 0) return new Map();
+  const keys = reads.selectFrom('api_keys').select(['id', 'name']).where('id', 'in', ids);
+  const rows = await keys.where('account_id', '=', accountId).execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+/** ` by dana@example.com`, or ` by key "nightly import"`; empty if nobody is known. */
+export function madeBy(created_by: string | null, makers: ReadonlyMap<string, string>): string {
+  if (created_by === null) return '';
+  const name = makers.get(created_by);
+  return ` by ${name === undefined ? created_by.replace(/^\w+:/, '') : `key "${name}"`}`;
+}
+
 export type AuditRow = Awaited<ReturnType<typeof auditOf>>[number];
 
-/** Rows of the audit before the row `<at>-<id>`, newest first. `directory` is an id that `directoryMeant` found. */
+/** Rows of the audit before the row `<at>-<id>`, newest first. `directory` is one of the account's. */
 export function auditOf(
   reads: Kysely<Tables>,
   accountId: string,

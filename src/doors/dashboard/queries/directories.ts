@@ -40,7 +40,15 @@ export interface Listing {
 
 export interface DirectoryEntry extends Pick<
   DirectoryRow,
-  'id' | 'name' | 'sftp_username' | 'storage_bytes' | 'suspended' | 'expires_at' | 'inserted_at'
+  | 'id'
+  | 'name'
+  | 'sftp_username'
+  | 'storage_bytes'
+  | 'suspended'
+  | 'expires_at'
+  | 'auth_mode'
+  | 'public_key'
+  | 'inserted_at'
 > {
   readonly last_upload_at: Micros;
 }
@@ -66,8 +74,8 @@ export async function directoryPage(
   const few = search === '' ? undefined : await mayContain(reads, texts, FEW);
   let query = reads
     .selectFrom('directories')
-    .select(['id', 'name', 'sftp_username', 'storage_bytes', 'suspended', 'expires_at', 'inserted_at'])
-    .select(['last_upload_at', `${column} as key`])
+    .select(['id', 'name', 'sftp_username', 'storage_bytes', 'suspended', 'expires_at', 'auth_mode', 'public_key'])
+    .select(['inserted_at', 'last_upload_at', `${column} as key`])
     .where((eb) => (few ? isAmong(reads, accountId, few) : eb('account_id', '=', accountId)))
     .where('deleted_at', 'is', null)
     .orderBy(column, direction)
@@ -92,6 +100,40 @@ export async function directoryPage(
     previous: (isBackward ? isMore : after !== undefined) ? first : undefined,
     next: isBackward || isMore ? last : undefined,
   };
+}
+
+/**
+ * The directory that a person means by an id, a username, or a text that only one directory has; otherwise those that have it.
+ * An id is also found after the directory was deleted.
+ */
+export async function directoryMeant(
+  reads: Kysely<Tables>,
+  accountId: string,
+  text: string,
+): Promise<{ readonly id: string } | { readonly candidates: readonly DirectoryEntry[] }> {
+  const id = await directoryNamed(reads, accountId, text);
+  if (id !== undefined) return { id };
+  const { rows } = await directoryPage(reads, accountId, { search: text, order: 'name', isReversed: false });
+  const [only] = rows;
+  return rows.length === 1 && only ? { id: only.id } : { candidates: rows };
+}
+
+/** Finds a directory by its id or username. */
+export async function directoryNamed(
+  reads: Kysely<Tables>,
+  accountId: string,
+  text: string,
+): Promise<string | undefined> {
+  const directory = await reads
+    .selectFrom('directories')
+    .select('id')
+    .where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)]))
+    .where('account_id', '=', accountId)
+    .executeTakeFirst();
+  if (directory) return directory.id;
+  const deleted = reads.selectFrom('audit').select(['account_id', 'directory_id']).where('directory_id', '=', text);
+  const row = await deleted.limit(1).executeTakeFirst();
+  return row?.account_id === accountId ? (row.directory_id ?? undefined) : undefined;
 }
 
 /** The slug of a text that has no characters for one. */

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
-import { hasExpired } from '../../../rules/directories/access.ts';
+import { hasExpired, lacksKey } from '../../../rules/directories/access.ts';
 import { auditSentence } from '../../../rules/history/audit-sentences.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
 import type { LoginAttempt } from '../../../operating/reports/sshd-log.ts';
@@ -54,11 +54,13 @@ export async function directoryDays(
 /** Only a suspended directory needs a query: for who suspended it, and when. */
 export async function accessState(
   reads: Kysely<Tables>,
-  directory: Pick<DirectoryRow, 'id' | 'suspended' | 'expires_at'>,
+  directory: Pick<DirectoryRow, 'id' | 'suspended' | 'expires_at' | 'auth_mode' | 'public_key'>,
   now: Micros,
 ): Promise<AccessState> {
-  if (directory.suspended === 0)
-    return hasExpired(directory, now) ? { kind: 'expired', at: directory.expires_at ?? now } : { kind: 'live' };
+  if (directory.suspended === 0) {
+    if (hasExpired(directory, now)) return { kind: 'expired', at: directory.expires_at ?? now };
+    return lacksKey(directory) ? { kind: 'no-key' } : { kind: 'live' };
+  }
   const row = await reads
     .selectFrom('audit')
     .leftJoin('api_keys', 'api_keys.id', 'audit.key_id')

@@ -11,7 +11,7 @@ export interface LastAttempt extends Pick<AttemptsTable, 'status' | 'error' | 's
 
 export interface WebhookHealth {
   readonly failing: FailingWebhook | undefined;
-  /** The latest attempt that has ended; undefined before the first. */
+  /** The latest attempt to the present URL that has ended; undefined before the first. */
   readonly last: LastAttempt | undefined;
   readonly rate: DeliveryRate | undefined;
 }
@@ -29,16 +29,21 @@ const COUNTED = 20_000;
 /** The latest attempt is searched for among this many deliveries of each state: the newest that ended, and the oldest pending, which are tried first. */
 const SEARCHED = 20;
 
-export async function webhookHealth(reads: Kysely<Tables>, directoryId: string, now: Micros): Promise<WebhookHealth> {
+/** @param url where webhooks go now: the latest attempt is the latest to that URL. */
+export async function webhookHealth(
+  reads: Kysely<Tables>,
+  directoryId: string,
+  { now, url }: { readonly now: Micros; readonly url: string | undefined },
+): Promise<WebhookHealth> {
   const [failing, last, rate] = await Promise.all([
     failingWebhooks(reads, [directoryId]),
-    lastAttempt(reads, directoryId),
+    url === undefined ? undefined : lastAttempt(reads, directoryId, url),
     deliveryRate(reads, directoryId, now),
   ]);
   return { failing: failing.get(directoryId), last, rate };
 }
 
-async function lastAttempt(reads: Kysely<Tables>, directoryId: string): Promise<LastAttempt | undefined> {
+async function lastAttempt(reads: Kysely<Tables>, directoryId: string, url: string): Promise<LastAttempt | undefined> {
   const some = (state: keyof typeof IN_STATE) => {
     const first = reads
       .selectFrom('deliveries')
@@ -54,6 +59,7 @@ async function lastAttempt(reads: Kysely<Tables>, directoryId: string): Promise<
     .selectFrom(searched.as('searched'))
     .innerJoin('attempts', 'attempts.delivery_id', 'searched.id')
     .select(['event', 'url', 'status', 'error', 'started_at'])
+    .where('url', '=', url)
     .where('finished_at', 'is not', null)
     .orderBy('started_at', 'desc')
     .limit(1)

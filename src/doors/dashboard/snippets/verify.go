@@ -6,9 +6,15 @@ import (
 	"encoding/hex"
 )
 
-func Verify(rawBody []byte, header, secret string) bool {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write(rawBody)
-	expected := "sha256=" + hex.EncodeToString(mac.Sum(nil))
-	return hmac.Equal([]byte(header), []byte(expected))
+// Verify needs both secrets, the old one and the new one, while you replace the secret.
+func Verify(rawBody []byte, header string, secrets ...string) bool {
+	for _, secret := range secrets {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(rawBody)
+		expected := "sha256=" + hex.EncodeToString(mac.Sum(nil))
+		if hmac.Equal([]byte(header), []byte(expected)) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,7 +1,10 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-export function verify(rawBody, header, secret) {
-  const expected = Buffer.from('sha256=' + createHmac('sha256', secret).update(rawBody).digest('hex'));
+// While you replace the secret, `secrets` has both: the old one and the new one.
+export function verify(rawBody, header, secrets) {
   const given = Buffer.from(header ?? '');
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  return secrets.some((secret) => {
+    const expected = Buffer.from('sha256=' + createHmac('sha256', secret).update(rawBody).digest('hex'));
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  });
 }

@@ -1,6 +1,11 @@
 <?php
-function verify(string $rawBody, ?string $header, string $secret): bool
+// While you replace the secret, $secrets has both: the old one and the new one.
+function verify(string $rawBody, ?string $header, array $secrets): bool
 {
-    $expected = 'sha256=' . hash_hmac('sha256', $rawBody, $secret);
-    return hash_equals($expected, $header ?? '');
+    foreach ($secrets as $secret) {
+        if (hash_equals('sha256=' . hash_hmac('sha256', $rawBody, $secret), $header ?? '')) {
+            return true;
+        }
+    }
+    return false;
 }

@@ -6,13 +6,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
-import { createLog } from '../../src/foundation/base/log.ts';
-import { loadTlsPair } from '../../src/doors/http/certificate.ts';
+import { Worker } from 'node:worker_threads';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { type Answer, createSender } from '../../src/deliveries/webhooks/send.ts';
 import { trustedWith } from '../../src/deliveries/webhooks/trusted.ts';
+import { loadTlsPair } from '../../src/doors/http/certificate.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
 import { scratch } from '../support/scratch.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
@@ -192,4 +193,57 @@ void describe('the status line decides about an answer with', { concurrency: tru
       assert.match(error ?? '', /Parse Error/, line);
     }
   });
+});
+
+// Connections to receivers are few, so that neither side opens a new one for each webhook of a burst.
+
+/** Answers at once, and says its port first and the number of its connections at the end. */
+const RECEIVER = `
+  const { parentPort } = require('node:worker_threads');
+  const server = require('node:http').createServer((request, response) => {
+    request.resume().on('end', () => response.writeHead(204).end());
+  });
+  let connections = 0;
+  server.on('connection', () => connections++);
+  server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
+  parentPort.once('message', () => {
+    parentPort.postMessage(connections);
+    parentPort.close();
+    server.closeAllConnections();
+    server.close();
+  });
+`;
+
+/** How long each turn of the event loop takes at least, in ms: as if berth had much else to do. */
+const TURN = 15;
+
+test('webhooks that follow each other while berth is busy use one connection', async () => {
+  // A thread of its own, which is not held up.
+  const receiver = new Worker(RECEIVER, { eval: true });
+  const [port] = (await once(receiver, 'message')) as [number];
+  const sender = createSender(guardedAgents(['127.0.0.0/8']), '1');
+  const outgoing = {
+    id: 'delivery-1',
+    body: Buffer.from('{}'),
+    webhook_secret: 'secret',
+    next_webhook_secret: null,
+    upload_id: null,
+  };
+  const url = `http://127.0.0.1:${port}/`;
+  let isBusy = true;
+  const work = (): void => {
+    for (const began = performance.now(); performance.now() - began < TURN;);
+    if (isBusy) setImmediate(work);
+  };
+  setImmediate(work);
+  for (let i = 0; i < 20; i += 1) {
+    // As it is sent after a commit; the answer is there when berth looks at its sockets next.
+    await nextTurn();
+    const { status } = await sender.send({ ...outgoing, url }, 0, new AbortController().signal);
+    assert.equal(status, 204);
+  }
+  isBusy = false;
+  receiver.postMessage('end');
+  assert.deepEqual(await once(receiver, 'message'), [1]);
+  sender.close();
 });

@@ -1,7 +1,13 @@
-/** Mistakes in the settings: each is named, and those that do not concern sshd are separate from those that do. */
+/** Settings: each mistake is named, apart from those that do not concern sshd; /etc/berth/berth.env as systemd reads it; addresses to paste. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { readConfig, readForSshd } from '../../../src/foundation/base/config.ts';
+import { sftpCommand } from '../../../src/cli/directory/fields.ts';
+import { clientCommands } from '../../../src/doors/dashboard/pages/directory/client-commands.ts';
+import { originOf, readConfig, readForSshd } from '../../../src/foundation/base/config.ts';
+import { ignoredLines, settingsIn } from '../../../src/foundation/base/settings-file.ts';
+import { scratch } from '../../support/scratch.ts';
 
 test('a host is a name or an address', () => {
   for (const name of ['BERTH_SFTP_HOST', 'BERTH_API_HOST', 'BERTH_METRICS_HOST']) {
@@ -59,5 +65,41 @@ test('sshd depends on its port, its folders and the database', () => {
         return true;
       },
     );
+  }
+});
+
+// /etc/berth/berth.env as systemd reads it.
+
+test('the last line of a name counts, quotes are removed, comments are not settings', () => {
+  const text = '#BERTH_A=0\n; B\nBERTH_A=1\n BERTH_B = "x y" \nBERTH_A=\'2\'\nBERTH_C=\n';
+  assert.deepEqual(Object.fromEntries(settingsIn(text)), { BERTH_A: '2', BERTH_B: 'x y', BERTH_C: '' });
+});
+
+test('lines without effect are named', () => {
+  using place = scratch();
+  const file = join(place.dir, 'berth.env');
+  assert.deepEqual(ignoredLines(file), []);
+  writeFileSync(file, '# x\n\nBERTH_A=1 \\\n2\nexport BERTH_RATE_LIMIT=9\nBERTH-B=1\n');
+  assert.deepEqual(ignoredLines(file), [
+    `line 5 of ${file} has no effect: write BERTH_RATE_LIMIT=… without "export"`,
+    `line 6 of ${file} has no effect: it is not NAME=VALUE`,
+  ]);
+});
+
+// An IPv6 address of the server in what people paste: sftp takes a bare one for the name of a host with a path.
+
+test('commands and origins have an IPv6 address in brackets, other hosts as they are', () => {
+  for (const [host, expected, login] of [
+    ['2001:db8::7', '[2001:db8::7]', "'acme@[2001:db8::7]'"],
+    ['192.0.2.7', '192.0.2.7', 'acme@192.0.2.7'],
+    ['sftp.example.com', 'sftp.example.com', 'acme@sftp.example.com'],
+  ] as const) {
+    const command = `sftp -P 2222 ${login}`;
+    const fields = { auth_mode: 'password', webhook_url: null, webhook_secret: '' };
+    const shown = { id: 'id', sftp_host: host, sftp_port: 2222, sftp_username: 'acme', ...fields };
+    assert.equal(sftpCommand(shown), command);
+    assert.equal(clientCommands({ host, port: 2222, username: 'acme' }, []).sftp, command);
+    const { tls, api } = readConfig({ BERTH_SFTP_HOST: host });
+    assert.equal(originOf(tls, api.port), `https://${expected}:8443`);
   }
 });

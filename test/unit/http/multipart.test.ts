@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { BerthError } from '../../../src/foundation/base/errors.ts';
 import { fileInForm, isForm } from '../../../src/doors/http/multipart.ts';
+import { TIMEOUT_SECONDS } from '../../support/poll.ts';
 
 const TYPE = 'multipart/form-data; boundary=----b';
 const END = '\r\n------b--\r\n';
@@ -36,7 +37,7 @@ async function fileIn(body: string | Buffer, sizes: readonly number[] = [], type
     return Buffer.concat(chunks).toString('latin1');
   };
   const over = new AbortController();
-  const late = sleep(5000, 'hangs', { signal: over.signal }).catch(() => 'hangs');
+  const late = sleep(1000 * TIMEOUT_SECONDS, 'hangs', { signal: over.signal }).catch(() => 'hangs');
   return Promise.race([read().finally(() => over.abort()), late]);
 }
 

@@ -55,18 +55,14 @@ export class EventQueue {
 export class Flood {
   readonly #began: () => void;
   #events = 0;
-  #since = Number.NEGATIVE_INFINITY;
 
   constructor(began: () => void) {
     this.#began = began;
   }
 
   heard(): void {
-    const now = performance.now();
-    if (now - this.#since > WINDOW_MS) {
-      this.#since = now;
-      this.#events = 0;
-    }
+    // A timer does not run before all events that the kernel has are delivered, however long that takes.
+    if (this.#events === 0) setTimeout(() => (this.#events = 0), WINDOW_MS).unref();
     this.#events += 1;
     if (this.#events === FOLLOWED_EVENTS + 1) this.#began();
   }

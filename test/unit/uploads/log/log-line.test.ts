@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { displayName, filePath, temporaryNames } from '../../../../src/arrivals/uploads/file-path.ts';
+import { pathsToLookAt } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent, readFrame, unvis } from '../../../../src/arrivals/uploads/log/log-line.ts';
+import { Reads } from '../../../../src/arrivals/uploads/log/reads.ts';
+import type { SessionNote } from '../../../../src/arrivals/uploads/record/transfer-history.ts';
+import { SECOND } from '../../../../src/foundation/base/clock.ts';
+import { readConfig } from '../../../../src/foundation/base/config.ts';
 
 const name = (text: string): string => text;
 
@@ -100,3 +106,133 @@ function vis(bytes: Buffer): string {
     })
     .join('');
 }
+
+// Which of sshd's lines the journal gets, and for which paths it notes the status.
+
+/** For each line of a session its paths, or undefined when the journal leaves it out. */
+function kept(...lines: string[]): (readonly string[] | undefined)[] {
+  const owner = { lastPaths: undefined };
+  return lines.map((line) => pathsToLookAt(readEvent(line), owner));
+}
+
+const OPEN = 'open "/files/a" flags WRITE,CREATE,TRUNCATE mode 0666';
+const SET = 'set "/files/a" size 7';
+
+test('requests for the status of files and their refusals are left out', () => {
+  const lines = ['realpath "."', 'stat name "/files/a"', 'sent status No such file', 'lstat name "/files/a"'];
+  assert.deepEqual(kept(...lines), [undefined, undefined, undefined, undefined]);
+});
+
+test('the line after a request that may be refused is kept, because it says whether it was', () => {
+  for (const request of [OPEN, 'rename old "/files/a" new "/files/b"', 'remove name "/files/a"', SET]) {
+    const [paths] = kept(request);
+    assert.deepEqual(kept(request, 'stat name "/files/c"', 'sent status No such file'), [paths, [], undefined]);
+    assert.deepEqual(kept(request, 'sent status No such file', 'stat name "/files/c"'), [paths, [], undefined]);
+  }
+});
+
+test('a refusal is always kept with the paths of the request before it, because it may answer a write', () => {
+  assert.deepEqual(kept('stat name "/files/a"', 'sent status Failure'), [undefined, []]);
+  const rename = 'rename old "/files/a" new "/files/b"';
+  assert.deepEqual(kept(rename, 'sent status Failure', 'sent status Failure'), [['a', 'b'], ['a', 'b'], []]);
+});
+
+// What the history keeps of a session's reads.
+
+const START = 1_800_000_000 * SECOND;
+
+function read(path: string, seconds: number, bytes = 5): SessionNote {
+  const at = START + seconds * SECOND;
+  return { event: 'downloaded', directoryId: 'd', at, by: { pid: 1, address: '' }, path, bytes, openedAt: at - 1 };
+}
+
+const noted = (notes: readonly SessionNote[]) =>
+  notes.map(({ path, bytes, at, openedAt = 0 }) => [path, bytes, (at - openedAt - 1) / SECOND]);
+
+test('each path is a row at once, and what is read again within a minute one more, with the sum of the bytes', () => {
+  const reads = new Reads();
+  assert.deepEqual(noted(reads.add(read('a', 0))), [['a', 5, 0]]);
+  assert.deepEqual(noted(reads.add(read('b', 1))), [['b', 5, 0]]);
+  for (let second = 10; second < 60; second += 1) assert.deepEqual(reads.add(read('a', second)), []);
+  assert.deepEqual(noted(reads.add(read('a', 60))), [
+    ['a', 250, 49],
+    ['a', 5, 0],
+  ]);
+  assert.deepEqual(reads.add(read('a', 61)), []);
+  assert.deepEqual(noted(reads.end()), [['a', 5, 0]]);
+  assert.deepEqual(reads.end(), []);
+});
+
+test('a clock that is set back ends the minute', () => {
+  const reads = new Reads();
+  reads.add(read('a', 0));
+  reads.add(read('a', 1));
+  assert.equal(reads.add(read('a', -100)).length, 2);
+});
+
+test('however many files are read in a minute, the rows are bounded, and no byte is lost', () => {
+  const reads = new Reads();
+  const notes: SessionNote[] = [];
+  for (let i = 0; i < 60_000; i += 1) notes.push(...reads.add(read(`f${i % 20_000}`, i / 2000)));
+  notes.push(...reads.end());
+  assert.ok(notes.length <= 2 * 5001, `${notes.length} rows`);
+  assert.equal(
+    notes.reduce((sum, { bytes = 0 }) => sum + bytes, 0),
+    300_000,
+  );
+});
+
+// Names from clients as paths below files/, and which of them are temporary.
+
+test('relative, absolute and untidy names mean the same file', () => {
+  for (const name of ['a/b', './a/b', '/files/a/b', '/files//a/./b', 'x/../a/b', '../files/a/b', '/../files/a/b/']) {
+    assert.equal(filePath(name), 'a/b', name);
+  }
+});
+
+test('a path outside files/ is no file of the directory', () => {
+  for (const name of ['/files', '.', '..', '', '/', '/dev/log', '../dev/log', '/filesystem/a', 'a/../..']) {
+    assert.equal(filePath(name), undefined, name);
+  }
+});
+
+test('bytes that are not UTF-8 stay apart as paths and are shown with U+FFFD', () => {
+  const one = filePath('a\xff');
+  const two = filePath('a\xfe');
+  assert.ok(one && two && one !== two);
+  assert.equal(displayName(one), 'a\u{fffd}');
+  assert.equal(displayName(two), 'a\u{fffd}');
+});
+
+test('the default patterns know the temporary names of common clients, and no others', () => {
+  const isTemporary = temporaryNames(readConfig({}).tempNames);
+  const temporary = [
+    'x.filepart',
+    'd/x.part',
+    'x.5e1f7a2b.partial',
+    'x.tmp',
+    'x.temp',
+    '.in.report.csv',
+    '.report.csv',
+  ];
+  const further = ['x.writing', 'x.uploading', 'x.inprogress', '.giosaveA1b2C3', '.x.csv.Ab12Cd', 'd/sedAb12Cd'];
+  for (const name of [...temporary, ...further, 'data/1f/1f2e-restic-temp-8c1e5d']) {
+    assert.equal(isTemporary(name), true, name);
+  }
+  for (const name of [
+    'x',
+    'x.filepart.csv',
+    'part',
+    'x.part/y',
+    'in.x.',
+    'x.Part',
+    '.d/x',
+    'sed',
+    'sediment.csv',
+    'x~',
+    'rewriting',
+  ]) {
+    assert.equal(isTemporary(name), false, name);
+  }
+  assert.equal(temporaryNames(readConfig({ BERTH_TEMP_NAMES: '' }).tempNames)('x.tmp'), false);
+});

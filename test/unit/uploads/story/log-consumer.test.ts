@@ -2,15 +2,20 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLog } from '../../../../src/foundation/base/log.ts';
-import { systemClock } from '../../../../src/foundation/base/clock.ts';
 import { jailFiles } from '../../../../src/arrivals/uploads/file-path.ts';
 import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
-import { startTimeOf } from '../../../../src/arrivals/uploads/processes.ts';
+import { fewPathsHeldBy, isAlive, startTimeOf } from '../../../../src/arrivals/uploads/processes.ts';
 import { Doubts } from '../../../../src/arrivals/uploads/record/doubts.ts';
+import { Agenda } from '../../../../src/arrivals/uploads/story/agenda.ts';
+import { Look } from '../../../../src/arrivals/uploads/story/jobs.ts';
 import { createLogConsumer } from '../../../../src/arrivals/uploads/story/log-consumer.ts';
+import { systemClock } from '../../../../src/foundation/base/clock.ts';
+import { createLog } from '../../../../src/foundation/base/log.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+import { scratch } from '../../../support/scratch.ts';
 
 const CLOSE = 'close "a" bytes read 0 written 5';
 
@@ -73,4 +78,84 @@ test('a handle that closes while berth waits for its lines is not a lost close: 
   await using session = await checked('exec 3>&-', [CLOSE]);
   assert.equal(session.isOpen, true);
   await session.at.settles(['a 5'], ['a 5 uploaded']);
+});
+
+// What the kernel says about processes that hold files.
+
+/** A child writes a file. It is killed for each line of input, and its parent does not ask how it ended. */
+const PARENT = `
+  use IO::Handle; STDOUT->autoflush(1);
+  my $child = fork();
+  if (!$child) { open(my $file, '>', $ARGV[0]) or die; print "$$\n"; sleep 100; exit }
+  <STDIN>; kill 9, $child; sleep 100;
+`;
+
+test('a process that was killed cannot be asked what it holds, although it is still in /proc', async () => {
+  using place = scratch();
+  const files = join(place.dir, 'someone', 'files');
+  mkdirSync(files, { recursive: true });
+  const parent = spawn('perl', ['-e', PARENT, join(files, 'half')], { stdio: ['pipe', 'pipe', 'inherit'] });
+  try {
+    const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+    const pid = Number(line.toString());
+    assert.deepEqual(
+      fewPathsHeldBy(pid, 'someone')?.map(({ path }) => path),
+      ['half'],
+    );
+    assert.equal(isAlive(pid), true);
+    assert.ok(startTimeOf(pid));
+    parent.stdin.write('\n');
+    while (fewPathsHeldBy(pid, 'someone')?.length === 1) await new Promise(setImmediate);
+    assert.equal(fewPathsHeldBy(pid, 'someone'), undefined);
+    assert.equal(isAlive(pid), false);
+    assert.equal(startTimeOf(pid), undefined);
+  } finally {
+    parent.kill('SIGKILL');
+  }
+});
+
+// The states of pending work: what may follow what.
+
+test('work that is taken or over is not taken again', () => {
+  const look = new Look('a', 0, false);
+  look.become('taken');
+  assert.throws(() => look.become('taken'), /taken cannot become taken/);
+  look.become('over');
+  assert.throws(() => look.become('ready'), /over cannot become ready/);
+});
+
+test('a look that is requested while it is under way comes again once it is over', () => {
+  const agenda = new Agenda();
+  agenda.look('a', 5);
+  const [look] = agenda.takeLooks(1, 5);
+  assert.ok(look);
+  agenda.look('a', 9, true);
+  assert.deepEqual(agenda.takeLooks(1, 9), []);
+  agenda.settled(look, 7);
+  assert.deepEqual(
+    agenda.takeLooks(1, 7).map(({ path, due }) => [path, due]),
+    [['a', 7]],
+  );
+});
+
+test('a look that is requested for later, too, is repeated then', () => {
+  const agenda = new Agenda();
+  agenda.look('a', 9);
+  agenda.look('a', 5);
+  const [look] = agenda.takeLooks(1, 5);
+  assert.ok(look);
+  agenda.settled(look, 6);
+  assert.equal(agenda.nextLook(), 9);
+});
+
+test('work counts how often it has waited', () => {
+  const agenda = new Agenda();
+  const task = agenda.add({ kind: 'remove', path: 'a', by: undefined, at: 1 });
+  for (let time = 0; time < 3; time += 1) {
+    assert.deepEqual(agenda.takeTasks(1), [task]);
+    task.become('waiting');
+    assert.deepEqual(agenda.takeTasks(1), []);
+    task.become('ready');
+  }
+  assert.equal(task.waits, 3);
 });

@@ -1,10 +1,12 @@
 /** Which lost upload a file is of. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { FileRow } from '../../../../src/arrivals/uploads/record/files.ts';
+import { Doubts } from '../../../../src/arrivals/uploads/record/doubts.ts';
 import { STALE_MTIME, UNKNOWN_INODE } from '../../../../src/arrivals/uploads/record/file-stat.ts';
-import type { Ending } from '../../../../src/arrivals/uploads/story/operations.ts';
+import type { FileRow } from '../../../../src/arrivals/uploads/record/files.ts';
 import { Lost } from '../../../../src/arrivals/uploads/story/lost.ts';
+import type { Ending } from '../../../../src/arrivals/uploads/story/operations.ts';
+import { SECOND } from '../../../../src/foundation/base/clock.ts';
 
 const AT = 1_790_000_000_000_000;
 
@@ -182,3 +184,23 @@ test('the open of a cut-off name was read 1.5 s late: the file is still that of 
   assert.equal(lost.endingOf('d', 'a/nnnn', stat, undefined, []), end);
   assert.equal(lost.endingOf('d', 'a/nnnn', { ...stat, changedAt: changedAt - 1_500_000 }, undefined, []), undefined);
 });
+
+// What a crash of the machine makes doubtful.
+
+/** In ms. */
+const BOOT = 1_790_000_000_000;
+
+for (const [what, file, isDoubted] of [
+  ['not touched since the boot', { birthtimeMs: -9, mtimeMs: -9, ctimeMs: -9 }, true],
+  ['renamed right after the boot', { birthtimeMs: -9, mtimeMs: -9, ctimeMs: 1000 }, true],
+  ['renamed much later', { birthtimeMs: -9, mtimeMs: -9, ctimeMs: 100_000 }, false],
+  ['written after the boot', { birthtimeMs: -9, mtimeMs: 900, ctimeMs: 1000 }, false],
+  ['made after the boot, with older times', { birthtimeMs: 900, mtimeMs: -9, ctimeMs: 1000 }, false],
+] as const) {
+  test(`a file that was ${what} may be incomplete: ${isDoubted}`, () => {
+    const doubts = new Doubts({ journal: { at: -Infinity }, boot: { at: BOOT * 1000, uptime: -Infinity } });
+    const { birthtimeMs, mtimeMs, ctimeMs } = file;
+    const times = { birthtimeMs: BOOT + birthtimeMs, mtimeMs: BOOT + mtimeMs, ctimeMs: BOOT + ctimeMs };
+    assert.equal(doubts.has('d', times, BOOT * 1000 + 200 * SECOND), isDoubted);
+  });
+}

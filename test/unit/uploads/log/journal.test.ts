@@ -1,12 +1,14 @@
-/** The journal's files: what they contain, what a compaction leaves, and what happens on a full disk. */
+/** The journal: its records, its files, and its reader, who agrees with the writer on what is in a file. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import fc from 'fast-check';
 import { JournalFiles } from '../../../../src/arrivals/uploads/log/journal-files.ts';
 import { readBase } from '../../../../src/arrivals/uploads/log/journal-pieces.ts';
+import { JournalReader } from '../../../../src/arrivals/uploads/log/journal-reader.ts';
 import {
   baseLine,
   type JournalRecord,
@@ -14,7 +16,44 @@ import {
   readRecord,
 } from '../../../../src/arrivals/uploads/log/journal-record.ts';
 import { LineOwners } from '../../../../src/arrivals/uploads/log/line-owners.ts';
+import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
+import { until } from '../../../support/poll.ts';
 import { scratch } from '../../../support/scratch.ts';
+
+const SESSION = { at: 1, pid: 7, address: '192.0.2.7' };
+const CLOSE = 'close "a" bytes read 0 written 5';
+const OBSERVATION = { ino: 1, size: 5, mtimeMs: 2 };
+
+test('an event is the same when it is read from the journal, whatever bytes its name has', () => {
+  const bytes = fc
+    .uint8Array({ maxLength: 40 })
+    .map((name) => Array.from(name, (byte) => `\\${byte.toString(8).padStart(3, '0')}`));
+  fc.assert(
+    fc.property(bytes, (name) => {
+      for (const line of [`open "${name.join('')}" flags WRITE,EXCL mode 0666`, `remove name "${name.join('')}"`]) {
+        const event = readEvent(line);
+        assert.notEqual(event.kind, 'other');
+        assert.deepEqual(readRecord(JSON.stringify({ ...SESSION, event })), { ...SESSION, event });
+      }
+    }),
+  );
+});
+
+test('an older version has left the text of a line, and one observation without a list', () => {
+  const event = readEvent(CLOSE);
+  const older = (seen: unknown) => readRecord(JSON.stringify({ ...SESSION, text: CLOSE, seen }));
+  assert.deepEqual(older(OBSERVATION), { ...SESSION, event, seen: [OBSERVATION] });
+  assert.deepEqual(older([OBSERVATION, null]), { ...SESSION, event, seen: [OBSERVATION, null] });
+  assert.deepEqual(older(null), { ...SESSION, event, seen: [null] });
+  assert.deepEqual(older(undefined), { ...SESSION, event, seen: undefined });
+});
+
+test('an older version has left a gap', () => {
+  const gap = { at: 3, pid: 0, text: '', address: '', isGap: true };
+  assert.deepEqual(readRecord(JSON.stringify(gap)), { at: 3, isGap: true });
+});
+
+// The journal's files: what they contain, what a compaction leaves, and what happens on a full disk.
 
 const record = (at: number, text = 'x'): JournalRecord => {
   return { at, pid: 7, event: { kind: 'status', text }, address: '192.0.2.7' };
@@ -149,4 +188,67 @@ test('a base of many megabytes is read completely, and a compaction copies a lon
     at.timesOf('acme'),
     Array.from({ length: time - 1 }, (_, index) => index + 2),
   );
+});
+
+// The journal's reader: it and the writer agree on what is in a file, whatever the disk has lost.
+
+const JAIL = { id: 'd', sftp_username: 'acme' };
+
+function heldRecord(at: number, heldBytes = 0): JournalRecord {
+  const held = heldBytes > 0 ? [{ path: 'x'.repeat(heldBytes), inode: 1 }] : undefined;
+  return { at, pid: 7, event: { kind: 'status', text: 'Failure' }, address: '192.0.2.7', held };
+}
+
+/** What a process follows of the journal that an earlier one has left, and how often something was missing. */
+async function followed(folder: string): Promise<{ times: number[]; lost: number }> {
+  const files = new JournalFiles({ folder, failed: assert.fail });
+  const times: number[] = [];
+  let lost = 0;
+  const over = new AbortController();
+  const reader = new JournalReader(
+    {
+      folder,
+      signal: over.signal,
+      transferLog: { compact: () => undefined, isFull: () => false },
+      consumer: {
+        jailOf: async () => JAIL,
+        restore: () => undefined,
+        follow: (_jail, { at }) => void times.push(at),
+        restored: async () => undefined,
+        lost: () => void (lost += 1),
+        isBusy: () => false,
+        isDecided: () => true,
+        known: () => undefined,
+        failed: assert.fail,
+      },
+    },
+    () => undefined,
+  );
+  const [end] = files.ends();
+  assert.ok(end);
+  reader.news([end]);
+  await until('all is read', async () => !reader.isRestoring('acme'));
+  over.abort();
+  await reader.close();
+  return { times, lost };
+}
+
+for (const bytes of [90_000, 135_000, 2_000_000])
+  test(`a record of ${bytes} bytes is read, and what comes after it, before and after a restart`, async () => {
+    using place = scratch();
+    const folder = join(place.dir, 'journal');
+    const files = new JournalFiles({ folder, failed: assert.fail });
+    files.append('acme', [heldRecord(1), heldRecord(2, bytes), heldRecord(3)]);
+    assert.deepEqual(await followed(folder), { times: [1, 2, 3], lost: 0 });
+    new JournalFiles({ folder, failed: assert.fail }).append('acme', [heldRecord(4)]);
+    assert.deepEqual(await followed(folder), { times: [1, 2, 3, 4], lost: 0 });
+  });
+
+test('the disk has lost many megabytes of a journal: what comes after them is read', async () => {
+  using place = scratch();
+  const folder = join(place.dir, 'journal');
+  new JournalFiles({ folder, failed: assert.fail }).append('acme', [heldRecord(1)]);
+  appendFileSync(join(folder, 'acme'), Buffer.concat([Buffer.alloc(9_000_000), Buffer.from('\n')]));
+  new JournalFiles({ folder, failed: assert.fail }).append('acme', [heldRecord(2)]);
+  assert.deepEqual(await followed(folder), { times: [1, 2], lost: 1 });
 });

@@ -1,10 +1,104 @@
-/** Opens that sshd has refused, or may have, and processes that die then. */
-import { chmodSync, statSync } from 'node:fs';
+/** Opens without writes, opens of parts, and opens that sshd has refused, or may have. */
+import { chmodSync, closeSync, ftruncateSync, openSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { observationOf } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+
+const APPEND = 'flags WRITE,APPEND,CREATE mode 0644';
+
+for (const isRecorded of [true, false]) {
+  test(`a handle that wrote nothing opens an upload that is ${isRecorded ? 'recorded' : 'yet to be looked at'}: it is not announced again`, async () => {
+    await using at = await recordingPlace();
+    at.write('a', 'xxxxx');
+    at.logged(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    if (isRecorded) await at.comesTo(['a 5'], ['a 5 uploaded']);
+    at.logged(1, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
+    await at.comesTo(['a 5'], ['a 5 uploaded']);
+  });
+}
+
+test('a handle that wrote nothing made the file: an empty upload', async () => {
+  await using at = await recordingPlace();
+  at.write('a', '');
+  at.logged(1, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
+  await at.comesTo(['a 0'], ['a 0 uploaded']);
+});
+
+test('a handle that wrote nothing closes an upload that was cut off when all had been written: it is complete', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.logged(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
+  await at.comesTo([], ['a 5 partial']);
+  at.logged(2, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 0');
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+});
+
+for (const isLast of [true, false]) {
+  test(`beside one that writes the file and is closed ${isLast ? 'after' : 'before'} it: one upload`, async () => {
+    await using at = await recordingPlace();
+    at.write('a', 'xxxxx');
+    at.logged(1, `open "a" ${WRITE}`);
+    at.logged(2, `open "a" ${APPEND}`);
+    if (isLast) at.logged(2, 'close "a" bytes read 0 written 0');
+    at.logged(1, 'close "a" bytes read 0 written 5');
+    if (!isLast) at.logged(2, 'close "a" bytes read 0 written 0');
+    await at.comesTo(['a 5'], ['a 5 uploaded']);
+  });
+}
+
+// A client that uploads one file over several connections makes the file first, sets its size, closes it, and then
+// writes parts through handles of their own: rclone since 1.76, with `--inplace` under the final name.
+
+type Place = Awaited<ReturnType<typeof recordingPlace>>;
+
+const PART = 'open "a" flags WRITE mode 0644';
+
+/** The first connection makes the file, with room for 10 bytes. */
+function reserve(at: Place): void {
+  const fd = openSync(join(at.files, 'a'), 'w');
+  ftruncateSync(fd, 10);
+  closeSync(fd);
+  at.logged(1, `open "a" ${WRITE}`, 'set "a" size 10', 'close "a" bytes read 0 written 0');
+}
+
+test('room was made, and other connections write the parts: announced once, when the last is closed', async () => {
+  await using at = await recordingPlace();
+  reserve(at);
+  await at.comesTo([], ['a 10 waiting']);
+  at.logged(2, PART);
+  at.logged(3, PART);
+  at.write('a', 'x'.repeat(10));
+  at.logged(2, 'close "a" bytes read 0 written 5');
+  await at.comesTo([], ['a 10 waiting']);
+  at.logged(3, 'close "a" bytes read 0 written 5');
+  await at.settles(['a 10'], ['a 10 uploaded']);
+});
+
+test('the first connection ends meanwhile: the file waits for the others', async () => {
+  await using at = await recordingPlace();
+  reserve(at);
+  await at.comesTo([], ['a 10 waiting']);
+  at.logged(2, PART);
+  at.logged(1, 'session closed for local user u from [127.0.0.1]');
+  await at.comesTo([], ['a 10 waiting']);
+  at.touch('a');
+  await at.comesTo([], ['a 10 waiting']);
+  at.write('a', 'x'.repeat(10));
+  at.logged(2, 'close "a" bytes read 0 written 10');
+  await at.settles(['a 10'], ['a 10 uploaded']);
+});
+
+test('no further write: announced when the session ends', async () => {
+  await using at = await recordingPlace();
+  reserve(at);
+  await at.comesTo([], ['a 10 waiting']);
+  at.logged(1, 'session closed for local user u from [127.0.0.1]');
+  await at.settles(['a 10'], ['a 10 uploaded']);
+});
+
+// Opens that sshd has refused, or may have, and processes that die then.
 
 const close = (name: string, written: number, how = ''): string =>
   `${how}close "${name}" bytes read 0 written ${written}`;

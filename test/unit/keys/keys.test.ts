@@ -1,16 +1,47 @@
-/** When keys were last used: written in the background, and nothing is lost by a write that fails. */
+/** API keys: their format, and that a typing error is detected without a query; when they were last used. */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { createBackground } from '../../../src/foundation/base/background.ts';
+import { createLog } from '../../../src/foundation/base/log.ts';
+import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { createAccount } from '../../../src/rules/accounts/accounts.ts';
 import { createKey, USED_API_KEYS } from '../../../src/rules/keys/api-keys.ts';
-import { createBackground } from '../../../src/foundation/base/background.ts';
-import { openDatabase } from '../../../src/foundation/db/open.ts';
+import { generateKey, isWellFormedKey } from '../../../src/rules/keys/key-format.ts';
 import { createLastUsed } from '../../../src/rules/keys/last-used.ts';
-import { createLog } from '../../../src/foundation/base/log.ts';
 import { refuseWrites } from '../../support/refused-writes.ts';
 import { scratch } from '../../support/scratch.ts';
 import { setClock } from '../../support/set-clock.ts';
+
+test('keys are the prefix, 32 base62 characters and 6 of checksum', () => {
+  for (const environment of ['live', 'test'] as const) {
+    const key = generateKey(environment);
+    assert.match(key, new RegExp(`^svc_${environment}_[0-9A-Za-z]{38}$`));
+    assert.ok(isWellFormedKey(key, environment));
+    assert.ok(!isWellFormedKey(key, environment === 'live' ? 'test' : 'live'));
+  }
+});
+
+test('any one wrong character and any two neighbours swapped are noticed', () => {
+  const key = generateKey('live');
+  for (let i = 0; i < key.length; i += 1) {
+    const other = key[i] === 'x' ? 'y' : 'x';
+    assert.ok(!isWellFormedKey(key.slice(0, i) + other + key.slice(i + 1), 'live'), `character ${i}`);
+    const swapped =
+      key.slice(0, i) +
+      key
+        .slice(i, i + 2)
+        .split('')
+        .toReversed()
+        .join('') +
+      key.slice(i + 2);
+    if (swapped !== key) assert.ok(!isWellFormedKey(swapped, 'live'), `characters ${i} and ${i + 1}`);
+  }
+  for (const text of ['', key.slice(1), ` ${key}`, `${key}\n`, key.slice(0, -1)])
+    assert.ok(!isWellFormedKey(text, 'live'));
+});
+
+// When keys were last used: written in the background, and nothing is lost by a write that fails.
 
 test('a write that fails is counted and repeated, with later uses kept; the close writes what is left', async () => {
   using place = scratch();

@@ -7,17 +7,18 @@ import { test } from 'node:test';
 import { insertTransfers } from '../../src/rules/history/transfers.ts';
 import { createActivity, type ActivityPlace, type Topic } from '../../src/operating/reports/activity.ts';
 import { journal } from '../../src/operating/reports/journal.ts';
-import { type Hosted, hosted } from '../support/hosted.ts';
+import { type Api, sharedHosted } from '../support/hosted.ts';
 import { assertWithin } from '../support/long.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
-import { scratch, type Scratch } from '../support/scratch.ts';
+
+const shared = sharedHosted();
 
 const PATH = process.env['PATH'];
 const DAYS = 86_400_000_000;
 
 /** Puts a `journalctl` that knows these entries in front of the system's. */
-function useJournal(place: Scratch, entries: readonly { at: number; pid: number; message: string }[]): void {
+function useJournal({ place }: Api, entries: readonly { at: number; pid: number; message: string }[]): void {
   const folder = join(place.dir, 'bin');
   mkdirSync(folder);
   const lines = entries.map(({ at, pid, message }) =>
@@ -30,7 +31,7 @@ function useJournal(place: Scratch, entries: readonly { at: number; pid: number;
 }
 
 /** Adds events at few moments, so that many share one. Returns how many there are of each topic. */
-async function happen(api: Hosted, directory: { id: string; sftp_username: string }, start: number, seed: number) {
+async function happen(api: Api, directory: { id: string; sftp_username: string }, start: number, seed: number) {
   const { db } = api.database;
   const { accountId } = api.tenant;
   const at = (index: number): number => start + ((index * (seed + 7)) % 11) * 1000;
@@ -70,15 +71,14 @@ async function happen(api: Hosted, directory: { id: string; sftp_username: strin
 }
 
 test('all pages together are exactly what happened, each once and in order, for each topic and size of page', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const directory = await api.directory();
-  await api.database.db.deleteFrom('audit').execute();
+  await api.database.db.deleteFrom('audit').where('account_id', '=', api.tenant.accountId).execute();
   const start = Date.now() * 1000 - DAYS;
   const at = await happen(api, directory, start, 1);
   await happen(api, await api.directory(), start, 2);
   useJournal(
-    place,
+    api,
     Array.from({ length: 30 }, (_, index) => ({
       at: at(index),
       pid: 1000 + index,
@@ -118,8 +118,7 @@ test('all pages together are exactly what happened, each once and in order, for 
 });
 
 test('each history is read by its index, and no further than a page', sqliteOnly, async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const directory = await api.directory();
   process.env['PATH'] = '/nowhere';
   const from = { at: Date.now() * 1000 + DAYS, skip: 0 };
@@ -139,10 +138,9 @@ test('each history is read by its index, and no further than a page', sqliteOnly
 });
 
 test('a journal that does not answer delays a page by a few seconds only, with at most two readers', async () => {
-  using place = scratch();
-  await using api = await hosted(place);
+  const api = await shared();
   const directory = await api.directory();
-  const folder = join(place.dir, 'bin');
+  const folder = join(api.place.dir, 'silent');
   mkdirSync(folder);
   writeFileSync(join(folder, 'journalctl'), '#!/bin/sh\nexec sleep 60\n');
   chmodSync(join(folder, 'journalctl'), 0o755);

@@ -5,11 +5,12 @@ import type { CompiledQuery } from 'kysely';
 import { type ListedEntry, folderPage, type Page } from '../../src/arrivals/files/folders.ts';
 import { searchPage } from '../../src/doors/dashboard/queries/file-search.ts';
 import { displayName } from '../../src/arrivals/uploads/file-path.ts';
-import { hosted } from '../support/hosted.ts';
+import { sharedHosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { randomOf } from '../support/random-of.ts';
 import { recordFiles } from '../support/record-files.ts';
-import { scratch } from '../support/scratch.ts';
+
+const shared = sharedHosted();
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
 
@@ -46,8 +47,7 @@ const nameOf = (entry: ListedEntry): string =>
   'folder' in entry ? `${entry.folder.toString('latin1')}/` : entry.file.path.toString('latin1');
 
 test('all pages of a folder, and of a search, have exactly what is there, each once and in order', async () => {
-  using files = scratch();
-  await using api = await hosted(files);
+  const api = await shared();
   const { reads } = api.database;
   for (let seed = 1; seed <= 12; seed += 1) {
     const { id } = await api.directory();
@@ -76,8 +76,7 @@ test('all pages of a folder, and of a search, have exactly what is there, each o
 });
 
 test('a folder beside thousands of files is read along the index, and past what it holds', sqliteOnly, async () => {
-  using files = scratch();
-  await using api = await hosted(files);
+  const api = await shared();
   const { id } = await api.directory();
   const many = Array.from({ length: 5000 }, (_, index) => bytes(`big/${index}`));
   await recordFiles(api.database, id, [...many, bytes('after'), bytes('zz/one')]);

@@ -5,18 +5,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { apiClient } from '../support/api-client.ts';
-import { startBerth, type TestBerth, webhookOf } from '../support/berth.ts';
+import { type TestBerth, webhookOf } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { freePort } from '../support/free-port.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 
 const place = (berth: TestBerth) => ({ config: berth.config, port: berth.service().dashboardPort ?? 0 });
 
-async function withFixedPort() {
-  const port = String(await freePort());
-  return scratch({ BERTH_DASHBOARD: 'on', BERTH_API_PORT: port });
-}
+/** Links name the API's port. */
+const shared = sharedBerth({ BERTH_DASHBOARD: 'on', BERTH_API_PORT: String(await freePort()) });
 
 /** The link that a page shows, as text. */
 function shown({ text }: { text: string }): string {
@@ -37,8 +35,7 @@ const until = (days: number): string => new Date(Date.now() + days * 86_400_000)
 
 for (const role of ['admin', 'member'] as const) {
   test(`${role === 'admin' ? 'an admin' : 'a member'} makes a link to download a file, which is shown once`, async () => {
-    using files = await withFixedPort();
-    await using berth = await startBerth(files);
+    await using berth = await shared();
     using user = await signedIn(place(berth), berth.accountId, role);
     const directory = await berth.directory();
     await using connection = await berth.connect(directory);
@@ -63,7 +60,12 @@ for (const role of ['admin', 'member'] as const) {
     assert.equal(shown(await user.get(`${home}/links?for=download`)), '');
 
     const { db, close } = await openDatabase(berth.config.database);
-    const rows = await db.selectFrom('audit').selectAll().where('action', '=', 'create-link').execute();
+    const rows = await db
+      .selectFrom('audit')
+      .selectAll()
+      .where('action', '=', 'create-link')
+      .where('account_id', '=', berth.accountId)
+      .execute();
     await close();
     assert.deepEqual(
       rows.map(({ key_id, route }) => [key_id, route]),
@@ -74,8 +76,7 @@ for (const role of ['admin', 'member'] as const) {
 }
 
 test('a link to upload takes a file of its size, once; all are revoked together', async () => {
-  using files = await withFixedPort();
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   const directory = await berth.directory();
   const path = `/dashboard/directories/${directory.id}/links`;
@@ -107,8 +108,7 @@ test('a link to upload takes a file of its size, once; all are revoked together'
 });
 
 test('refusals of the rules stand beside their field, with the input', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   const { id } = await berth.directory();
   const path = `/dashboard/directories/${id}/links`;
@@ -130,8 +130,7 @@ test('refusals of the rules stand beside their field, with the input', async () 
 });
 
 test('nobody makes a link to a directory of another account, or without the token of the session', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   const { id } = await berth.directory();
   const fields = { path: 'a', expires_at: until(1), uses: 'often' };

@@ -7,7 +7,10 @@ import { systemClock } from '../../src/foundation/base/clock.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
 import { invited, onDatabase, operator, PASSWORD } from '../support/users.ts';
+
+const shared = sharedDashboard();
 
 const SIGN_IN = '/dashboard/sign-in';
 const COOKIE = '__Host-berth';
@@ -33,12 +36,13 @@ async function userOf(berth: TestBerth) {
   return user;
 }
 
-const sessions = (berth: TestBerth) =>
-  onDatabase(berth, ({ reads }) => reads.selectFrom('user_sessions').selectAll().execute());
+const sessions = (berth: TestBerth, userId: string) =>
+  onDatabase(berth, ({ reads }) =>
+    reads.selectFrom('user_sessions').selectAll().where('user_id', '=', userId).execute(),
+  );
 
 test('a link sets a password, once, and signs in; looking at it first does not use it up', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const user = await invited(berth, berth.accountId);
   const path = `/dashboard/link/${user.token}`;
   using visitor = visitorOf(place(berth));
@@ -78,8 +82,7 @@ test('a link sets a password, once, and signs in; looking at it first does not u
 });
 
 test('a person with users in several accounts chooses among those with that password', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const email = 'both@example.com';
   const join = async (name: string, password: string): Promise<void> => {
     const issuer = { clock: systemClock() };
@@ -118,8 +121,7 @@ test('a person with users in several accounts chooses among those with that pass
 });
 
 test('signing in makes a session with a new token, in a cookie for this host alone', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const user = await userOf(berth);
   using visitor = visitorOf(place(berth));
   const page = await visitor.get(SIGN_IN);
@@ -142,14 +144,13 @@ test('signing in makes a session with a new token, in a cookie for this host alo
 
   assert.equal((await visitor.post(SIGN_IN, fields)).status, 303);
   assert.notEqual(visitor.cookies.get(COOKIE), token);
-  assert.equal((await sessions(berth)).length, 1, 'the session before has ended');
-  const [row] = await sessions(berth);
+  assert.equal((await sessions(berth, user.id)).length, 1, 'the session before has ended');
+  const [row] = await sessions(berth, user.id);
   assert.ok(!JSON.stringify(row).includes(visitor.cookies.get(COOKIE) ?? ''), 'the database has the hash alone');
 });
 
 test('the page that was wanted comes after signing in, if it is one of the dashboard', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(place(berth), berth.accountId);
   const wanted = [
     ['/dashboard/directories?sort=name', '/dashboard/directories?sort=name'],
@@ -213,8 +214,7 @@ test('a refused sign-in shows one message, whatever the reason', async () => {
 });
 
 test('a link of a disabled user does not work, nor does one that a newer link has replaced', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const user = await invited(berth, berth.accountId);
   const disabling = (isDisabled: boolean) =>
     onDatabase(berth, (database) =>
@@ -233,8 +233,7 @@ test('a link of a disabled user does not work, nor does one that a newer link ha
 });
 
 test('forms from another origin cannot sign in or set a password', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   const user = await invited(berth, berth.accountId);
   using visitor = visitorOf(place(berth));
   const path = `/dashboard/link/${user.token}`;

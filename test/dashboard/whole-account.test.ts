@@ -5,11 +5,13 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import type { DeliveryState } from '../../src/foundation/db/schema.ts';
-import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { dashboardOf, unescaped } from '../support/directory-page.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedDashboard } from '../support/shared-berth.ts';
+
+const shared = sharedDashboard();
 
 const DELIVERIES = '/dashboard/deliveries';
 const SECOND = 1e6;
@@ -41,8 +43,7 @@ async function addDeliveries(berth: TestBerth, { of, count, state, name, at }: S
 }
 
 test('deliveries of all directories: exact counts, each filter, the failed ones by link from the overview, and their replay', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const [few, many] = [await berth.directory({ name: 'Few' }), await berth.directory({ name: 'Many' })];
   const now = systemClock().now();
@@ -115,8 +116,7 @@ async function otherAccount(berth: TestBerth): Promise<string> {
 }
 
 test('the sessions of all directories are listed, and an admin ends one; nobody else does', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using admin = await signedIn(dashboardOf(berth), berth.accountId);
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   using stranger = await signedIn(dashboardOf(berth), await otherAccount(berth));
@@ -137,8 +137,7 @@ test('the sessions of all directories are listed, and an admin ends one; nobody 
 });
 
 test('an export is the complete list as CSV, and no cell is a formula', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const directory = await berth.directory({ name: 'Acme' });
   await using connection = await berth.connect(directory);

@@ -68,12 +68,12 @@ test('a removal that fails is tried again, and others go on meanwhile', async ()
   const database = await openDatabase(place.config.database);
   let failures = 0;
   const failing = new Proxy(database.db, {
-    get(db, property) {
-      if (property === 'transaction' && failures < 2) {
+    get(db, name) {
+      if (name === 'transaction' && failures < 2) {
         failures += 1;
         throw new Error('as if the disk were full');
       }
-      const value: unknown = Reflect.get(db, property, db);
+      const value: unknown = Reflect.get(db, name, db);
       return typeof value === 'function' ? value.bind(db) : value;
     },
   });

@@ -220,7 +220,7 @@ class World {
   }
 
   #check(): void {
-    const total = [...this.busy.values()].reduce((sum, count) => sum + count, 0);
+    const total = sum(this.busy);
     assert.ok(total <= 768, `${total} are under way`);
     for (const [name, due] of this.due) {
       const busy = this.busy.get(name) ?? 0;

@@ -10,30 +10,22 @@ import type { SessionNote } from '../../../../src/arrivals/uploads/record/transf
 import { SECOND } from '../../../../src/foundation/base/clock.ts';
 import { readConfig } from '../../../../src/foundation/base/config.ts';
 
-const name = (text: string): string => text;
-
 test('the lines that sshd writes are read', async (t) => {
   const lines: [string, unknown][] = [
     [
       'open "/files/a" flags WRITE,CREATE,TRUNCATE mode 0644',
-      { kind: 'open', name: name('/files/a'), flags: ['WRITE', 'CREATE', 'TRUNCATE'] },
+      { kind: 'open', name: '/files/a', flags: ['WRITE', 'CREATE', 'TRUNCATE'] },
     ],
     [
       'close "/files/a" bytes read 0 written 12',
-      { kind: 'close', name: name('/files/a'), forced: false, read: 0, written: 12 },
+      { kind: 'close', name: '/files/a', forced: false, read: 0, written: 12 },
     ],
-    [
-      'forced close "a b" bytes read 1 written 2',
-      { kind: 'close', name: name('a b'), forced: true, read: 1, written: 2 },
-    ],
-    [
-      'rename old "/files/a" new "/files/b"',
-      { kind: 'rename', from: name('/files/a'), to: name('/files/b'), replaces: false },
-    ],
-    ['posix-rename old "a" new "b"', { kind: 'rename', from: name('a'), to: name('b'), replaces: true }],
-    ['remove name "/files/a"', { kind: 'remove', name: name('/files/a') }],
-    ['set "/files/a" size 5', { kind: 'set', name: name('/files/a'), size: 5 }],
-    ['set "/files/a" modtime 20261120-20:50:00', { kind: 'set', name: name('/files/a'), size: undefined }],
+    ['forced close "a b" bytes read 1 written 2', { kind: 'close', name: 'a b', forced: true, read: 1, written: 2 }],
+    ['rename old "/files/a" new "/files/b"', { kind: 'rename', from: '/files/a', to: '/files/b', replaces: false }],
+    ['posix-rename old "a" new "b"', { kind: 'rename', from: 'a', to: 'b', replaces: true }],
+    ['remove name "/files/a"', { kind: 'remove', name: '/files/a' }],
+    ['set "/files/a" size 5', { kind: 'set', name: '/files/a', size: 5 }],
+    ['set "/files/a" modtime 20261120-20:50:00', { kind: 'set', name: '/files/a', size: undefined }],
     ['set "/files/a" mode 0600', { kind: 'other' }],
     [
       'session opened for local user acme-1a2b3c4d from [::1]',
@@ -53,7 +45,7 @@ test('the lines that sshd writes are read', async (t) => {
 test('a name that imitates the end of a line does not end it', () => {
   assert.deepEqual(readEvent('close "x" bytes read 0 written 9" bytes read 0 written 5'), {
     kind: 'close',
-    name: name('x" bytes read 0 written 9'),
+    name: 'x" bytes read 0 written 9',
     forced: false,
     read: 0,
     written: 5,

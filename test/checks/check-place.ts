@@ -5,7 +5,9 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import type { Kysely } from 'kysely';
 import { heldFiles } from '../../src/arrivals/checks/held.ts';
+import type { Tables } from '../../src/foundation/db/schema.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
@@ -13,6 +15,7 @@ import { runCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
 import { ROOT, type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
 
 /** EICAR's test text, which scanners detect. It is never complete in a source, so that no scanner blocks this file. */
 export const EICAR = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$', 'EICAR-STANDARD-ANTIVIRUS', '-TEST-FILE!$H+H*'].join('');
@@ -89,6 +92,7 @@ export function checkedScratch(more: Record<string, string> = {}): { place: Scra
 
 export interface Held {
   readonly id: string;
+  readonly account_id: string;
   readonly filename: string;
   readonly state: string;
   readonly reason: string | null;
@@ -119,7 +123,31 @@ export interface CheckPlace extends AsyncDisposable {
 }
 
 export async function checkPlace(place: Scratch): Promise<CheckPlace> {
-  const berth = await startBerth(place);
+  return checkPlaceOf(await startBerth(place));
+}
+
+/** One berth for the tests of a file, which come and go with the checker at that socket. Each has an account and a directory of its own. */
+export function sharedChecks(): { socket: string; shared: () => Promise<CheckPlace> } {
+  const socket = checkSocket();
+  const berthOf = sharedBerth({ BERTH_CHECK: `clamd:${socket}` });
+  const shared = async (): Promise<CheckPlace> => {
+    const at = await checkPlaceOf(await berthOf());
+    const { berth, directory } = at;
+    return {
+      ...at,
+      async [Symbol.asyncDispose]() {
+        // No later checker is asked about its files.
+        await berth.send('DELETE', `/directories/${directory.id}`);
+        await berth[Symbol.asyncDispose]();
+      },
+    };
+  };
+  return { socket, shared };
+}
+
+/** What is read is the account's alone. */
+async function checkPlaceOf(berth: TestBerth): Promise<CheckPlace> {
+  const { place, accountId: account } = berth;
   const directory = await berth.directory();
   const command = (...words: string[]) => runCommand({ ...place.environment, SUDO_USER: 'alice' }, ...words);
   const run = (...words: string[]) => command('quarantine', ...words);
@@ -134,8 +162,10 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
   const held = async (): Promise<Held[]> => {
     const { status, stdout, stderr } = await run('list', '--json');
     if (status !== 0) throw new Error(stderr);
-    return JSON.parse(stdout) as Held[];
+    return (JSON.parse(stdout) as Held[]).filter(({ account_id }) => account_id === account);
   };
+  const ownDirectories = (db: Kysely<Tables>) =>
+    db.selectFrom('directories').select('id').where('account_id', '=', account);
   return {
     berth,
     directory,
@@ -148,29 +178,42 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
     },
     states: () =>
       rows(async ({ db }) => {
-        const found = await db.selectFrom('files').select(['path', 'state']).orderBy('path').execute();
+        const files = db.selectFrom('files').select(['path', 'state']).where('directory_id', 'in', ownDirectories(db));
+        const found = await files.orderBy('path').execute();
         return found.map(({ path, state }) => `${path.toString()} ${state}`);
       }),
     mtimes: () =>
-      rows(async ({ db }) => (await db.selectFrom('files').select('mtime').execute()).map(({ mtime }) => mtime)),
+      rows(async ({ db }) => {
+        const files = db.selectFrom('files').select('mtime').where('directory_id', 'in', ownDirectories(db));
+        return (await files.execute()).map(({ mtime }) => mtime);
+      }),
     history: () =>
       rows(async ({ db }) => {
-        const query = db.selectFrom('transfers').select(['event', 'path']).where('path', 'is not', null);
+        const query = db
+          .selectFrom('transfers')
+          .select(['event', 'path'])
+          .where('path', 'is not', null)
+          .where('directory_id', 'in', ownDirectories(db));
         return (await query.orderBy('id').execute()).map(({ event, path }) => `${event} ${path}`);
       }),
     audit: () =>
       rows(async ({ db }) => {
-        const found = await db.selectFrom('audit').select(['action', 'key_id']).orderBy('id').execute();
+        const audit = db
+          .selectFrom('audit')
+          .select(['action', 'key_id'])
+          .where('directory_id', 'in', ownDirectories(db));
+        const found = await audit.orderBy('id').execute();
         return found.map(({ action, key_id }) => `${action} ${key_id}`).filter((text) => text.includes('file'));
       }),
     partial: () =>
       rows(async ({ db }) => {
-        const found = await db.selectFrom('files').select('id').where('state', '=', 'partial').executeTakeFirst();
+        const partial = db.selectFrom('files').select('id').where('state', '=', 'partial');
+        const found = await partial.where('directory_id', 'in', ownDirectories(db)).executeTakeFirst();
         return found?.id ?? '';
       }),
     held,
     async untilHeld(what, isSo) {
-      await until(what, async () => isSo(await rows(({ reads }) => heldFiles(reads, { limit: 100 }))));
+      await until(what, async () => isSo(await rows(({ reads }) => heldFiles(reads, { limit: 100, account }))));
       assert.ok(isSo(await held()), what);
     },
     listed: async () => (await berth.uploads(directory)).map(({ filename }) => filename),

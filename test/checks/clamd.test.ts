@@ -9,14 +9,14 @@ import { apiClient } from '../support/api-client.ts';
 import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { sftpSession } from '../support/sftp-session.ts';
-import { checkedScratch, checkPlace, fakeClamd, quarantineOf, questions } from './check-place.ts';
+import { fakeClamd, quarantineOf, questions, sharedChecks } from './check-place.ts';
+
+const { socket, shared } = sharedChecks();
 
 test('a clean file is announced once it has passed, and is listed nowhere before', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   const { decide, next } = questions();
   await using clamd = await fakeClamd(socket, decide);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await at.put('report.csv', 'all is well');
   const asked = await next();
@@ -44,11 +44,9 @@ test('a clean file is announced once it has passed, and is listed nowhere before
 });
 
 test('an upload by link is checked like any other', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   const { decide, next } = questions();
   await using _clamd = await fakeClamd(socket, decide);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   const client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key: berth.key });
   using __ = client;
@@ -77,10 +75,8 @@ test('an upload by link is checked like any other', async () => {
 });
 
 test('a rejected file goes to the quarantine, out of its jail, and is never announced', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   await using _clamd = await fakeClamd(socket);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await at.put('fine', 'fine');
   await at.put('evil', 'bad bytes');
@@ -101,10 +97,8 @@ test('a rejected file goes to the quarantine, out of its jail, and is never anno
 });
 
 test('an operator releases a rejected file: it is back at its path, and announced', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   await using _clamd = await fakeClamd(socket);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -127,10 +121,8 @@ test('an operator releases a rejected file: it is back at its path, and announce
 });
 
 test('a release does not replace a newer file of that name; a deletion removes file and entry', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   await using _clamd = await fakeClamd(socket);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await at.put('report', 'bad bytes');
   await until('it is rejected', async () => quarantineOf(at).length === 1);
@@ -151,10 +143,8 @@ test('a release does not replace a newer file of that name; a deletion removes f
 });
 
 test('a release is refused, and not in the audit, where a file is being written, or is a folder of the path', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   await using _clamd = await fakeClamd(socket);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -175,9 +165,7 @@ test('a release is refused, and not in the audit, where a file is being written,
 });
 
 test('a file that waits for its check can be released, or deleted, too', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   assert.equal(existsSync(socket), false, 'there is no checker');
   await at.put('one', '1');
@@ -192,11 +180,9 @@ test('a file that waits for its check can be released, or deleted, too', async (
 });
 
 test('a file that is overwritten while it is checked is announced as what it is then, after another check', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   const { decide, next } = questions();
   await using clamd = await fakeClamd(socket, decide);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth } = at;
   await at.put('report', 'first');
   const first = await next();
@@ -212,11 +198,9 @@ test('a file that is overwritten while it is checked is announced as what it is 
 });
 
 test('new bytes of the same size and time are not covered by the check of the old ones', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   const { decide, next, waiting } = questions();
   await using clamd = await fakeClamd(socket, decide);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -248,11 +232,9 @@ test('new bytes of the same size and time are not covered by the check of the ol
 });
 
 test('a file that is renamed while it is checked is announced under its new name, one that is removed not at all', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   const { decide, next } = questions();
   await using _clamd = await fakeClamd(socket, decide);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -274,10 +256,8 @@ test('a file that is renamed while it is checked is announced under its new name
 });
 
 test('files that an administrator copies in and files under temporary names are checked, too', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   await using clamd = await fakeClamd(socket);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -295,9 +275,7 @@ test('files that an administrator copies in and files under temporary names are 
 });
 
 test('when BERTH_CHECK is removed, what was in check is announced at the next start, and rejected files can be released', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth } = at;
   {
     await using _clamd = await fakeClamd(socket);
@@ -318,14 +296,13 @@ test('when BERTH_CHECK is removed, what was in check is announced at the next st
     assert.deepEqual(await at.states(), ['evil uploaded', 'one uploaded', 'two uploaded']);
   } finally {
     await service.close();
+    await berth.start();
   }
 });
 
 test('a partial file that an operator announces is checked like any other', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   await using _clamd = await fakeClamd(socket);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   const connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -340,11 +317,9 @@ test('a partial file that an operator announces is checked like any other', asyn
 });
 
 test('bytes that change behind a time that does not are noticed by the kernel’s change time', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
   const { decide, next } = questions();
   await using _clamd = await fakeClamd(socket, decide);
-  await using at = await checkPlace(place);
+  await using at = await shared();
   const { berth, directory } = at;
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);

@@ -6,7 +6,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type Upload, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, OPEN, rawSftp } from '../support/raw-sftp.ts';
-import { checkedScratch, checkPlace, type CheckPlace, EICAR, fakeClamd } from './check-place.ts';
+import { type CheckPlace, EICAR, fakeClamd, sharedChecks } from './check-place.ts';
+
+const { socket, shared } = sharedChecks();
 
 /** Access and modification time (draft-ietf-secsh-filexfer-02, section 5). */
 const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
@@ -17,14 +19,12 @@ const NOTICED_MS = 300;
 /** A place whose checker rejects only "bad" bytes, and a file that is exactly EICAR's. */
 async function clamdPlace() {
   await using stack = new AsyncDisposableStack();
-  const { place, socket } = checkedScratch();
-  stack.use(place);
   const clamd = stack.use(
     await fakeClamd(socket, ({ content, answer }) =>
       answer(content.includes('bad') || String(content) === EICAR ? 'stream: Bad-Signature FOUND' : 'stream: OK'),
     ),
   );
-  const at = stack.use(await checkPlace(place));
+  const at = stack.use(await shared());
   const { berth, directory } = at;
   const get = (path: string) => berth.send('GET', `/directories/${directory.id}/${path}`);
   const owned = stack.move();

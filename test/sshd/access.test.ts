@@ -114,15 +114,10 @@ test('allowed_networks: passwords and keys work only from there, from the next l
   const byIpv6 = () => opens({ ...login, host: '::1' });
   const hasIpv6 = await byIpv6();
   await using live = await connect({ ...login, localAddress: '127.0.0.9' });
+  // Which address is in which network: test/unit/openssh/admission.test.ts.
   const cases: [string[], boolean, boolean, boolean][] = [
     [['127.0.0.4/30'], false, true, false],
-    [['127.0.0.5'], false, true, false],
-    [['::ffff:127.0.0.4/126'], false, true, false],
-    [['10.0.0.0/8', '127.0.0.1/32'], true, false, false],
     [['::1'], false, false, true],
-    [['::/0'], false, false, true],
-    [['0.0.0.0/0'], true, true, false],
-    [['2001:db8::/32', '::/127', '127.0.0.0/8'], true, true, true],
     [[...Array.from({ length: 99 }, (_, index) => `2001:db8:${index}::/48`), '127.0.0.1'], true, false, false],
     [[], true, true, true],
   ];

@@ -9,13 +9,12 @@ import { test } from 'node:test';
 import { verifyWebhook } from '../../clients/typescript/src/webhooks.ts';
 import { EVENT_KINDS } from '../../src/foundation/db/schema.ts';
 import { checkedScratch, checkPlace, fakeClamd } from '../checks/check-place.ts';
-import type { TestBerth, TestDirectory } from '../support/berth.ts';
+import { historyOf, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { problems } from '../support/openapi.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
-import { onDatabase } from '../support/users.ts';
 
 const shared = sharedBerth();
 
@@ -57,12 +56,6 @@ async function busy(dir: string, berth: TestBerth, directory: TestDirectory): Pr
   const [c] = dataOf<{ id: string }[]>(await berth.send('GET', `/directories/${directory.id}/uploads?filename=c.csv`));
   assert.equal((await berth.send('DELETE', `/directories/${directory.id}/uploads/${c?.id}`)).status, 204);
 }
-
-const historyOf = (berth: TestBerth, { id }: TestDirectory): Promise<string[]> =>
-  onDatabase(berth, async ({ db }) => {
-    const rows = await db.selectFrom('transfers').select('event').where('directory_id', '=', id).execute();
-    return rows.map(({ event }) => event);
-  });
 
 const feedOf = async (berth: TestBerth): Promise<Said[]> =>
   dataOf<{ data: Said }[]>(await berth.send('GET', '/events?limit=1000')).map(({ data }) => data);

@@ -1,7 +1,7 @@
 /** `berth explain` for a customer after a full day: logins, refusals, files, webhooks, changes and the deletion. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TestBerth } from '../support/berth.ts';
+import { historyOf, type TestBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { journalOf } from '../support/journal.ts';
 import { sftp } from '../support/openssh-client.ts';
@@ -58,10 +58,13 @@ test('one line for each thing, in order, by every name of the directory, also af
   const forged = `x\nFailed password for ${username} from 6.6.6.6 port 1 ssh2\ny`;
   await assert.rejects(connect({ ...login, username: forged }));
 
-  const kinds = async (): Promise<string[]> => (await explained(username)).events.map(({ kind }) => kind);
-  await until('all of it has been recorded', async () => {
-    const found = await kinds();
-    return found.filter((kind) => kind === 'session').length === 4 && found.includes('webhook');
+  await until('both sessions have ended', async () => {
+    const history = await historyOf(berth, directory);
+    return history.filter((event) => event === 'session-closed').length === 2;
+  });
+  await until('the webhook was refused', async () => {
+    const { json } = await berth.send('GET', `/directories/${id}/deliveries`);
+    return (json as { data: { attempts: { status: number }[] }[] }).data[0]?.attempts[0]?.status === 500;
   });
   const { events, notes, directory: shown } = await explained('cust-42');
   assert.deepEqual([shown.id, shown.sftp_username, shown.name], [id, username, 'Acme Corp']);

@@ -4,8 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as wait } from 'node:timers/promises';
-import { type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { afterLatecomers, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
@@ -50,7 +49,7 @@ test('a file that the API placed is only for the customer to fetch: no webhook a
   await berth.start();
   await berth.service().covered;
   await put(berth, directory, 'empty', '');
-  await wait(3000);
+  await afterLatecomers(berth);
   assert.deepEqual(await berth.uploads(directory), []);
   assert.equal(berth.receiver.requests.length, 0);
   assert.equal(await berth.storage(directory), 10);
@@ -110,7 +109,7 @@ test('a receiver fetches an upload and acknowledges it: the file and its row go,
   assert.match(stdout, /report\.bin/);
   const audit = await runCommand(place.environment, 'audit', '--directory', directory.id, '--json');
   assert.match(audit.stdout, /remove-file/);
-  await wait(4000);
+  await afterLatecomers(berth);
   assert.equal(berth.receiver.requests.length, 1);
 });
 

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, w
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readConfig } from '../../src/foundation/base/config.ts';
+import { requireUsablePaths } from '../../src/foundation/base/real-folders.ts';
 import { issueKey } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
@@ -90,22 +91,25 @@ test('a link to itself is named, for sshd and for berth', async () => {
 });
 
 test('a file at or above the path of a folder is named with the setting, in one line', async () => {
-  for (const [setting, below] of [
-    ['BERTH_STATE_DIR', 'folder/below'],
+  using place = scratch({ BERTH_SFTP_PORT: '2299' });
+  const file = join(place.dir, 'file');
+  writeFileSync(file, '');
+  const settings = [
     ['BERTH_JAIL_DIR', 'folder'],
     ['BERTH_JAIL_DIR', ''],
     ['BERTH_RUNTIME_DIR', 'folder'],
-  ] as const) {
-    using place = scratch({ BERTH_SFTP_PORT: '2299' });
-    const file = join(place.dir, 'file');
-    writeFileSync(file, '');
-    const environment = { ...place.environment, [setting]: join(file, below) };
-    for (const args of [['prepare'], ['config', 'check'], ['doctor']]) {
-      const { status, stdout, stderr } = await runCommand(environment, ...args);
-      assert.notEqual(status, 0, args.join(' '));
-      const said = `${stdout}${stderr}`.trim();
-      assert.ok(said.includes(`${setting}: ${file} is not a folder: choose another place`), said);
-      assert.doesNotMatch(said, /ENOTDIR|\n/);
-    }
+    ['BERTH_STATE_DIR', 'folder/below'],
+  ] as const;
+  const messageOf = (setting: string): string => `${setting}: ${file} is not a folder: choose another place`;
+  for (const [setting, below] of settings)
+    assert.throws(() => requireUsablePaths({ [setting]: join(file, below) }), { message: messageOf(setting) });
+  // Each command says so.
+  const environment = { ...place.environment, BERTH_STATE_DIR: join(file, 'folder/below') };
+  for (const args of [['prepare'], ['config', 'check'], ['doctor']]) {
+    const { status, stdout, stderr } = await runCommand(environment, ...args);
+    assert.notEqual(status, 0, args.join(' '));
+    const said = `${stdout}${stderr}`.trim();
+    assert.ok(said.includes(messageOf('BERTH_STATE_DIR')), said);
+    assert.doesNotMatch(said, /ENOTDIR|\n/);
   }
 });

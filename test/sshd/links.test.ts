@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { afterLatecomers, historyOf, startBerth, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { ask, downloadLink, form, inTransit, open, put, soon, uploadLink } from '../support/links.ts';
 import { until } from '../support/poll.ts';
@@ -91,12 +91,12 @@ test('an upload by link is an upload: on the disk, announced once, with its link
     rows.map(({ via, address }) => `${String(via)} ${String(address)}`),
     Array(4).fill('link 127.0.0.1'),
   );
-  await wait(3500);
+  await afterLatecomers(berth);
   assert.equal(berth.receiver.requests.length, 4, 'and never again');
   await berth.stop();
   await berth.start();
   await berth.service().covered;
-  await wait(2500);
+  await afterLatecomers(berth);
   assert.equal(berth.receiver.requests.length, 4, 'nor after a restart');
   assert.deepEqual(inTransit(berth), []);
   assert.equal((await put(berth, link, 'x')).status, 410, 'a restart forgets no use');
@@ -297,13 +297,16 @@ test('a download: attachment, ranges, resumed by the same link; once means until
   assert.equal((await put(berth, often, 'x')).status, 405);
   for (const _ of [1, 2]) assert.equal((await ask(berth, often)).bytes.length, content.length);
   assert.equal((await ask(berth, often, { headers: { range: 'bytes=8000000-' } })).status, 416);
-  const listed = async (): Promise<unknown[]> => {
-    const of = ['--directory', directory.id, '--event', 'downloaded'];
-    const { stdout } = await runCommand(place.environment, 'transfers', ...of, '--json');
-    return (JSON.parse(stdout) as { via: unknown }[]).map(({ via }) => via);
-  };
-  await until('they are in the history', async () => (await listed()).length >= 4);
-  assert.deepEqual(await listed(), Array(4).fill('link'));
+  await until('they are in the history', async () => {
+    const history = await historyOf(berth, directory);
+    return history.filter((event) => event === 'downloaded').length >= 4;
+  });
+  const of = ['--directory', directory.id, '--event', 'downloaded'];
+  const { stdout } = await runCommand(place.environment, 'transfers', ...of, '--json');
+  assert.deepEqual(
+    (JSON.parse(stdout) as { via: unknown }[]).map(({ via }) => via),
+    Array(4).fill('link'),
+  );
   assert.equal((await ask(berth, await downloadLink(berth, directory, 'none'))).status, 404);
 });
 
@@ -323,7 +326,7 @@ test('a single-use upload link: of two uploads at once one is accepted, and no f
   assert.equal((await put(berth, again, 'new')).status, 201, 'refused requests did not use it');
   assert.equal((await put(berth, link, 'x')).status, 410);
   await berth.receiver.next();
-  await wait(2500);
+  await afterLatecomers(berth);
   assert.equal(berth.receiver.requests.length, 2);
 });
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import type { TestBerth, TestDirectory } from '../support/berth.ts';
+import { historyOf, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { runCommand, startCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
 import { sftpSession } from '../support/sftp-session.ts';
@@ -62,11 +62,8 @@ test('the history names who did what, from where; metrics, log and commands agre
   await everything(berth, directory);
 
   const ofDirectory = ['transfers', '--directory', directory.username];
-  let rows: Row[] = [];
-  await until('the session has ended in the history', async () => {
-    rows = await json(place.environment, ...ofDirectory);
-    return rows.some((row) => row['event'] === 'session-closed');
-  });
+  await until('the session has ended', async () => (await historyOf(berth, directory)).includes('session-closed'));
+  const rows = await json(place.environment, ...ofDirectory);
   assert.deepEqual(
     rows.map(({ event, path, from, bytes }) => [event, path, from, bytes]),
     [
@@ -151,11 +148,8 @@ test('a file that is read in a loop is two rows of the history, with all of its 
       await session.close(reading);
     }
   }
-  let rows: Row[] = [];
-  await until('the session has ended in the history', async () => {
-    rows = await json(place.environment, 'transfers', '--directory', directory.username);
-    return rows.some((row) => row['event'] === 'session-closed');
-  });
+  await until('the session has ended', async () => (await historyOf(berth, directory)).includes('session-closed'));
+  const rows = await json(place.environment, 'transfers', '--directory', directory.username);
   const reads = rows.filter((row) => row['event'] === 'downloaded');
   // Each minute that the loop took has two.
   assert.ok(reads.length >= 2 && reads.length <= 6, `${reads.length} rows`);

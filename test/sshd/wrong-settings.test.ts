@@ -3,11 +3,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { runCommand } from '../support/command-line.ts';
-import { scratch } from '../support/scratch.ts';
+import { ROOT, scratch } from '../support/scratch.ts';
+import { copyHostKeys } from '../support/sshd.ts';
 
 test('prepare needs only the settings of sshd, and keeps those of its last start', async () => {
   using place = scratch({ BERTH_SFTP_PORT: '2299' });
+  await copyHostKeys(ROOT, pathsOf(place.config).hostKeys);
   const prepare = (wrong: Record<string, string> = {}) => runCommand({ ...place.environment, ...wrong }, 'prepare');
   const portOf = (): string | undefined =>
     /^Port (\d+)$/m.exec(readFileSync(join(place.config.stateDir, 'sshd', 'sshd_config'), 'utf8'))?.[1];

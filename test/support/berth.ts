@@ -3,7 +3,8 @@
  * webhook receiver that directories point at. `restart` and `stop` leave sshd alone, as in production.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { createKey } from '../../src/rules/keys/api-keys.ts';
 import type { Config } from '../../src/foundation/base/config.ts';
@@ -180,6 +181,30 @@ export async function confirm(config: Config, clock: Clock): Promise<void> {
   const database = await openDatabase(config.database);
   await confirmClock({ database, clock });
   await database.close();
+}
+
+/** The events of a directory's history, oldest first, by a query: a command is a process. */
+export async function historyOf({ config }: TestBerth, { id }: TestDirectory): Promise<string[]> {
+  const database = await openDatabase(config.database);
+  const rows = await database.db
+    .selectFrom('transfers')
+    .select('event')
+    .where('directory_id', '=', id)
+    .orderBy('id')
+    .execute();
+  await database.close();
+  return rows.map(({ event }) => event);
+}
+
+/**
+ * Waits until a file that was written before would have been found at rest, and announced: one that another customer's
+ * administrator writes now has been.
+ */
+export async function afterLatecomers(berth: TestBerth): Promise<void> {
+  await using other = await berth.tenant();
+  const { files } = await other.directory();
+  writeFileSync(join(files, 'written-later'), 'x');
+  await other.receiver.next();
 }
 
 const WEBHOOK = 'components/pathItems/fileUploaded/post/requestBody/content/application~1json/schema';

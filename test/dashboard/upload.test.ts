@@ -89,6 +89,8 @@ test('texts, tables and images are previewed unless the name misleads; several f
     'pixel.png': PNG,
     'fake.png': Buffer.from('<svg onload=alert(1)>'),
     'page.svg': Buffer.from('<svg/>'),
+    'letter.pdf': Buffer.from('%PDF-1.4'),
+    'wide.csv': Buffer.from(`${'x,'.repeat(59)}last\n${'y,'.repeat(59)}last\n`),
   };
   for (const [name, content] of Object.entries(contents)) writeFileSync(join(berth.place.dir, name), content);
   const { code, output } = await sftp(
@@ -97,7 +99,7 @@ test('texts, tables and images are previewed unless the name misleads; several f
     Object.keys(contents).map((name) => `put ${name}`),
   );
   assert.equal(code, 0, output);
-  await until('all are recorded', async () => (await berth.uploads(directory)).length === 5);
+  await until('all are recorded', async () => (await berth.uploads(directory)).length === Object.keys(contents).length);
   const ids = new Map((await berth.uploads(directory)).map(({ id, filename }) => [filename, id]));
   const of = (name: string, what: string) => `${pathOf(directory)}/files/${ids.get(name)}/${what}`;
 
@@ -111,7 +113,14 @@ test('texts, tables and images are previewed unless the name misleads; several f
   const image = await user.get(of('pixel.png', 'view'));
   assert.equal(image.headers['content-type'], 'image/png');
   assert.match(String(image.headers['content-security-policy']), /sandbox/);
-  for (const name of ['fake.png', 'page.svg', 'data.csv'])
+  const wide = await user.get(of('wide.csv', 'preview'));
+  assert.match(wide.text, /50 of 60 columns are shown/);
+  assert.equal(wide.text.match(/<td/g)?.length, 50);
+  assert.doesNotMatch(
+    (await user.get(`${pathOf(directory)}/files`)).text,
+    new RegExp(`${ids.get('letter.pdf')}/preview`),
+  );
+  for (const name of ['fake.png', 'page.svg', 'data.csv', 'letter.pdf'])
     assert.equal((await user.get(of(name, 'view'))).status, 415, name);
 
   const form = (names: readonly string[], what: string, csrf: string) =>
@@ -160,18 +169,18 @@ test('texts, tables and images are previewed unless the name misleads; several f
   assert.match(String(nothing.headers.location), /done=none-selected$/);
 });
 
-test('rows of CSV files: quotes, line ends in them, other separators, and what is cut off', () => {
-  assert.deepEqual(tableIn('a,b\n"c ""d""","e\nf"\n', 10).rows, [
+test('rows of CSV files: quotes, line ends in them, other separators, and what is cut off', async () => {
+  assert.deepEqual((await tableIn('a,b\n"c ""d""","e\nf"\n', 10)).rows, [
     ['a', 'b'],
     ['c "d"', 'e\nf'],
   ]);
-  assert.deepEqual(tableIn('a\tb\r\n1\t"2', 10).rows, [
+  assert.deepEqual((await tableIn('a\tb\r\n1\t"2', 10)).rows, [
     ['a', 'b'],
     ['1', '2'],
   ]);
-  assert.deepEqual(tableIn('a;b\n1;2\n3;4', 2).rows, [
+  assert.deepEqual((await tableIn('a;b\n1;2\n3;4', 2)).rows, [
     ['a', 'b'],
     ['1', '2'],
   ]);
-  assert.deepEqual(tableIn('', 5).rows, []);
+  assert.deepEqual((await tableIn('', 5)).rows, []);
 });

@@ -1,13 +1,18 @@
 /** Sends rows as a CSV file (RFC 4180) while they are read, so that memory stays small however many there are. */
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import { yielder } from '../../foundation/base/event-loop.ts';
 
 export type Cell = string | number | null;
 
 /** @param name the name of the file, in plain ASCII. */
 export function csvAnswer(name: string, header: readonly string[], rows: AsyncIterable<readonly Cell[]>): Response {
   const lines = async function* () {
+    const pause = yielder();
     yield Buffer.from(lineOf(header));
-    for await (const row of rows) yield Buffer.from(lineOf(row));
+    for await (const row of rows) {
+      yield Buffer.from(lineOf(row));
+      await pause();
+    }
   };
   return new Response(ReadableStream.from(lines()), {
     headers: { 'content-type': 'text/csv; charset=utf-8', 'content-disposition': `attachment; filename="${name}.csv"` },

@@ -23,8 +23,6 @@ export interface DashboardEnv {
     access: AccessState;
     /** Set when a form is shown again because it was refused, so that its fields say why. */
     refused?: Refused;
-    /** Set for a page that embeds a PDF. */
-    showsPdf?: true;
   };
 }
 

@@ -64,14 +64,7 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
     c.env.notes.route ??= routePath(c, -1);
     if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
     // A customer's file must not act as one of our pages, whatever the browser takes it for.
-    if (c.res.headers.has('content-disposition')) c.header('content-security-policy', fileSecurityPolicy(c));
-    // Lets our preview page embed a PDF.
-    if (isPdf(c)) c.header('x-frame-options', 'SAMEORIGIN');
-    else if (c.get('showsPdf'))
-      c.header(
-        'content-security-policy',
-        `${c.res.headers.get('content-security-policy')}; object-src 'self'; frame-src 'self'`,
-      );
+    if (c.res.headers.has('content-disposition')) c.header('content-security-policy', "default-src 'none'; sandbox");
   };
   const limited = limitedTo(FORM_LIMIT_BYTES);
   const limitedImport = limitedTo(IMPORT_LIMIT_BYTES);
@@ -81,16 +74,6 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
     return c.req.path === IMPORT ? limitedImport(c, next) : limited(c, next);
   };
   return [known, headers, limit, sameOrigin, formsOnly];
-}
-
-const isPdf = (c: PageContext): boolean => c.res.headers.get('content-type') === 'application/pdf';
-
-/**
- * A browser's PDF viewer does not work in a sandbox. It has none of our scripts, and a script in the PDF cannot leave the viewer.
- * Only our pages may embed it.
- */
-function fileSecurityPolicy(c: PageContext): string {
-  return isPdf(c) ? "default-src 'none'; object-src 'self'; frame-ancestors 'self'" : "default-src 'none'; sandbox";
 }
 
 function limitedTo(maxSize: number): Handler {

@@ -9,10 +9,10 @@ import type { Tables } from './schema.ts';
 /** How many trigrams of a text are looked up. A directory that has this many of them most likely has all. */
 const LOOKED_UP = 30;
 
-/** Whether `search` contains the text. In SQLite `glob` takes a quarter less time than `like`. */
+/** Whether `search` contains the text. SQLite's `glob` and `like` take a hundred times as long for a text that repeats itself. */
 export function contains(db: Kysely<Tables>, text: string): RawBuilder<boolean> {
   if (isPostgres(db)) return sql`search like ${`%${lower(text).replace(/[\\%_]/g, String.raw`\$&`)}%`}`;
-  return sql`search glob ${`*${lower(text).replace(/[*?[]/g, '[$&]')}*`}`;
+  return sql`instr(search, ${lower(text)}) > 0`;
 }
 
 /**

@@ -40,7 +40,7 @@ export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
   return of.error === null ? (
     <span class="quiet">no response yet</span>
   ) : (
-    <Text of={clipped(reasonInWords(of.error, url), most)} />
+    <Text of={reasonInWords(of.error, url)} most={most} />
   );
 };
 
@@ -101,7 +101,7 @@ export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliv
     caption="Newest first"
     columns={['File', 'State', 'Last response', number('Attempts'), 'Created']}
     rows={deliveries.map((delivery) => [
-      <Name of={clipped(delivery.filename, LISTED)} href={`${path}/deliveries/${delivery.id}`} />,
+      <Name of={delivery.filename} most={LISTED} href={`${path}/deliveries/${delivery.id}`} />,
       <DeliveryState of={delivery} />,
       <Outcome of={delivery.attempts.at(-1) ?? { status: null, error: null }} url={delivery.url} most={LISTED} />,
       delivery.attempts.length,
@@ -116,7 +116,7 @@ export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }
   <>
     <Section title="Request">
       <pre tabindex={0}>
-        POST <Text of={request.url} />
+        POST <Text of={request.url} most={2048} />
         {request.headers.map(([name, value]) => [`\n${name}: `, <Text of={value} />])}
       </pre>
       <SentBody of={request.body} />

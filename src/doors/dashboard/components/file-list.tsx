@@ -98,7 +98,7 @@ export const FolderPath: FC<{ folder: Buffer }> = ({ folder }) => {
         <>
           {' / '}
           <a href={queryOf({ kind: 'folder', folder: bytesOf(names.slice(0, first + index + 1).join('/')) })}>
-            <Text of={clipped(displayName(name), NAME_LENGTH)} />
+            <Text of={displayName(name)} most={NAME_LENGTH} />
           </a>
         </>
       ))}

@@ -6,6 +6,7 @@ import { WAS } from '../changed-fields.ts';
 import type { DashboardEnv } from '../environment.ts';
 import { FORM_ID } from '../sent-forms.ts';
 import { sentencesOf } from '../words.ts';
+import { LongText } from './text.tsx';
 
 interface FormProps {
   readonly action?: string;
@@ -140,7 +141,7 @@ export const Field: FC<FieldProps> = ({
         <input type={type} value={text} {...attributes} />
       ) : (
         <textarea rows={rows} {...attributes}>
-          {text}
+          <LongText of={text ?? ''} />
         </textarea>
       )}
       {hint !== undefined && (

@@ -186,7 +186,7 @@ const Breadcrumb: FC<{ above: Above }> = ({ above }) =>
         {above.map(([name, address]) => (
           <li>
             <a href={address}>
-              <Text of={clipped(name, CRUMB_LENGTH)} />
+              <Text of={name} most={CRUMB_LENGTH} />
             </a>
           </li>
         ))}

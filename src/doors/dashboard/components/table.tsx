@@ -1,4 +1,5 @@
 /** A table that scrolls if it is too wide, also by keyboard. On a phone, each row is a card. */
+import { setImmediate } from 'node:timers/promises';
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
 /** A column. With the kind `number`, its cells and its heading are aligned to the right. */
@@ -44,23 +45,46 @@ export const Table: FC<PropsWithChildren<TableProps>> = ({ caption, columns, row
           </tr>
         </thead>
         <tbody>
-          {rows.map((cells) => (
-            <tr>
-              {cells.map((cell, index) => (
-                <td
-                  class={all[index]?.kind}
-                  colspan={cells.length === 1 ? columns.length : undefined}
-                  data-label={index > 0 ? all[index]?.name : undefined}
-                >
-                  {cell}
-                </td>
-              ))}
-            </tr>
-          ))}
+          <Rows columns={all} rows={rows} />
         </tbody>
       </table>
     </div>
   );
+};
+
+/** How many cells are rendered at once. Other requests have their turn before the next ones. */
+const CELLS_AT_ONCE = 100;
+
+interface RowsProps {
+  readonly columns: readonly Column[];
+  readonly rows: TableProps['rows'];
+}
+
+const Rows: FC<RowsProps> = ({ columns, rows }) => {
+  const now = Math.ceil(CELLS_AT_ONCE / columns.length);
+  return (
+    <>
+      {rows.slice(0, now).map((cells) => (
+        <tr>
+          {cells.map((cell, index) => (
+            <td
+              class={columns[index]?.kind}
+              colspan={cells.length === 1 ? columns.length : undefined}
+              data-label={index > 0 ? columns[index]?.name : undefined}
+            >
+              {cell}
+            </td>
+          ))}
+        </tr>
+      ))}
+      {rows.length > now && <LaterRows columns={columns} rows={rows.slice(now)} />}
+    </>
+  );
+};
+
+const LaterRows = async (props: RowsProps) => {
+  await setImmediate();
+  return <Rows {...props} />;
 };
 
 const Heading: FC<{ column: Column | SortableColumn }> = ({ column }) =>

@@ -12,7 +12,7 @@ import { Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { capitalized, Empty, Links, Pager } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
-import { clipped, Name } from '../components/text.tsx';
+import { Name } from '../components/text.tsx';
 import { counted, Time } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, type PageContext, targetOf } from '../environment.ts';
 import { submitted, timeIn } from '../form.ts';
@@ -250,7 +250,8 @@ const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
     columns={['File', 'Directory', 'State', 'Last response', number('Attempts'), 'Created']}
     rows={of.map(({ directory_id, directory, ...delivery }) => [
       <Name
-        of={clipped(delivery.filename, LISTED)}
+        of={delivery.filename}
+        most={LISTED}
         href={`/dashboard/directories/${directory_id}/webhook/deliveries/${delivery.id}`}
       />,
       <Name of={directory} href={`/dashboard/directories/${directory_id}`} />,

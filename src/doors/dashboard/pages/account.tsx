@@ -153,7 +153,7 @@ const auditCells = (row: AuditRow, keys: KeyNames) => {
     <details>
       <summary>Show</summary>
       <p class="hint">
-        <Text of={`${row.route}, request ${row.request_id}. ${changesInWords(changesOf(row))}`} />
+        <Text of={`${row.route}, request ${row.request_id}. ${changesInWords(changesOf(row))}`} most={1000} />
       </p>
     </details>,
   ];

@@ -16,7 +16,7 @@ import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { clipped, Text } from '../components/text.tsx';
+import { Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
@@ -26,7 +26,7 @@ import { type Live, renderedIn } from '../live.tsx';
 
 const PAGE = 100;
 /** Entries that are read at once for an export. */
-const CSV_BATCH = 400;
+const CSV_BATCH = 100;
 /** How often the page looks for changes that nothing reports. */
 const POLL_MS = 5000;
 
@@ -150,7 +150,7 @@ const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) 
           <Time at={at} />,
           kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind,
           address,
-          <Text of={clipped(text, TEXT_LENGTH)} />,
+          <Text of={text} most={TEXT_LENGTH} />,
         ])}
       >
         <Empty title="Nothing yet">Logins, files, webhooks and changes of this directory appear here.</Empty>

@@ -10,7 +10,7 @@ import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
-import { clipped, Text } from '../components/text.tsx';
+import { Text } from '../components/text.tsx';
 import { Facts, spanInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
@@ -90,8 +90,8 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
       <Facts
         of={{
           State: <DeliveryState of={delivery} />,
-          File: <Text of={clipped(delivery.filename, 300)} />,
-          'Sent to': <Text of={delivery.url} />,
+          File: <Text of={delivery.filename} most={300} />,
+          'Sent to': <Text of={delivery.url} most={2048} />,
           Created: <Time at={delivery.inserted_at} isExact />,
           'Next attempt': next_attempt_at === null ? undefined : <Time at={next_attempt_at} />,
           'Sent again': replayed_as === null ? undefined : <a href={`${list}/${replayed_as}`}>as a new delivery</a>,

@@ -11,7 +11,7 @@ import { displayName, type UploadList, type UploadRow } from '../../../arrivals/
 import { DayChart, DaysChoice, daysIn } from '../components/day-chart.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
-import { clipped, Name, Text } from '../components/text.tsx';
+import { Name, Text } from '../components/text.tsx';
 import { WebhookHealthLine } from '../components/webhook-health.tsx';
 import { Badge, counted, Facts, Size, sizeInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf } from '../environment.ts';
@@ -60,7 +60,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
                 'Connected now': <a href={`${path}/activity`}>{counted(connected)}</a>,
                 'Last refusal': refusal ? (
                   <>
-                    <Time at={refusal.at} />: <Text of={clipped(refusal.text, 200)} />
+                    <Time at={refusal.at} />: <Text of={refusal.text} most={200} />
                     {refusal.address !== null && ` from ${refusal.address}`}{' '}
                     <a href={`${path}/login#why`}>How to fix it</a>
                   </>
@@ -102,7 +102,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
 
 const LastUpload: FC<{ of: UploadRow; path: string }> = ({ of: { path: file, uploaded_at }, path }) => (
   <>
-    <Name of={clipped(displayName(file), 300)} href={`${path}/files`} />, <Time at={uploaded_at} />
+    <Name of={displayName(file)} most={300} href={`${path}/files`} />, <Time at={uploaded_at} />
   </>
 );
 

@@ -15,11 +15,11 @@ import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from '../components/text.tsx';
-import { Facts, Size, Time } from '../components/values.tsx';
+import { counted, Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { queryOf, viewIn } from '../files-view.ts';
 import { isFormOf } from '../session-cookie.ts';
-import { previewKind, shownType, tableIn, TEXT_BYTES } from '../preview.ts';
+import { type CsvTable, previewKind, shownType, tableIn, TEXT_BYTES } from '../preview.ts';
 import { MOST_ZIPPED_BYTES, zipped } from '../zip.ts';
 
 const FILES = '/dashboard/directories/:id/files';
@@ -29,8 +29,9 @@ const PATH = `${FILES}/:upload`;
 const MOST_SELECTED = 100;
 /** How many files an account may send at once. Each holds a descriptor. */
 const AT_ONCE = 16;
-/** How many rows a preview has, and how many characters a cell. */
+/** How many rows and columns a preview has, and how many characters a cell. */
 const MOST_ROWS = 100;
+const MOST_COLUMNS = 50;
 const CELL_LENGTH = 200;
 /** How many bytes show what kind of file it is. */
 const FIRST_BYTES = 16;
@@ -53,7 +54,7 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
     return fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
   });
 
-  // With its content type, so that a browser shows it: an image in the preview, a PDF by itself.
+  // With its content type, so that a browser shows the image in the preview.
   app.get(`${PATH}/view`, async (c) => {
     const directory = c.get('directory');
     const found = await files.content(directory, c.req.param('upload'));
@@ -71,7 +72,6 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
     const kind = previewKind(name);
     const first = kind === 'table' || kind === 'text' ? await beginningOf(content, TEXT_BYTES) : Buffer.alloc(0);
     const address = `${pathOf(c)}/files/${upload.id}`;
-    if (kind === 'pdf') c.set('showsPdf', true);
     return c.render(
       <DirectoryLayout tab="Files" page="Preview">
         <Section title="Preview">
@@ -80,24 +80,12 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
             <a class="button" href={`${address}/content`}>
               Download
             </a>
-            {kind === 'pdf' && (
-              <a class="button plain" href={`${address}/view`} target="_blank">
-                Open the PDF
-              </a>
-            )}
             <a href={listOf(c)}>All files</a>
           </div>
         </Section>
         {kind === 'image' && <img class="preview" src={`${address}/view`} alt={name} />}
-        {kind === 'pdf' && (
-          <object class="preview" type="application/pdf" data={`${address}/view`} aria-label={name}>
-            <p>
-              This browser cannot show a PDF in a page. <a href={`${address}/view`}>Open the PDF</a>
-            </p>
-          </object>
-        )}
         {kind === 'text' && <pre tabindex={0}>{first.toString().split(/\r?\n/).map(plainText).join('\n')}</pre>}
-        {kind === 'table' && <Rows text={first.toString()} />}
+        {kind === 'table' && <Rows of={await tableIn(first.toString(), MOST_ROWS + 1)} />}
         {content.size > first.length && first.length > 0 && <p class="quiet">This is the beginning of the file.</p>}
       </DirectoryLayout>,
     );
@@ -185,7 +173,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
           <ul>
             {chosen.map(({ path }) => (
               <li>
-                <Text of={clipped(displayName(path), 300)} />
+                <Text of={displayName(path)} most={300} />
               </li>
             ))}
           </ul>
@@ -270,7 +258,7 @@ async function beginningOf(
 const About: FC<{ of: RecordedUpload }> = ({ of: { path, size_bytes, uploaded_at } }) => (
   <Facts
     of={{
-      Name: <Text of={clipped(displayName(path), 1000)} />,
+      Name: <Text of={displayName(path)} most={1000} />,
       Size: <Size bytes={size_bytes} />,
       Uploaded: <Time at={uploaded_at} />,
     }}
@@ -278,17 +266,27 @@ const About: FC<{ of: RecordedUpload }> = ({ of: { path, size_bytes, uploaded_at
 );
 
 /** The rows of a table file. The first row has the names of the columns. */
-const Rows: FC<{ text: string }> = ({ text }) => {
-  const [head = [], ...rows] = tableIn(text, MOST_ROWS + 1).rows;
-  const cell = (value: string) => <Text of={clipped(value, CELL_LENGTH)} />;
+const Rows: FC<{ of: CsvTable }> = ({
+  of: {
+    rows: [names = [], ...rows],
+  },
+}) => {
+  const columns = names.slice(0, MOST_COLUMNS).map((name) => clipped(plainText(name), CELL_LENGTH));
   return (
-    <Table
-      caption={`The first ${rows.length} rows`}
-      columns={head.map((name) => clipped(name, CELL_LENGTH))}
-      rows={rows.map((row) => head.map((_, index) => cell(row[index] ?? '')))}
-    >
-      <p class="quiet">The file has no rows.</p>
-    </Table>
+    <>
+      <Table
+        caption={`The first ${rows.length} rows`}
+        columns={columns}
+        rows={rows.map((row) => columns.map((_, index) => <Text of={row[index] ?? ''} most={CELL_LENGTH} />))}
+      >
+        <p class="quiet">The file has no rows.</p>
+      </Table>
+      {names.length > columns.length && (
+        <p class="quiet">
+          {columns.length} of {counted(names.length)} columns are shown.
+        </p>
+      )}
+    </>
   );
 };
 

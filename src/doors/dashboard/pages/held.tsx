@@ -10,7 +10,7 @@ import { Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { clipped, Text } from '../components/text.tsx';
+import { Text } from '../components/text.tsx';
 import { Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
 import { adminOnly } from '../guard.ts';
@@ -39,7 +39,7 @@ const HeldBack: FC<{ files: readonly HeldFile[]; mayDecide: boolean }> = ({ file
       caption="Files that are not announced"
       columns={['Name', 'Size', 'Since', 'Why', 'Actions']}
       rows={files.map((file) => [
-        <Text of={clipped(displayName(file.path), PATH_LENGTH)} />,
+        <Text of={displayName(file.path)} most={PATH_LENGTH} />,
         <Size bytes={file.size_bytes} />,
         <Time at={file.since} />,
         <Text of={why(file)} />,
@@ -81,7 +81,7 @@ export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions)
           <Section title={shown.title} about={shown.about}>
             <Facts
               of={{
-                Name: <Text of={displayName(file.path)} />,
+                Name: <Text of={displayName(file.path)} most={1000} />,
                 Size: <Size bytes={file.size_bytes} />,
                 Since: <Time at={file.since} />,
                 Why: <Text of={why(file)} />,

@@ -29,6 +29,8 @@ import { sentencesOf } from '../words.ts';
 
 /** With this many, the answer with the passwords stays below 60 KB. */
 const MOST = 100;
+/** How many names of columns are read: more than there are, so that one of them is unknown or repeated. */
+const MOST_NAMES = 100;
 /** How many characters of a text are shown. */
 const SHOWN = 100;
 
@@ -82,7 +84,7 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
   app.post(IMPORT, (c) =>
     submitted(c, page, async (given) => {
       const { csv = '', confirmed } = given;
-      const lines = linesIn(csv);
+      const lines = await linesIn(csv);
       const made =
         confirmed === undefined ? undefined : await sent.once(c, given, () => createIfFine(c, lines, confirmed));
       if (made !== undefined && made !== 'repeated') return c.render(<Result outcomes={made} />);
@@ -133,22 +135,22 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
 }
 
 /** @throws {ValidationError} about `csv` when no directory can be read from the text. */
-function linesIn(text: string): Line[] {
+async function linesIn(text: string): Promise<Line[]> {
   const wrong = (message: string): ValidationError => new ValidationError({ csv: [message] });
   if (text.trim() === '') throw wrong('Paste or choose a CSV file.');
-  const { rows: all, openQuote } = tableIn(text, MOST + 2);
+  const { rows: all, openQuote } = await tableIn(text, MOST + 2);
   const [head = [], ...rows] = all;
-  const names = head.map((name) => name.trim().toLowerCase().replaceAll(/[ -]/g, '_'));
+  const names = head.slice(0, MOST_NAMES).map((name) => name.trim().toLowerCase().replaceAll(/[ -]/g, '_'));
   const unknown = names.filter((name) => !COLUMNS.some((column) => column === name));
   if (!names.includes('name')) throw wrong('The first line must name the columns, including "name".');
   if (unknown.length > 0)
-    throw wrong(`Unknown column "${clipped(plainText(unknown[0] ?? ''), SHOWN)}". Use ${COLUMNS.join(', ')}.`);
+    throw wrong(`Unknown column "${plainText(clipped(unknown[0] ?? '', SHOWN))}". Use ${COLUMNS.join(', ')}.`);
   const repeated = names.find((name, index) => names.indexOf(name) < index);
   if (repeated !== undefined) throw wrong(`The column "${repeated}" appears twice. Remove one.`);
   if (rows.length === 0) throw wrong('The file has column names but no rows.');
   if (rows.length > MOST) throw wrong(`The file has more than ${MOST} rows. Split it and import one part at a time.`);
   if (openQuote !== undefined)
-    throw wrong(`The quotation mark before "${clipped(plainText(openQuote.trim()), SHOWN)}" is never closed.`);
+    throw wrong(`The quotation mark before "${plainText(clipped(openQuote.trim(), SHOWN))}" is never closed.`);
   return rows.map((row) => {
     const line = lineOf(Object.fromEntries(names.map((name, index) => [name, row[index]?.trim() ?? ''])));
     const isLonger = row.slice(names.length).some((cell) => cell.trim() !== '');
@@ -307,7 +309,7 @@ const Lines: FC<LinesProps> = ({ lines, last, password = false }) => {
       caption="Rows"
       columns={[...shown.map((column) => HEADS[column]), last.name, ...(password ? ['Password'] : [])]}
       rows={lines.map((line) => [
-        ...shown.map((column) => <Name of={clipped(line.given[column] ?? '', SHOWN)} />),
+        ...shown.map((column) => <Name of={line.given[column] ?? ''} most={SHOWN} />),
         <Last {...line} />,
         ...(password ? [<code>{line.password ?? ''}</code>] : []),
       ])}

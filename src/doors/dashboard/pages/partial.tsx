@@ -11,7 +11,7 @@ import { Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
-import { clipped, Text } from '../components/text.tsx';
+import { Text } from '../components/text.tsx';
 import { Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
 
@@ -39,7 +39,7 @@ const NotFinished: FC<{ files: readonly PartialFile[] }> = ({ files }) => (
       caption={files.length > SHOWN ? `${SHOWN} of the incomplete uploads` : 'Incomplete uploads'}
       columns={['Name', number('Size'), 'Since', 'Why', 'Actions']}
       rows={files.slice(0, SHOWN).map((file) => [
-        <Text of={clipped(displayName(file.path), PATH_LENGTH)} />,
+        <Text of={displayName(file.path)} most={PATH_LENGTH} />,
         <Size bytes={file.size_bytes} />,
         <Time at={file.since} />,
         reasonOf(file),
@@ -97,7 +97,7 @@ const Question: FC<{ of: Action; file: PartialFile; back: string }> = ({ of: act
   <Section title={action.title} about={action.about}>
     <Facts
       of={{
-        Name: <Text of={displayName(file.path)} />,
+        Name: <Text of={displayName(file.path)} most={1000} />,
         Size: <Size bytes={file.size_bytes} />,
         Since: <Time at={file.since} />,
         Why: reasonOf(file),

@@ -1,5 +1,5 @@
 /**
- * Deliveries of an account or of one directory: filtered, in pages, and counted. A filter by file name reads the bodies, some
+ * Deliveries of an account or of one directory: filtered, in pages, and counted. A filter by file name reads the bodies, a
  * hundred at a time, and at most a certain number for each page.
  */
 import { setImmediate } from 'node:timers/promises';
@@ -41,7 +41,7 @@ export interface AccountDeliveriesPage {
 }
 
 /** When names are filtered: rows that are read at once, and the most for one page. */
-const BATCH = 500;
+const BATCH = 100;
 const MOST_SEARCHED = 20_000;
 /** At most this many rows are counted. */
 const COUNTED = 100_000;

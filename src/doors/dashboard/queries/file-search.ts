@@ -10,9 +10,10 @@ import type { Tables } from '../../../foundation/db/schema.ts';
 import { displayName } from '../../../arrivals/uploads/file-path.ts';
 import type { ListedEntry, Page } from '../../../arrivals/files/folders.ts';
 
-/** Paths that are read at once: few at first, since many may match, and at most as many as take about 5 ms. */
+/** Paths that are read at once: few at first, since many may match, and at most as many as take about 5 ms. They may be long. */
 const FIRST_BATCH = 250;
 const BATCH = 5000;
+const BATCH_BYTES = 250_000;
 /** At most this many paths are searched for one page; the next page continues from there. */
 const MOST_SEARCHED = 200_000;
 
@@ -55,7 +56,8 @@ export async function searchPage(
     found.push(...batch.map(({ path }) => path).filter((path) => folded(displayName(path)).includes(wanted)));
     hasMore = batch.length === size;
     left -= size;
-    size = Math.min(size * 4, BATCH, Math.max(left, 1));
+    const bytes = batch.reduce((sum, { path }) => sum + path.length, 0);
+    size = Math.ceil(Math.min(size * 4, BATCH, (size * BATCH_BYTES) / Math.max(bytes, 1), Math.max(left, 1)));
     const last = batch.at(-1)?.path;
     // The smallest path after the last one: no name has a zero byte.
     if (last) at = Buffer.concat([last, Buffer.of(0)]);

@@ -12,7 +12,7 @@ import { type LoginCheck, loginChecks, remedyFor } from '../../../../operating/r
 import type { LoginLog } from '../../../../operating/reports/login-log.ts';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
-import { clipped, Text } from '../../components/text.tsx';
+import { Text } from '../../components/text.tsx';
 import { Time } from '../../components/values.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
 import { type Attempt, lastAttempts } from '../../queries/directory.ts';
@@ -96,7 +96,7 @@ const Why: FC<WhyProps> = ({ checks, last: { login, refusal }, activity }) => {
         {refusal ? (
           <li class={isOver ? 'good' : 'bad'}>
             Last refused <Time at={refusal.at} />
-            {refusal.address !== null && ` from ${refusal.address}`}: <Text of={clipped(refusal.text, 200)} />.{' '}
+            {refusal.address !== null && ` from ${refusal.address}`}: <Text of={refusal.text} most={200} />.{' '}
             <span class="quiet">
               {isOver ? (
                 <>

@@ -27,9 +27,10 @@ import { startUsedKeys } from '../machine/sftp/used-keys.ts';
 import { startWebhooks } from '../deliveries/webhooks/start.ts';
 import { keepRejected } from '../arrivals/checks/quarantine.ts';
 import { createReceived, placesIn, startChecks } from '../arrivals/checks/start.ts';
-import { openFiles, openTransit } from '../arrivals/files/start.ts';
+import { openTransit, startFiles } from '../arrivals/files/start.ts';
 import { forgetCutOff } from '../arrivals/links/use.ts';
 import { createFileChanges } from '../arrivals/uploads/file-changes.ts';
+import type { Jail } from '../arrivals/uploads/jails.ts';
 import { startUploads, type Uploads } from '../arrivals/uploads/start.ts';
 import { uploadList } from '../arrivals/uploads/upload-list.ts';
 import { watched } from '../arrivals/uploads/watched-host.ts';
@@ -106,11 +107,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const changes = createFileChanges();
   const received = createReceived();
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
-  const transit = await openTransit({
-    ...arriving,
-    folder: paths.transit,
-    quarantined: (id, file) => keepRejected(reads, id, file, placesIn(paths.quarantine)),
-  });
+  const quarantined = (id: string, file: string): Promise<boolean> =>
+    keepRejected(reads, id, file, placesIn(paths.quarantine));
+  const transit = await openTransit({ ...arriving, folder: paths.transit, quarantined });
   const uploads = own(
     await startUploads({
       ...arriving,
@@ -144,8 +143,10 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await directories.applyAll();
   await nodes.begin(directories);
 
-  const { access, files: ownFiles } = openFiles({ ...arriving, transit, live: uploads.live });
-  const files = nodes.filesOf(ownFiles);
+  const { through } = nodes;
+  const filing = { ...arriving, transit, live: uploads.live, isJailDiskThere, through, quarantined };
+  const { access, deferral, ...ownFiles } = own(startFiles(filing));
+  const files = nodes.filesOf(ownFiles.files);
   const checks = own(
     await startChecks({
       ...arriving,
@@ -155,7 +156,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       files,
       access,
       received,
-      through: nodes.through,
+      through,
       observe: config.check ? metrics.check({ reads, clock }) : () => undefined,
     }),
   );
@@ -178,7 +179,11 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     hostKeys: machine.hostKeys,
     observe: metrics.request,
   };
-  const depart = nodes.departures({ local, uploads });
+  async function drained(jail: Jail): Promise<void> {
+    await uploads.drained(jail);
+    await deferral.endIn(jail);
+  }
+  const depart = nodes.departures({ local, uploads: { ...uploads, drained } });
   const api = own(await startApi({ ...offered, depart, checkHealth: readiness.check }));
   const dashboard = config.dashboard.isOn
     ? own(await startDashboard({ ...offered, changes, sessions: machine.sessions, hashing }))

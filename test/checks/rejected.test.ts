@@ -20,6 +20,7 @@ import { liveDirectory } from '../../src/rules/directories/target.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { scratch } from '../support/scratch.ts';
+import { noDeferral } from '../support/no-deferral.ts';
 
 /** A file that is rejected. `meanwhile` runs once that is committed, while the file is on its way. */
 async function rejecting(meanwhile: 'release' | 'remove') {
@@ -57,6 +58,7 @@ async function rejecting(meanwhile: 'release' | 'remove') {
   const access = {
     database,
     filesRoot,
+    deferral: noDeferral,
     transit: createTransit(paths.transit),
     syncer: new FileSyncer({ isOn: true }),
     caughtUp: async () => undefined,

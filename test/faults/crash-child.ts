@@ -23,9 +23,12 @@ import { renewPassword, updateAuth } from '../../src/rules/directories/update.ts
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/rules/directories/public-keys.ts';
 import { markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { finishDeletions } from '../../src/rules/directories/delete-accounts.ts';
+import { createBackground } from '../../src/foundation/base/background.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { createDirectoryHost, type LocalHost } from '../../src/machine/sftp/host.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
+import type { Deferral } from '../../src/arrivals/files/deferred-removal.ts';
+import { noDeferral } from '../support/no-deferral.ts';
 
 /** What an operation is about; each uses some. */
 export interface Parameters {
@@ -78,7 +81,8 @@ const target = () => ({
   actor: { accountId: account, keyId: 'key', requestId: 'request', route: 'route' },
 });
 
-async function filesByApi() {
+/** @param deferral as if the session that has uploaded the file were there, or not. */
+async function filesByApi(deferral: Deferral = noDeferral) {
   const { directoryFiles } = await import('../../src/arrivals/files/directory-files.ts');
   const { FileSyncer } = await import('../../src/arrivals/uploads/disk/file-syncer.ts');
   const { createTransit } = await import('../../src/arrivals/files/transit.ts');
@@ -88,6 +92,7 @@ async function filesByApi() {
     filesRoot,
     clock: systemClock(),
     syncer: new FileSyncer({ isOn: true }),
+    deferral,
     transit: createTransit(paths.transit),
     isHeld: async () => false,
     isHeldNow: () => false,
@@ -100,8 +105,40 @@ async function filesByApi() {
   return { files, close };
 }
 
+const forSession: Deferral = { ...noDeferral, mayBeAskedFor: async () => true };
+
+/** Ends the removals that wait in the directory, as when its session has ended. */
+async function endRemovals(): Promise<void> {
+  const { DeferredRemovals } = await import('../../src/arrivals/files/deferred-removal.ts');
+  const { keepRejected } = await import('../../src/arrivals/checks/quarantine.ts');
+  const { placesIn } = await import('../../src/arrivals/checks/start.ts');
+  const { FileSyncer } = await import('../../src/arrivals/uploads/disk/file-syncer.ts');
+  const { createTransit } = await import('../../src/arrivals/files/transit.ts');
+  const removals = new DeferredRemovals({
+    database,
+    background: createBackground(log),
+    clock: systemClock(),
+    node: config.node,
+    filesRoot,
+    syncer: new FileSyncer({ isOn: true }),
+    transit: createTransit(paths.transit),
+    isJailDiskThere: () => true,
+    isHeldNow: () => false,
+    caughtUp: async () => undefined,
+    // Only what is asked for here ends them.
+    sessionsOf: () => undefined,
+    missing: () => undefined,
+    touch: () => undefined,
+    through: (_id, work) => work(),
+    quarantined: (id, file) => keepRejected(database.reads, id, file, placesIn(paths.quarantine)),
+  });
+  dieAfter(Number(step));
+  await removals.endIn({ id: directory });
+  await removals.close();
+}
+
 /** What decides about the only file of the directory, which is in check. */
-async function checks() {
+async function checks(deferral: Deferral = noDeferral) {
   const { decisions } = await import('../../src/arrivals/checks/decisions.ts');
   const { createQuarantine, quarantinedOf } = await import('../../src/arrivals/checks/quarantine.ts');
   const { placesIn } = await import('../../src/arrivals/checks/start.ts');
@@ -118,6 +155,7 @@ async function checks() {
     access: {
       database,
       filesRoot,
+      deferral,
       transit: createTransit(paths.transit),
       syncer: new FileSyncer({ isOn: true }),
       caughtUp: async () => undefined,
@@ -351,6 +389,20 @@ const operations: Record<string, () => Promise<void>> = {
     await files.remove(target(), id);
     await close();
   },
+  /** The same while the session that has uploaded it may still ask for it. */
+  async 'remove for a session'() {
+    const { files, close } = await filesByApi(forSession);
+    const id = await onlyFile();
+    dieAfter(Number(step));
+    await files.remove(target(), id);
+    await close();
+  },
+  async 'end removal'() {
+    const { files, close } = await filesByApi(forSession);
+    await files.remove(target(), await onlyFile());
+    await endRemovals();
+    await close();
+  },
   /** An operator announces the only file, which is partial. */
   async 'announce partial'() {
     const { files, close } = await filesByApi();
@@ -368,6 +420,11 @@ const operations: Record<string, () => Promise<void>> = {
   },
   pass: async () => (await checks()).pass(),
   reject: async () => (await checks()).reject(),
+  'reject for a session': async () => (await checks(forSession)).reject(),
+  async 'end rejected'() {
+    await (await checks(forSession)).reject(Infinity);
+    await endRemovals();
+  },
   release: async () => (await checks()).decideOnRejected('release'),
   'delete rejected': async () => (await checks()).decideOnRejected('remove'),
 };

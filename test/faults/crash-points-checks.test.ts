@@ -97,6 +97,35 @@ test('a rejected file, cut off anywhere: it is in the quarantine in the end, and
   assert.equal(hook.requests.length, 0);
 });
 
+test('a rejection while the session may ask for the file, cut off anywhere: the file ends in the quarantine', async (t) => {
+  await using hook = await receiver();
+  const socket = checkSocket();
+  await using place = await crashPlace(hook.url, { BERTH_CHECK: `clamd:${socket}` });
+  const rejections = await place.deaths('reject for a session', { together: 1, before: inCheck(place, 'bad!') });
+  const ends = await place.deaths('end rejected', { together: 1, before: inCheck(place, 'bad!') });
+  assert.deepEqual(
+    [rejections, ends].map((deaths) => deaths.map(({ last }) => last.split(' ')[0])),
+    [['commit:'], ['rename', 'commit:', 'mkdir', 'rename']],
+  );
+  const deaths = [...rejections, ...ends];
+  await place.nextStart(async () => {
+    const directories = deaths.flatMap(({ directory }) => directory ?? []);
+    const left = await Promise.all(directories.map((directory) => stateOf(place, directory)));
+    return left.every(({ states }) => states.length === 0);
+  });
+  assert.deepEqual(readdirSync(place.paths.transit), []);
+  for (const { last, directory } of deaths) {
+    await t.test(`after ${last}`, async () => {
+      assert.ok(directory);
+      const { states, deliveries, rejected, storage, isThere, kept, events } = await stateOf(place, directory);
+      assert.deepEqual([states, deliveries, storage, isThere, events], [[], 0, 0, false, ['rejected']]);
+      assert.deepEqual([rejected.length, kept], [1, rejected]);
+      assert.equal(readFileSync(join(place.paths.quarantine, directory.id, kept[0] ?? ''), 'utf8'), 'bad!');
+    });
+  }
+  assert.equal(hook.requests.length, 0);
+});
+
 test('a release, cut off anywhere: the file is back and announced, once', async (t) => {
   await using hook = await receiver();
   const socket = checkSocket();

@@ -246,6 +246,55 @@ test('an upload that the API removes, cut off anywhere: it is there as before, o
   }
 });
 
+test('an upload that the API removes while its session may ask for it, cut off anywhere: it is removed, and then leaves the disk', async (t) => {
+  await using place = await crashPlace();
+  const before = async (directory: DirectoryRow): Promise<void> => {
+    writeFileSync(fileOf(place, directory), 'data');
+    await place.record(directory);
+  };
+  const removals = await place.deaths('remove for a session', { together: 1, before });
+  assert.deepEqual(
+    removals.map(({ last }) => /^commit: .*update files/.test(last)),
+    [true],
+    'it is one step',
+  );
+  const ends = await place.deaths('end removal', { together: 1, before });
+  assert.deepEqual(
+    ends.map(({ last }) => last.split(' ')[0]),
+    ['rename', 'commit:', 'unlink'],
+  );
+  const deaths = [...removals, ...ends];
+  for (const { directory } of deaths) {
+    assert.ok(directory);
+    assert.equal((await stateOf(place, directory)).storage, 0);
+  }
+  const ids = deaths.map(({ directory }) => directory?.id ?? '');
+  const { db } = place.database;
+  await place.nextStart(async () => {
+    const left = await db.selectFrom('files').select('id').where('directory_id', 'in', ids).execute();
+    return left.length === 0;
+  });
+  assert.deepEqual(inTransit(place), []);
+  for (const { last, directory } of deaths) {
+    await t.test(`after ${last}`, async () => {
+      assert.ok(directory);
+      assert.equal(existsSync(fileOf(place, directory)), false);
+      assert.equal((await stateOf(place, directory)).storage, 0);
+      const events = await db
+        .selectFrom('transfers')
+        .select('event')
+        .where('directory_id', '=', directory.id)
+        .where('event', 'in', ['uploaded', 'removed'])
+        .orderBy('id')
+        .execute();
+      assert.deepEqual(
+        events.map(({ event }) => event),
+        ['uploaded', 'removed'],
+      );
+    });
+  }
+});
+
 test('a partial file that is announced, cut off: it is announced, once, with its webhook, or as it was', async () => {
   await using hook = await receiver();
   await using place = await crashPlace(hook.url);

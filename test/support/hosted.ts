@@ -43,6 +43,7 @@ import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
 import { type Scratch, scratch } from './scratch.ts';
+import { noDeferral } from './no-deferral.ts';
 
 export interface HostedOptions {
   readonly clock?: Clock;
@@ -158,6 +159,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       clock,
       syncer: new FileSyncer({ isOn: true }),
       filesRoot: jailFiles(config.jailDir),
+      deferral: noDeferral,
       transit: createTransit(pathsOf(config).transit),
       isHeld: options.isHeld ?? (async () => false),
       isHeldNow: () => false,

@@ -21,8 +21,8 @@ import { changed, currentTag, inUse } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
-import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
-import { takingOut } from '../files/removal.ts';
+import { type HistoryRow, historyRow, recordHistory, senderOf } from '../uploads/record/transfer-history.ts';
+import { withdrawing } from '../files/removal.ts';
 import type { FileAccess } from '../files/start.ts';
 import { moveTo } from './quarantine.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
@@ -103,7 +103,7 @@ export function decisions(options: DecisionOptions): Decisions {
     const reason = said.slice(0, REASON_LENGTH);
     let history: HistoryRow | undefined;
     if (currentTag(access.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
-    const taken = await takingOut(access, of, file, async () => {
+    const taken = await withdrawing(access, of, file, async (stays) => {
       history = await transact(async (tx) => {
         const directory = await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
         const row = await checkingOf(tx, of.id, file.id);
@@ -117,7 +117,7 @@ export function decisions(options: DecisionOptions): Decisions {
           .execute();
         const files = new Files(tx, of.id);
         const sender = await senderOf(tx, row);
-        await files.remove(row);
+        await (stays ? files.update(row, { state: 'removed' }) : files.remove(row));
         await files.flush();
         const about = { event: 'rejected', path: pathOf(path), at, bytes: size_bytes, reason, ...sender } as const;
         const entry = historyRow(directory, about);
@@ -126,7 +126,7 @@ export function decisions(options: DecisionOptions): Decisions {
     });
     if (history) access.recorded([history]);
     try {
-      moveTo(placeOf(of.id, file.id), taken);
+      if (taken !== undefined) moveTo(placeOf(of.id, file.id), taken);
     } catch {
       options.stayed();
     }
@@ -155,19 +155,4 @@ async function directoryHere(
   const directory = await liveDirectory(tx, target);
   if (directory.node === node) return directory;
   throw new BerthError('home_elsewhere', `The files of this directory are on ${directory.node}: do this there`);
-}
-
-/** Finds in the history who sent a file: a session, or a link's user. Empty for a file that was found on the disk. */
-async function senderOf(tx: Transaction<Tables>, { directory_id, uploaded_at }: FileRow) {
-  const found = await tx
-    .selectFrom('transfers')
-    .select(['session_pid', 'address', 'began_at', 'via'])
-    .where('directory_id', '=', directory_id)
-    .where('at', '=', uploaded_at)
-    .where('event', '=', 'received')
-    .executeTakeFirst();
-  if (found?.via === 'link') return { byLink: { address: found.address ?? '' } };
-  if (!found || found.session_pid === null) return {};
-  const by = { pid: found.session_pid, address: found.address ?? '' };
-  return { by, openedAt: found.began_at ?? undefined };
 }

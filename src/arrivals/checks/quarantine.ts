@@ -85,6 +85,14 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     return !isThere(place) && isThere(taken) ? taken : place;
   }
 
+  /** Moves a file here that its session may still ask for. @throws {BerthError} `file_in_use`. */
+  async function leave({ id }: QuarantineTable): Promise<void> {
+    await access.deferral.endOf(id).catch((error: unknown) => {
+      // Its session has changed or removed it: it is not the file that was rejected any more.
+      if (!(error instanceof BerthError) || error.code === 'file_in_use') throw error;
+    });
+  }
+
   /** @throws {BerthError} `file_conflict` when something else is at the path by now. */
   function refuseTaken(root: string, { path, inode }: QuarantineTable): void {
     try {
@@ -132,6 +140,10 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     async release(target, file) {
       const { id, path, size_bytes, inode, mtime } = file;
       const directory = await liveDirectory(database.reads, target);
+      if (file.node === node) {
+        await leave(file);
+        await access.deferral.endAt(directory, pathOf(path));
+      }
       // Before anything is committed: the audit has only what was done.
       if (file.node === node) refuseTaken(access.filesRoot(directory.sftp_username), file);
       const release = async (tx: Transaction<Tables>, _: DirectoryRow, at: number): Promise<void> => {
@@ -165,17 +177,15 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
       });
     },
     putBack,
-    remove: (target, file) =>
-      inTransaction(
-        target,
-        file,
-        async (tx) => {
-          const place = whereIs(target.id, file.id);
-          if (isThere(place)) unlinkSync(place);
-          await tx.deleteFrom('quarantine').where('id', '=', file.id).execute();
-        },
-        'remove-file',
-      ),
+    async remove(target, file) {
+      if (file.node === node) await leave(file);
+      const remove = async (tx: Transaction<Tables>): Promise<void> => {
+        const place = whereIs(target.id, file.id);
+        if (isThere(place)) unlinkSync(place);
+        await tx.deleteFrom('quarantine').where('id', '=', file.id).execute();
+      };
+      await inTransaction(target, file, remove, 'remove-file');
+    },
   };
 }
 

@@ -1,8 +1,9 @@
 /**
  * Reads the file of an upload where it is, so its customer may do anything to it meanwhile.
  *
- * Promise: a file that was read to its end is what was uploaded. If it is overwritten, truncated, renamed or removed
- * meanwhile, reading fails instead. The kernel's change time shows that, which no client can set.
+ * Promise: a file that was read to its end is what was uploaded. If it is overwritten or truncated meanwhile, reading fails instead.
+ * The kernel's change time shows that, which no client can set. Reading goes on when only the file's times, mode or name have changed:
+ * its row shows that, once a look has compared both.
  */
 import { type BigIntStats, closeSync, fstatSync, read } from 'node:fs';
 import { promisify } from 'node:util';
@@ -59,12 +60,55 @@ export async function completeContent<U extends RecordedUpload>(
   const end = performance.now() + SETTLING_MS;
   for (;;) {
     const upload = await find();
-    const content = await contentAs(options, jail, upload);
+    const content = await contentAs(options, jail, upload, followed(options, jail, { find, id: upload.id }));
     if (isUnchanged(upload, content.stat)) return { upload, content };
     if (content.size !== upload.size_bytes || performance.now() > end) throw changed();
     options.touch(jail, pathOf(upload.path), 0);
     await wait(POLL_MS);
   }
+}
+
+/** Follows what happens to a file while it is read. */
+interface Followed {
+  /**
+   * Opens the file, which was renamed after `path` was read.
+   * @throws {BerthError} `upload_not_found`.
+   */
+  open(root: string): Promise<number>;
+  /**
+   * The status of an open file that has changed, if only its times, mode or name have.
+   * @throws {BerthError} `file_changed`.
+   */
+  status(fd: number, before: BigIntStats): Promise<BigIntStats>;
+}
+
+/** Where the row's ctime decides. Waits until a look has compared the file with its row. */
+function followed<U extends RecordedUpload>(
+  { touch }: CompleteContentOptions,
+  jail: Jail,
+  { find, id }: { find: () => Promise<U>; id: string },
+): Followed {
+  async function settled<T>(otherwise: BerthError, attempt: (upload: U) => T | undefined): Promise<T> {
+    const end = performance.now() + SETTLING_MS;
+    for (;;) {
+      const upload = await find();
+      const found = upload.id === id ? attempt(upload) : undefined;
+      if (found !== undefined) return found;
+      if (upload.id !== id || performance.now() > end) throw otherwise;
+      touch(jail, pathOf(upload.path), 0);
+      await wait(POLL_MS);
+    }
+  }
+  return {
+    open: (root) => settled(gone(undefined), ({ path }) => openIfAny(root, path)),
+    status: (fd, before) =>
+      settled(changed(), (upload) => {
+        const seen = fstatSync(fd, { bigint: true });
+        if (seen.ino !== before.ino || seen.size !== before.size) throw changed();
+        // Taken after `seen`: what changes in between is noticed at the next read.
+        return isUnchanged(upload, fileStat(fstatSync(fd))) ? seen : undefined;
+      }),
+  };
 }
 
 /**
@@ -77,8 +121,8 @@ export async function contentOf(options: ContentOptions, jail: Jail, upload: Rec
   return content;
 }
 
-/** The content of the file that is at the path now. */
-async function contentAs(options: ContentOptions, jail: Jail, upload: RecordedUpload): Promise<Content> {
+/** The content of the file that is at the path now. @param by without it, any change of the file ends reading. */
+async function contentAs(options: ContentOptions, jail: Jail, upload: RecordedUpload, by?: Followed): Promise<Content> {
   const root = options.filesRoot(jail.sftp_username);
   const { stat, seen } = statusOf(root, upload.path);
   if (await options.isHeld(jail.id, stat.inode)) throw inUse();
@@ -86,7 +130,7 @@ async function contentAs(options: ContentOptions, jail: Jail, upload: RecordedUp
     size: Number(seen.size),
     stat,
     tag: tagOf(seen),
-    read: (start, end) => readUnchanged(root, upload.path, seen, { start, end }),
+    read: (start, end) => readUnchanged({ root, path: upload.path, seen, by }, { start, end }),
   };
 }
 
@@ -136,29 +180,39 @@ function statusOf(root: string, path: Buffer): { readonly stat: FileStat; readon
   }
 }
 
+/** @throws {BerthError} `upload_not_found`. */
 function open(root: string, path: Buffer): number {
+  const fd = openIfAny(root, path);
+  if (fd === undefined) throw gone(undefined);
+  return fd;
+}
+
+function openIfAny(root: string, path: Buffer): number | undefined {
   try {
     return openFile(root, path);
   } catch (error) {
-    if (isAbsent(error)) throw gone(error);
+    if (isAbsent(error)) return undefined;
     throw error;
   }
 }
 
 /** The file is opened when the first byte is read: a response that never begins holds nothing open. */
 async function* readUnchanged(
-  root: string,
-  path: Buffer,
-  seen: BigIntStats,
+  { root, path, seen, by }: { root: string; path: Buffer; seen: BigIntStats; by: Followed | undefined },
   { start, end }: { start: number; end: number },
 ): AsyncGenerator<Buffer, void, void> {
-  const fd = open(root, path);
+  const fd = openIfAny(root, path) ?? (await by?.open(root)) ?? open(root, path);
+  let known = seen;
   try {
     for (let at = start; at < end;) {
       const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - at));
       const { bytesRead } = await readSome(fd, buffer, 0, buffer.length, at);
+      if (bytesRead === 0) throw changed();
       // Checked after reading: bytes that were read before a change are good, and the last bytes are sent only if all are.
-      if (bytesRead === 0 || !isUntouched(fstatSync(fd, { bigint: true }), seen)) throw changed();
+      if (!isUntouched(fstatSync(fd, { bigint: true }), known)) {
+        if (!by) throw changed();
+        known = await by.status(fd, known);
+      }
       yield buffer.subarray(0, bytesRead);
       at += bytesRead;
     }

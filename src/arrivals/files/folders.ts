@@ -5,11 +5,15 @@
 import type { Kysely } from 'kysely';
 import { compiled } from '../../foundation/db/compiled.ts';
 import { byPath, pathWithin } from '../../foundation/db/file-paths.ts';
-import type { FilesTable, Tables } from '../../foundation/db/schema.ts';
+import type { FilesTable, FileState, Tables } from '../../foundation/db/schema.ts';
 
 const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at', 'state'] as const satisfies readonly (keyof FilesTable)[];
 
-export type ListedFile = Pick<FilesTable, (typeof COLUMNS)[number]>;
+export type ListedState = Exclude<FileState, 'removed'>;
+
+export interface ListedFile extends Pick<FilesTable, (typeof COLUMNS)[number]> {
+  readonly state: ListedState;
+}
 
 /** A file, or the path of a folder. */
 export type ListedEntry = { readonly file: ListedFile } | { readonly folder: Buffer };
@@ -35,6 +39,8 @@ const inRange = compiled<Range & { directory: string; limit: number }>()((db, p)
     .select(COLUMNS)
     .where('directory_id', '=', p('directory'))
     .where(pathWithin(db, p('from'), p('to')))
+    .where('state', '!=', 'removed')
+    .$narrowType<{ state: ListedState }>()
     .orderBy(byPath(db))
     .limit(p('limit')),
 );

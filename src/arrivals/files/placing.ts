@@ -20,6 +20,7 @@ import { randomText } from '../../foundation/base/random-text.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { fileIfAny } from './file-rows.ts';
 import { currentTag, type Precondition, requireAllowed } from './content.ts';
+import type { Deferral } from './deferred-removal.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { baseName, bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
@@ -41,6 +42,7 @@ export interface PlacingOptions {
   readonly syncer: FileSyncer;
   readonly filesRoot: FilesRoot;
   readonly transit: Transit;
+  readonly deferral: Deferral;
   /** Compares the path with its row after `ms`, because something may have happened to it. */
   touch(jail: Jail, path: FilePath, ms: number): void;
 }
@@ -80,8 +82,10 @@ export type PlaceFile = (
 
 export function filePlacing(options: PlacingOptions): PlaceFile {
   return async (target, path, body, condition, byLink) => {
-    const { database, syncer, transit, filesRoot } = options;
+    const { database, syncer, transit, filesRoot, deferral } = options;
     const directory = await liveDirectory(database.reads, target);
+    // To those who ask here, it is gone already.
+    await deferral.endAt(directory, path);
     const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
     const isNumbered = byLink?.isNumbered === true;
     checkPlace(owner, path, isNumbered);

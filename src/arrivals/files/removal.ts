@@ -1,51 +1,46 @@
 /**
  * Removes a recorded file and its row, but never a newer file of that name, nor one that is being written.
  *
- * The file is first moved out of the directory, to where nobody can open it any more. Only then is it certain which file it
- * is, and that nobody writes to it. If it must not be removed, it gets its name back. One transaction removes the row and
- * writes the history and the audit; then the file is removed. After a crash in between, the next start resolves what is left
- * (`transit.ts`).
+ * The file is first moved out of the directory (`taking-out.ts`). One transaction removes the row and writes the history and the audit;
+ * then the file is removed. If the session that uploaded the file may still ask for it, that transaction marks the row as removed, and
+ * the rest follows later (`deferred-removal.ts`).
  */
-import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Kysely, Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
-import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
+import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, isFull } from '../../foundation/base/errors.ts';
 import { type Actor, insertAudit } from '../../rules/history/audit.ts';
-import { syncAll } from '../../foundation/base/sync.ts';
 import { checkingOf, completeFileOf, fileIfAny, partialOf } from './file-rows.ts';
 import { changed, currentTag, gone, inUse, type Precondition, requireAllowed } from './content.ts';
-import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
-import { displayName, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
+import type { Deferral } from './deferred-removal.ts';
+import { takingOut, type TakingOptions } from './taking-out.ts';
+import { displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
 import { Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
-import { isLive, liveDirectory, notFound, type Target } from '../../rules/directories/target.ts';
-import type { Transit } from './transit.ts';
+import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';
 
-/** Options for moving files out of directories. */
-export interface TakingOptions {
-  readonly database: Pick<Database, 'reads'>;
-  readonly syncer: FileSyncer;
-  readonly filesRoot: FilesRoot;
-  readonly transit: Transit;
-  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
-  caughtUp(jail: Jail): Promise<void>;
-  /** Asks the kernel whether a session of the directory has that inode open for writing. */
-  isHeldNow(directoryId: string, inode: number): boolean;
-  /** Called when a recorded file is not at its path. */
-  missing(jail: Jail, path: FilePath): void;
+/** How long a request waits until a file that was touched has been compared with its row, and how often it looks. */
+const SETTLING_MS = 2000;
+const POLL_MS = 10;
+
+/** Options for removing the files of rows. */
+export interface WithdrawingOptions extends TakingOptions {
+  readonly deferral: Deferral;
 }
 
-export interface RemovalOptions extends TakingOptions {
+export interface RemovalOptions extends WithdrawingOptions {
   readonly database: Pick<Database, 'db' | 'reads' | 'reserve'>;
   readonly clock: Clock;
+  /** Compares the path with its row after `ms`, because something may have happened to it. */
+  touch(jail: Jail, path: FilePath, ms: number): void;
   /** Called with the rows that a commit has added to the history. */
   recorded(rows: readonly HistoryRow[]): void;
 }
@@ -94,91 +89,78 @@ export function fileRemoval(options: RemovalOptions): {
   };
 }
 
+/** A client may have set the file's times or renamed it a moment ago. Then it is tried again once a look has found that. */
 async function remove(options: RemovalOptions, target: Target, id: string, find: Find): Promise<void> {
-  const { database, recorded } = options;
+  const { database, touch } = options;
   const directory = await liveDirectory(database.reads, target);
-  const upload = await find(database.reads, directory.id, id);
-  const taken = await takingOut(options, directory, upload, async () =>
-    recorded(await withReserve(database, (tx) => forget(tx, options, directory, upload, target.actor))),
+  const over = performance.now() + SETTLING_MS;
+  for (;;) {
+    const upload = await find(database.reads, directory.id, id);
+    try {
+      return await removeNow(options, directory, upload, target.actor);
+    } catch (error) {
+      if (performance.now() > over || !(await mayBeTouched(options, directory, upload, error))) throw error;
+    }
+    touch(directory, pathOf(upload.path), 0);
+    await wait(POLL_MS);
+  }
+}
+
+/** Whether the error may come from a row that does not show yet what a client has done to its file, without writing to it. */
+async function mayBeTouched(
+  { filesRoot, deferral }: RemovalOptions,
+  directory: DirectoryRow,
+  upload: RecordedUpload,
+  error: unknown,
+): Promise<boolean> {
+  if (!(error instanceof BerthError)) return false;
+  if (error.code === 'upload_not_found') return deferral.mayBeAskedFor(directory, upload);
+  if (error.code !== 'file_changed') return false;
+  const stats = lstatBeneath(filesRoot(directory.sftp_username), upload.path);
+  return stats?.ino === upload.inode && stats.size === upload.size_bytes;
+}
+
+async function removeNow(
+  options: RemovalOptions,
+  directory: DirectoryRow,
+  upload: RecordedUpload,
+  actor: Actor | undefined,
+): Promise<void> {
+  const { database, recorded } = options;
+  const taken = await withdrawing(options, directory, upload, async (stays) =>
+    recorded(await withReserve(database, (tx) => forget(tx, options, directory, { upload, stays }, actor))),
   );
-  await unlink(taken);
+  if (taken !== undefined) await unlink(taken);
 }
 
 /**
- * Moves the file of a row out of its directory, then runs `work` to remove the row. If `work` throws, the file gets its name
- * back.
- * @returns where the file is now.
- * @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, and the errors of `work`; `directory_not_found` when
- * the directory was deleted meanwhile.
+ * Removes the file of a row. While the session that uploaded it may still ask for it, the file stays where it is, and
+ * `deferred-removal.ts` takes it later.
+ * @param work commits the removal: removes the row or, if the file stays, keeps it as `removed`.
+ * @returns where the file is now; undefined if it stays.
+ * @throws {BerthError} like `takingOut`.
  */
-export async function takingOut(
-  options: TakingOptions,
+export async function withdrawing(
+  options: WithdrawingOptions,
   directory: DirectoryRow,
   upload: RecordedUpload,
-  work: () => Promise<void>,
-): Promise<string> {
-  const { transit, filesRoot } = options;
-  const taken = transit.taken(upload.id);
-  try {
-    takeOut(filesRoot(directory.sftp_username), upload, taken, (inode) => options.isHeldNow(directory.id, inode));
-  } catch (error) {
-    if (!isAbsent(error)) throw error;
+  work: (stays: boolean) => Promise<void>,
+): Promise<string | undefined> {
+  const { deferral, filesRoot, isHeldNow, missing } = options;
+  if (!(await deferral.mayBeAskedFor(directory, upload)))
+    return takingOut(options, directory, upload, () => work(false));
+  const stats = lstatBeneath(filesRoot(directory.sftp_username), upload.path);
+  if (!stats) {
     // Or it is somewhere else: a rename may not be recorded yet.
-    options.missing(directory, pathOf(upload.path));
-    throw gone(error);
+    missing(directory, pathOf(upload.path));
+    throw gone(undefined);
   }
-  try {
-    await verifyTaken(options, directory, upload, taken);
-    await work();
-  } catch (error) {
-    await putBack(options, directory, upload, taken);
-    throw error;
-  }
-  return taken;
-}
-
-async function putBack(
-  { database, transit, filesRoot }: TakingOptions,
-  directory: DirectoryRow,
-  upload: RecordedUpload,
-  taken: string,
-): Promise<void> {
-  const { id, account_id, uid } = directory;
-  try {
-    transit.putBack({ root: filesRoot(directory.sftp_username), uid }, pathOf(upload.path), taken);
-  } catch (error) {
-    // A folder that is missing although its directory is live may return. The next start tries again.
-    if (!isAbsent(error) || (await isLive(database.reads, { id, accountId: account_id }))) throw error;
-    await unlink(taken);
-    notFound(error);
-  }
-}
-
-/** @throws the system's error when nothing is there. */
-function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inode: number) => boolean): void {
-  inFolderOf(root, upload.path, (folder, name) => {
-    const stats = lstatEntry(folder, name);
-    if (stats && (!stats.isFile() || !isSame(upload, fileStat(stats)))) throw changed();
-    if (stats && isHeld(stats.ino)) throw inUse();
-    renameSync(placeIn(folder, name), to);
-  });
-}
-
-/** Verifies the file that was moved out: it may be another one, or have been opened for writing just before. */
-async function verifyTaken(
-  { caughtUp, isHeldNow, syncer, filesRoot, transit }: TakingOptions,
-  directory: DirectoryRow,
-  upload: RecordedUpload,
-  taken: string,
-): Promise<void> {
-  // A session that this process does not know yet may have it open.
-  await caughtUp(directory);
-  const stats = lstatSync(taken);
-  if (!isSame(upload, fileStat(stats))) throw changed();
+  if (!stats.isFile() || !isSame(upload, fileStat(stats))) throw changed();
+  // What a session writes from now on is a new upload.
   if (isHeldNow(directory.id, stats.ino)) throw inUse();
-  // So that no power cut brings the file back after its row is gone.
-  const folder = syncer.folder(filesRoot(directory.sftp_username), parentOf(pathOf(upload.path)));
-  await Promise.all([folder, syncAll([transit.folder])]);
+  await work(true);
+  deferral.added();
+  return undefined;
 }
 
 /** Removing a file makes room: a full disk must not prevent it. */
@@ -199,7 +181,7 @@ async function forget(
   tx: Transaction<Tables>,
   { clock }: RemovalOptions,
   directory: DirectoryRow,
-  upload: RecordedUpload,
+  { upload, stays }: { readonly upload: RecordedUpload; readonly stays: boolean },
   actor: Actor | undefined,
 ): Promise<HistoryRow[]> {
   await verifyActor(tx, actor);
@@ -209,7 +191,9 @@ async function forget(
   const row = await files.at(path);
   const isRecorded = row?.id === upload.id;
   const history = isRecorded ? [historyRow(directory, { event: 'removed', path, at, bytes: row.size_bytes })] : [];
-  if (isRecorded) await files.remove(row);
+  // It was renamed or overwritten meanwhile, and is still there.
+  if (stays && !isRecorded) throw changed();
+  if (isRecorded) await (stays ? files.update(row, { state: 'removed' }) : files.remove(row));
   await files.flush();
   await recordHistory(tx, history, clock);
   const file = { from: displayName(path), to: null };

@@ -3,11 +3,12 @@ import { jailFiles } from '../uploads/file-path.ts';
 import type { LiveFiles } from '../uploads/start.ts';
 import type { ContentOptions } from './content.ts';
 import { type DirectoryFiles, directoryFiles, type DirectoryFilesOptions } from './directory-files.ts';
-import type { RemovalOptions, TakingOptions } from './removal.ts';
+import { type DeferralOptions, DeferredRemovals } from './deferred-removal.ts';
+import type { RemovalOptions, WithdrawingOptions } from './removal.ts';
 import { createTransit, recoverTransit, type RecoveryOptions, type Transit } from './transit.ts';
 
 /** What code that changes files of directories needs. */
-export interface FileAccess extends TakingOptions, ContentOptions, Pick<RemovalOptions, 'recorded'> {}
+export interface FileAccess extends WithdrawingOptions, ContentOptions, Pick<RemovalOptions, 'recorded'> {}
 
 export interface TransitOptions extends Omit<RecoveryOptions, 'filesRoot'> {
   readonly jailDir: string;
@@ -22,12 +23,27 @@ export async function openTransit({ jailDir, folder, ...options }: TransitOption
   return transit;
 }
 
-export interface FilesOptions extends Pick<DirectoryFilesOptions, 'database' | 'clock' | 'transact' | 'isChecked'> {
+export interface FilesOptions
+  extends
+    Pick<DirectoryFilesOptions, 'database' | 'clock' | 'transact' | 'isChecked'>,
+    Pick<DeferralOptions, 'background' | 'node' | 'isJailDiskThere' | 'through' | 'quarantined'> {
   readonly transit: Transit;
   readonly live: LiveFiles;
 }
 
-export function openFiles({ live, transit, ...options }: FilesOptions): { access: FileAccess; files: DirectoryFiles } {
-  const access = { ...live, transit, database: options.database };
-  return { access, files: directoryFiles({ ...options, ...access }) };
+export interface StartedFiles {
+  readonly access: FileAccess;
+  readonly files: DirectoryFiles;
+  /** Removals that wait for clients. */
+  readonly deferral: DeferredRemovals;
+  close(): Promise<void>;
+}
+
+export function startFiles({ live, transit, ...options }: FilesOptions): StartedFiles {
+  const { database, background, clock, node, isJailDiskThere, through, quarantined } = options;
+  const taking = { ...live, transit, database };
+  const deferral = new DeferredRemovals({ ...taking, background, clock, node, isJailDiskThere, through, quarantined });
+  const access = { ...taking, deferral };
+  const files = directoryFiles({ ...access, ...options });
+  return { access, files, deferral, close: () => deferral.close() };
 }

@@ -17,13 +17,21 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
-import { components, type Folder, openEntry, openFolder, placeIn } from '../../foundation/base/beneath.ts';
+import {
+  components,
+  type Folder,
+  lstatBeneath,
+  openEntry,
+  openFolder,
+  placeIn,
+} from '../../foundation/base/beneath.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
 import { makeAgain } from '../../foundation/base/there.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { bytesOf, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
+import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 
 const TAKEN = 'taken-';
 const COMING = 'coming-';
@@ -145,12 +153,31 @@ export async function recoverTransit(
       const { ino, nlink } = lstatSync(left);
       // A file with a second link already has its name in the directory, so it has arrived.
       if (id === undefined && nlink === 1) await neverCame(database, node, ino);
-      if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
+      if (row) await putBackFor(row, transit, left, { database, filesRoot });
       else if (id === undefined || !(await quarantined?.(id, left))) rmSync(left, { recursive: true, force: true });
     } catch (error) {
       log.error({ err: error, file: left }, 'a file whose removal was cut off cannot be put back; it stays here');
     }
   }
+}
+
+/**
+ * Gives a file its name back. That changes its ctime, so the row of a removed file takes the new one: nothing else has happened to the
+ * file.
+ */
+async function putBackFor(
+  row: NonNullable<Awaited<ReturnType<typeof rowOf>>>,
+  transit: Transit,
+  left: string,
+  { database, filesRoot }: Pick<RecoveryOptions, 'database' | 'filesRoot'>,
+): Promise<void> {
+  const root = filesRoot(row.sftp_username);
+  const isUnwritten = isSame(row, fileStat(lstatSync(left)));
+  transit.putBack({ root, uid: row.uid }, pathOf(row.path), left);
+  const stats = lstatBeneath(root, row.path);
+  if (row.state !== 'removed' || !isUnwritten || !stats || !isSame(row, fileStat(stats))) return;
+  const { ctime } = fileStat(stats);
+  await database.db.updateTable('files').set({ ctime }).where('id', '=', row.id).execute();
 }
 
 /** Forgets a file that never arrived. A link that it used up works again. */
@@ -173,7 +200,7 @@ function rowOf(reads: Kysely<Tables>, node: string, uploadId: string) {
   return reads
     .selectFrom('files')
     .innerJoin('directories', 'directories.id', 'files.directory_id')
-    .select(['path', 'sftp_username', 'uid'])
+    .select(['files.id', 'path', 'state', 'inode', 'mtime', 'size_bytes', 'sftp_username', 'uid'])
     .where('files.id', '=', uploadId)
     .where('node', '=', node)
     .where('deleted_at', 'is', null)

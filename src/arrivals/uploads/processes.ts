@@ -78,6 +78,15 @@ function statusOf(pid: number): string[] | undefined {
   }
 }
 
+/**
+ * How many bytes a process has read so far, from files and from its client: each request adds to it (proc_pid_io(5)). Undefined when
+ * the kernel does not say.
+ */
+export function bytesReadBy(pid: number): number | undefined {
+  const read = /^rchar: (\d+)$/m.exec(orElse('', () => readFileSync(`/proc/${pid}/io`, 'latin1')))?.[1];
+  return read === undefined ? undefined : Number(read);
+}
+
 /** `PF_EXITING` in the kernel's flags of a process: set before its descriptors are closed (include/linux/sched.h). */
 const EXITING = 0x4;
 

@@ -19,7 +19,7 @@ import { yielder } from '../../foundation/base/event-loop.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { type FilePath, type FilesRoot, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
-import { type FileStat, fileStat, isSame, isUnchanged } from './record/file-stat.ts';
+import { fileStat, isAsRecorded } from './record/file-stat.ts';
 
 /** The most rows of a query. Before each page of files, the kernel is asked which files are open for writing. */
 const PAGE = 100;
@@ -147,12 +147,4 @@ function removeOne(
   }
   recorder.removed(jail, pathOf(row.path), clock.now());
   return true;
-}
-
-/**
- * Whether the file is as its row has it. What has changed since may be a new upload that is still to be recorded. The file of a
- * restored row may be a copy, whose ctime says nothing.
- */
-function isAsRecorded(row: Old, stat: FileStat): boolean {
-  return row.inode >= 0 ? isUnchanged(row, stat) : isSame(row, stat);
 }

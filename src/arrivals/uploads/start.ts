@@ -28,6 +28,7 @@ import { createDraining, type Draining } from './draining.ts';
 import { createLogConsumer } from './story/log-consumer.ts';
 import { REST_MS } from './story/jobs.ts';
 import { Loop } from './story/loop.ts';
+import type { BySession } from './story/operations.ts';
 import { Recorder } from './story/recorder.ts';
 import { WaitingFiles } from './waiting-files.ts';
 
@@ -121,6 +122,8 @@ export interface LiveFiles {
   isHeld(directoryId: string, inode: number): Promise<boolean>;
   /** Like `isHeld`, but asks the kernel. */
   isHeldNow(directoryId: string, inode: number): boolean;
+  /** The live sessions of a directory; undefined while those that an earlier process followed are not all known. */
+  sessionsOf(jail: Jail): readonly BySession[] | undefined;
   /** Called when a recorded file is not at its path. */
   missing(jail: Jail, path: FilePath): void;
   /** Compares the path with its row after `ms`, because something may have happened to it. */
@@ -260,6 +263,11 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     caughtUp,
     isHeld: (id, inode) => held.isHeldByAny(pidsOf(id), inode),
     isHeldNow: (id, inode) => pidsOf(id).some((pid) => filesHeldBy(pid).some((file) => file.inode === inode)),
+    sessionsOf({ id, sftp_username: username }) {
+      if (isRestoring(username)) return undefined;
+      const sessions = recorder.known(id)?.sessions() ?? [];
+      return sessions.filter(({ by, born }) => isAlive(by.pid, born)).map(({ by }) => by);
+    },
     missing: (jail, path) => recorder.look(jail, path, 0),
     touch: (jail, path, ms) => recorder.look(jail, path, ms),
     recorded(rows) {

@@ -133,8 +133,10 @@ export interface PublicKeysTable {
  * `uploaded`: complete and announced, as in the list of uploads. `waiting`: closed under a temporary name.
  * `partial`: its connection died, or nothing proves that it is complete. `placed`: the API has put it there for the customer.
  * `checking`: complete, and announced once it has passed the check (checks/).
+ * `removed`: berth has removed it, and takes it from the disk once its session does not ask for it any more
+ * (files/deferred-removal.ts). Nothing lists it, and it does not count in `storage_bytes`.
  */
-export type FileState = 'uploaded' | 'waiting' | 'partial' | 'placed' | 'checking';
+export type FileState = 'uploaded' | 'waiting' | 'partial' | 'placed' | 'checking' | 'removed';
 
 export interface FilesTable {
   /** The upload's id, new with each upload of the same name. */

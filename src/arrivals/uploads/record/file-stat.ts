@@ -70,6 +70,14 @@ export function isUnchanged(row: RecordedStat, stat: FileStat): boolean {
   return row.ctime === null ? stat.ctime <= row.uploaded_at + SECOND : row.ctime === stat.ctime;
 }
 
+/**
+ * Like `isUnchanged`, as far as that can be known of a restored row: its file may be a copy, whose ctime says nothing. What has
+ * changed since its row was written may be a new upload that is still to be recorded.
+ */
+export function isAsRecorded(row: RecordedStat, stat: FileStat): boolean {
+  return row.inode >= 0 ? isUnchanged(row, stat) : isSame(row, stat);
+}
+
 /** Whether both are of the same file, and nothing has changed in between. */
 export function isUntouched(before: FileStat, stat: FileStat): boolean {
   return isSame(before, stat) && before.ctime === stat.ctime;

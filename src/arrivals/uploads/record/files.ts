@@ -1,6 +1,6 @@
 /**
  * The rows of one directory's files, inside the transaction that changes them. Keeps `storage_bytes` equal to the sum
- * of the sizes, and `last_upload_at` equal to the time of the latest announced upload.
+ * of the sizes of those that are not removed, and `last_upload_at` equal to the time of the latest announced upload.
  */
 import { randomUUID } from 'node:crypto';
 import { type Selectable, sql, type Transaction } from 'kysely';
@@ -15,9 +15,14 @@ export type FileRow = FilesTable;
 
 export type Placement = FileIdentity & Pick<Selectable<PlacementsTable>, 'via' | 'address' | 'recorded'>;
 
-/** Whether the file's name is known outside of berth. An upload's is, once it is announced. */
+/** Whether the file's name is known outside of berth. An upload's is, once it is announced, until the file is removed. */
 export function isKnownByName({ state }: Pick<FileRow, 'state'>): boolean {
-  return state !== 'waiting' && state !== 'checking';
+  return state !== 'waiting' && state !== 'checking' && state !== 'removed';
+}
+
+/** What the file adds to `storage_bytes`. */
+function countedBytes({ state, size_bytes }: Pick<FileRow, 'state' | 'size_bytes'>): number {
+  return state === 'removed' ? 0 : size_bytes;
 }
 
 /** A literal, so that the partial index on this state can be used. */
@@ -151,20 +156,20 @@ export class Files {
     const row = { id: randomUUID(), returns_to: null, ...file, check_failure: null, directory_id: this.#directory };
     if (before) await updateFile.all(this.#tx, { ...row, of: before.id });
     else await insertFile.all(this.#tx, row);
-    this.#growth += row.size_bytes - (before?.size_bytes ?? 0);
+    this.#growth += countedBytes(row) - (before ? countedBytes(before) : 0);
     return row;
   }
 
   async update(row: FileRow, values: Partial<Omit<FileRow, 'id' | 'directory_id'>>): Promise<FileRow> {
     const changed = { ...row, ...values };
     await updateFile.all(this.#tx, { ...changed, of: row.id });
-    this.#growth += changed.size_bytes - row.size_bytes;
+    this.#growth += countedBytes(changed) - countedBytes(row);
     return changed;
   }
 
   async remove(row: FileRow): Promise<void> {
     await this.#tx.deleteFrom('files').where('id', '=', row.id).execute();
-    this.#growth -= row.size_bytes;
+    this.#growth -= countedBytes(row);
   }
 
   /** Up to `limit` rows below a folder and after a path ('' for the first), in the order of the index on paths. */

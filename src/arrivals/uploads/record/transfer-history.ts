@@ -1,7 +1,7 @@
 /** Writes the history of transfers: its rows, and a log line for each row. */
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { Clock, Micros } from '../../../foundation/base/clock.ts';
-import type { DirectoryRow, Tables, TransferEvent } from '../../../foundation/db/schema.ts';
+import type { DirectoryRow, FilesTable, Tables, TransferEvent } from '../../../foundation/db/schema.ts';
 import { insertTransfers, isRecorded, type Transfer } from '../../../rules/history/transfers.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import {
@@ -173,4 +173,32 @@ export function logHistory(log: Log, rows: readonly HistoryRow[]): void {
       row.event,
     );
   }
+}
+
+/** Who sent a file. Empty for one that was found on the disk, or put there by the API. */
+export interface Sender {
+  readonly by?: BySession;
+  readonly byLink?: { readonly address: string };
+  readonly openedAt?: Micros | undefined;
+}
+
+/** The events that a file's row gets its `uploaded_at` from. */
+const ARRIVALS: readonly TransferEvent[] = ['received', 'uploaded', 'upload-dropped'];
+
+/** Finds in the history who sent the file of a row. */
+export async function senderOf(
+  db: Kysely<Tables>,
+  { directory_id, uploaded_at }: Pick<FilesTable, 'directory_id' | 'uploaded_at'>,
+): Promise<Sender> {
+  const found = await db
+    .selectFrom('transfers')
+    .select(['session_pid', 'address', 'began_at', 'via'])
+    .where('directory_id', '=', directory_id)
+    .where('at', '=', uploaded_at)
+    .where('event', 'in', ARRIVALS)
+    .executeTakeFirst();
+  if (found?.via === 'link') return { byLink: { address: found.address ?? '' } };
+  if (!found || found.session_pid === null) return {};
+  const by = { pid: found.session_pid, address: found.address ?? '' };
+  return { by, openedAt: found.began_at ?? undefined };
 }

@@ -42,6 +42,8 @@ export async function applyPut(operation: Put, task: Task, directory: DirectoryI
   const here = file.path;
   const stat = here === undefined ? undefined : directory.fileAt(here);
   const row = await directory.files.at(path);
+  // It is what was removed, or older.
+  if (row?.state === 'removed' && end.at <= row.uploaded_at) return 'done';
   if (!stat || (await isAnother(operation, here ?? path, stat, row, directory))) {
     // The file may have been renamed or removed by a request whose line has not been read yet.
     if (here !== undefined && !isHeard(task, stat) && task.waits < MOST_WAITS) return { wait: 'log', seen: stat };
@@ -325,7 +327,8 @@ async function drop(
   // when another file had the name.
   const isOfRow =
     end.bytes === undefined || (end.inode === undefined ? end.bytes === row?.size_bytes : end.inode === row?.inode);
-  const before = row && isOfRow ? ({ ...row, state: 'partial' } as const) : row;
+  const isCounted = row !== undefined && row.state !== 'removed';
+  const before = isCounted && isOfRow ? ({ ...row, state: 'partial' } as const) : row;
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.put({ ...values, state: 'partial' }, before);
   const bytes = isRewritten ? (end.bytes ?? size_bytes) : stat.size_bytes;

@@ -33,7 +33,8 @@ async function applyRemove({ path, ...removal }: Remove, directory: DirectoryInT
     directory.requests.look(path, SOON_MS);
     return 'done';
   }
-  await directory.record({ ...by(removal), event: 'removed', path, bytes: row.size_bytes });
+  if (row.state !== 'removed')
+    await directory.record({ ...by(removal), event: 'removed', path, bytes: row.size_bytes });
   await directory.forget(row);
   return 'done';
 }

@@ -169,13 +169,18 @@ export class DirectoryInTransaction {
    * elsewhere.
    */
   put(file: Parameters<Files['put']>[0], before: FileRow | undefined): Promise<FileRow> {
-    if (before && (before.inode !== file.inode || before.mtime === STALE_MTIME)) this.world.lost.addRow(before);
+    if (before && (before.inode !== file.inode || before.mtime === STALE_MTIME)) this.#remember(before);
     return this.files.put(file, before);
   }
 
   /** Removes a row whose file is gone. The row comes back if the file turns up elsewhere. */
   async forget(row: FileRow): Promise<void> {
-    this.world.lost.addRow(row);
+    this.#remember(row);
     await this.files.remove(row);
+  }
+
+  /** A file that turns up after its removal has ended is a new one: it must not be removed again. */
+  #remember(row: FileRow): void {
+    if (row.state !== 'removed') this.world.lost.addRow(row);
   }
 }

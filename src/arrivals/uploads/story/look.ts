@@ -71,12 +71,13 @@ export async function lookAt(
   if (
     row &&
     !isOwing &&
-    (resized || isSame(row, stat) || isCopy(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))
+    (resized || isSame(row, stat) || isCopyOf(row, stat) || (wasSet && row.size_bytes === stat.size_bytes))
   ) {
     // The log names every session that wrote to the file. If none did, only its times, mode or name have changed.
     if (!look.found?.isUnexplained) return { wait: 'explanation' };
     if (file?.isHeld(stat.inode)) return { again: REST_MS };
-    if (resized && directory.world.isDoubted(found)) return unproven(path, stat, row, directory);
+    const mustBeKnown = resized !== undefined || row.state === 'removed';
+    if (mustBeKnown && directory.world.isDoubted(found)) return unproven(path, stat, row, directory);
     if (resized) return resize(look, stat, { resized, row }, directory);
     if (!endingOf(look, found, stat, row, directory)) {
       return file?.hasOpenWriters ? 'settled' : touched(row, stat, directory);
@@ -105,6 +106,11 @@ function isStillPartial(row: FileRow, { size_bytes, ctime }: FileStat): boolean 
   return row.mtime === STALE_MTIME || ctime <= row.uploaded_at;
 }
 
+/** Whether somebody may have put a copy of the row's file there. After a removal, that is a new file. */
+function isCopyOf(row: FileRow, stat: FileStat): boolean {
+  return row.state !== 'removed' && isCopy(row, stat);
+}
+
 /** There is no file at the path, but there is a row. */
 async function missing(
   look: Look,
@@ -118,7 +124,8 @@ async function missing(
   const { now } = directory.world;
   // The row's file was never seen, and may be at a path that the log does not name.
   if (row.mtime === STALE_MTIME) directory.requests.compare();
-  await directory.record({ event: 'removed', path: look.path, at: now, bytes: row.size_bytes });
+  if (row.state !== 'removed')
+    await directory.record({ event: 'removed', path: look.path, at: now, bytes: row.size_bytes });
   await directory.forget(row);
   return 'settled';
 }

@@ -3,9 +3,8 @@
  * and the encoded bytes for a folder. Links are relative to the Files page.
  */
 import type { FC } from 'hono/jsx';
-import type { FileState } from '../../../foundation/db/schema.ts';
 import { baseName, bytesOf, displayName, pathOf } from '../../../arrivals/uploads/file-path.ts';
-import type { ListedEntry } from '../../../arrivals/files/folders.ts';
+import type { ListedEntry, ListedState } from '../../../arrivals/files/folders.ts';
 import { type FilesView, queryOf } from '../files-view.ts';
 import { isPreviewable } from '../preview.ts';
 import { number, Table } from './table.tsx';
@@ -17,7 +16,7 @@ import { Badge, Size, Time } from './values.tsx';
 const NAME_LENGTH = 255;
 const PATH_LENGTH = 400;
 
-const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
+const STATES: Readonly<Record<Exclude<ListedState, 'uploaded'>, string>> = {
   waiting: 'temporary name',
   partial: 'incomplete',
   placed: 'put here for download',

@@ -8,7 +8,7 @@ import { compiled, compiledEach } from '../../../foundation/db/compiled.ts';
 import { byPath, pathIs, pathWithin } from '../../../foundation/db/file-paths.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { displayName } from '../../../arrivals/uploads/file-path.ts';
-import type { ListedEntry, Page } from '../../../arrivals/files/folders.ts';
+import type { ListedEntry, ListedState, Page } from '../../../arrivals/files/folders.ts';
 
 /** Paths that are read at once: few at first, since many may match, and at most as many as take about 5 ms. They may be long. */
 const FIRST_BATCH = 250;
@@ -32,6 +32,7 @@ const paths = compiled<Range>()((db, p) =>
     .select('path')
     .where('directory_id', '=', p('directory'))
     .where(pathWithin(db, p('from'), END))
+    .where('state', '!=', 'removed')
     .orderBy(byPath(db))
     .limit(p('limit')),
 );
@@ -80,7 +81,9 @@ const filesAt = compiledEach<{ directory: string; path: Buffer }>()(
       .selectFrom('files')
       .select(['id', 'path', 'size_bytes', 'uploaded_at', 'state'])
       .where('directory_id', '=', p('directory'))
-      .where(pathIs(db, p('path'))),
+      .where(pathIs(db, p('path')))
+      .where('state', '!=', 'removed')
+      .$narrowType<{ state: ListedState }>(),
   (rows, db) => db.selectFrom(rows.as('f')).selectAll(),
 );
 
@@ -93,6 +96,7 @@ export async function fileCount(reads: Kysely<Tables>, directoryId: string): Pro
     .selectFrom('files')
     .select('directory_id')
     .where('directory_id', '=', directoryId)
+    .where('state', '!=', 'removed')
     .limit(COUNTED_FILES + 1);
   const { count } = await reads
     .selectFrom(some.as('some'))

@@ -25,6 +25,7 @@ import * as m024 from './024-check-failures.ts';
 import * as m025 from './025-link-parts.ts';
 import * as m026 from './026-failed-events.ts';
 import * as m027 from './027-open-deliveries.ts';
+import * as m028 from './028-removed-files.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': m001,
@@ -49,4 +50,5 @@ export const migrations: Record<string, Migration> = {
   '025-link-parts': m025,
   '026-failed-events': m026,
   '027-open-deliveries': m027,
+  '028-removed-files': m028,
 };

@@ -1,0 +1,326 @@
+/**
+ * Removals that wait for a client. Once a client has closed a file, it still asks for it: for its size, or to set its times or mode. A
+ * quick consumer may have removed the file by then, and the client would report a failure and send the file again. So a file that is
+ * removed within 30 s of its upload stays on the disk while sessions of that client ask for anything. Its row is `removed`: nothing
+ * lists it any more.
+ *
+ * The row follows what the client does, like any other row: a rename moves it, and a new upload replaces it.
+ *
+ * Promise: the rows alone have the state, so the next start continues after a crash. A file leaves the disk only if it is as its row has
+ * it, and after its row. What was written to it meanwhile stays, and is a new upload.
+ */
+import { unlink } from 'node:fs/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { sql } from 'kysely';
+import type { Background, Loop } from '../../foundation/base/background.ts';
+import { lstatBeneath } from '../../foundation/base/beneath.ts';
+import { type Clock, SECOND } from '../../foundation/base/clock.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { DirectoryRow, FilesTable } from '../../foundation/db/schema.ts';
+import { BerthError } from '../../foundation/base/errors.ts';
+import { bytesOf, type FilePath, parentOf, pathOf } from '../uploads/file-path.ts';
+import type { Jail } from '../uploads/jails.ts';
+import { bytesReadBy } from '../uploads/processes.ts';
+import { fileStat, isAsRecorded } from '../uploads/record/file-stat.ts';
+import { senderOf } from '../uploads/record/transfer-history.ts';
+import type { BySession } from '../uploads/story/operations.ts';
+import type { RecordedUpload } from '../uploads/upload-list.ts';
+import { changed, gone } from './content.ts';
+import { takingOut, type TakingOptions } from './taking-out.ts';
+
+/** How long after its upload a client may ask for a file. */
+const LONGEST = 30 * SECOND;
+/** A client that has asked for nothing that long does not miss the file, in ms. */
+const IDLE_MS = 5000;
+/** How often clients are looked at, in ms. */
+const TICK_MS = 500;
+/** The wait before a file is tried again that somebody writes or has changed, in ms, doubled each time. */
+const RETRY_MS = 500;
+const LONGEST_RETRY_MS = 60_000;
+/** Rows of a query, and how many files are removed at once. */
+const PAGE = 500;
+const AT_ONCE = 16;
+/** How long a request waits until a file that was touched has been compared with its row, and how often it looks, in ms. */
+const SETTLING_MS = 2000;
+const POLL_MS = 10;
+
+/** A literal, so that the partial index on this state is used. */
+const REMOVED = sql.lit('removed' as const);
+
+export interface DeferralOptions extends TakingOptions {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+  readonly background: Background;
+  readonly clock: Clock;
+  /** The node whose directories are served. */
+  readonly node: string;
+  readonly isJailDiskThere: () => boolean;
+  /** The live sessions of a directory; undefined while they are not all known. */
+  sessionsOf(jail: Jail): readonly BySession[] | undefined;
+  /** Compares the path with its row after `ms`, because something may have happened to it. */
+  touch(jail: Jail, path: FilePath, ms: number): void;
+  /** Runs `work`, which changes the directory, unless the directory is moving to another node. */
+  through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
+  /** Moves a file that was taken out to the quarantine if it belongs there. Returns false if it does not. */
+  quarantined(uploadId: string, file: string): Promise<boolean>;
+}
+
+/** A row that is `removed`, and its directory. */
+interface Waiting extends RecordedUpload, Pick<DirectoryRow, 'account_id' | 'uid' | 'sftp_username'> {
+  readonly directory_id: string;
+}
+
+/** What this process remembers of a removal that waits. */
+interface Known {
+  /** Undefined when no session has uploaded the file. */
+  readonly sender: BySession | undefined;
+  tries: number;
+  /** When to try again, by the monotonic clock in ms. */
+  due: number;
+}
+
+/** How much a process has read, and since when, by the monotonic clock in ms. */
+interface Reading {
+  /** Undefined when the kernel does not say. */
+  readonly bytes: number | undefined;
+  readonly since: number;
+}
+
+/** What code that removes files, or needs their names, asks for. */
+export type Deferral = Pick<DeferredRemovals, 'mayBeAskedFor' | 'added' | 'endOf' | 'endAt'>;
+
+export class DeferredRemovals {
+  readonly #options: DeferralOptions;
+  readonly #loop: Loop;
+  /** Removals that are being ended, by the file's id. */
+  readonly #underWay = new Map<string, Promise<void>>();
+  #known = new Map<string, Known>();
+  #readings = new Map<number, Reading>();
+  #mayHaveSome = true;
+
+  constructor(options: DeferralOptions) {
+    this.#options = options;
+    this.#loop = options.background.start('removals', { every: TICK_MS }, (signal) => this.#tick(signal));
+  }
+
+  /** Whether a session may still ask for a file that is removed now, and the directory's quota has room for it meanwhile. */
+  async mayBeAskedFor(directory: DirectoryRow, file: RecordedUpload): Promise<boolean> {
+    if (this.#isOld(file)) return false;
+    const { by } = await senderOf(this.#options.database.reads, { ...file, directory_id: directory.id });
+    return this.#sessionsOf(directory, by) !== 'none' && (await this.#hasRoom(directory));
+  }
+
+  /** A row has become `removed`. */
+  added(): void {
+    this.#mayHaveSome = true;
+  }
+
+  /** Ends the removal of that file now, if it waits. @throws {BerthError} `file_in_use`, `file_changed`, `upload_not_found`. */
+  async endOf(fileId: string): Promise<void> {
+    const [row] = await this.#removed().where('f.id', '=', fileId).execute();
+    if (row) await this.#endNow(row);
+  }
+
+  /** Ends removals that wait at the path, or where a folder above it would be. A file that cannot be removed now stays. */
+  async endAt({ id }: Pick<Jail, 'id'>, path: FilePath): Promise<void> {
+    const paths: Buffer[] = [];
+    for (let at = path; at !== ''; at = parentOf(at)) paths.push(bytesOf(at));
+    const rows = await this.#removed().where('f.directory_id', '=', id).where('f.path', 'in', paths).execute();
+    for (const row of rows) await unlessRefused(this.#endNow(row));
+  }
+
+  /** Ends all removals that wait in a directory whose sessions have ended. */
+  async endIn({ id }: Pick<Jail, 'id'>): Promise<void> {
+    const rows = await this.#removed().where('f.directory_id', '=', id).execute();
+    await eachOf(rows, (row) => unlessRefused(this.#endNow(row)));
+  }
+
+  async close(): Promise<void> {
+    await this.#loop.close();
+    await Promise.allSettled(this.#underWay.values());
+  }
+
+  async #tick(signal: AbortSignal): Promise<void> {
+    const { isJailDiskThere, through } = this.#options;
+    if (!this.#mayHaveSome || !isJailDiskThere()) return;
+    // Set again by a removal that comes while these rows are read.
+    this.#mayHaveSome = false;
+    const left = new Map<string, Known>();
+    const readings = new Map<number, Reading>();
+    for (let after = { directory_id: '', id: '' }, count = PAGE; count === PAGE && !signal.aborted;) {
+      const rows = await this.#removed()
+        .where(({ eb, refTuple, tuple }) =>
+          eb(refTuple('f.directory_id', 'f.id'), '>', tuple(after.directory_id, after.id)),
+        )
+        .orderBy('f.directory_id')
+        .orderBy('f.id')
+        .limit(PAGE)
+        .execute();
+      count = rows.length;
+      after = rows.at(-1) ?? after;
+      const due: Waiting[] = [];
+      for (const row of rows) {
+        const known = this.#known.get(row.id) ?? (await this.#firstKnown(row));
+        left.set(row.id, known);
+        if (performance.now() >= known.due && !this.#isAskedFor(row, known, readings)) due.push(row);
+      }
+      await eachOf(due, async (row) => {
+        if (signal.aborted) return;
+        if (await unlessRefused(through(row.directory_id, () => this.#end(row)))) left.delete(row.id);
+        else retryLater(left.get(row.id));
+      });
+    }
+    this.#known = left;
+    this.#readings = readings;
+    this.#mayHaveSome ||= left.size > 0;
+  }
+
+  async #firstKnown(row: Waiting): Promise<Known> {
+    const { by: sender } = await senderOf(this.#options.database.reads, row);
+    return { sender, tries: 0, due: 0 };
+  }
+
+  #isAskedFor(row: Waiting, { sender }: Known, readings: Map<number, Reading>): boolean {
+    if (this.#isOld(row)) return false;
+    const sessions = this.#sessionsOf({ id: row.directory_id, sftp_username: row.sftp_username }, sender);
+    if (sessions === 'none' || sessions === 'unknown') return sessions === 'unknown';
+    // Looks at all of them: each has to be idle for itself.
+    return sessions.filter(({ pid }) => !this.#isIdle(pid, readings)).length > 0;
+  }
+
+  /** Whether the process has read nothing from its client for a while, as far as this process has watched it. */
+  #isIdle(pid: number, readings: Map<number, Reading>): boolean {
+    const now = performance.now();
+    let reading = readings.get(pid);
+    if (!reading) {
+      const bytes = bytesReadBy(pid);
+      const last = this.#readings.get(pid);
+      reading = last && last.bytes === bytes ? last : { bytes, since: now };
+      readings.set(pid, reading);
+    }
+    return reading.bytes !== undefined && now - reading.since >= IDLE_MS;
+  }
+
+  /** The live sessions of the client that has uploaded a file: several may work together. */
+  #sessionsOf(jail: Jail, sender: BySession | undefined): readonly BySession[] | 'none' | 'unknown' {
+    if (!sender) return 'none';
+    const sessions = this.#options.sessionsOf(jail);
+    if (!sessions) return 'unknown';
+    const own = sessions.filter(
+      ({ pid, address }) => pid === sender.pid || (address !== '' && address === sender.address),
+    );
+    return own.length > 0 ? own : 'none';
+  }
+
+  /** A clock that was set back does not keep a file. */
+  #isOld({ uploaded_at }: Pick<FilesTable, 'uploaded_at'>): boolean {
+    return Math.abs(this.#options.clock.now() - uploaded_at) >= LONGEST;
+  }
+
+  /** The kernel counts the file until it is gone. What else arrives must not find the quota used up by removed files. */
+  async #hasRoom({ id, quota_bytes, storage_bytes }: DirectoryRow): Promise<boolean> {
+    if (quota_bytes === null) return true;
+    const { bytes } = await this.#options.database.reads
+      .selectFrom('files')
+      .select((eb) => eb.fn.coalesce(eb.fn.sum('size_bytes'), eb.lit(0)).as('bytes'))
+      .where('directory_id', '=', id)
+      .where('state', '=', REMOVED)
+      .executeTakeFirstOrThrow();
+    return storage_bytes + Number(bytes) <= quota_bytes / 2;
+  }
+
+  #removed() {
+    const { database, node } = this.#options;
+    return database.reads
+      .selectFrom('files as f')
+      .innerJoin('directories as d', 'd.id', 'f.directory_id')
+      .select(['f.id', 'f.directory_id', 'f.path', 'f.size_bytes', 'f.uploaded_at', 'f.inode', 'f.mtime', 'f.ctime'])
+      .select(['d.account_id', 'd.uid', 'd.sftp_username'])
+      .where('f.state', '=', REMOVED)
+      .where('d.node', '=', node)
+      .where('d.deleted_at', 'is', null);
+  }
+
+  /** Like `#end`. A client may have set the file's times a moment ago: waits until its row shows that. */
+  async #endNow(row: Waiting): Promise<void> {
+    const over = performance.now() + SETTLING_MS;
+    for (
+      let last: Waiting | undefined = row;
+      last;
+      [last] = await this.#removed().where('f.id', '=', row.id).execute()
+    ) {
+      try {
+        return await this.#end(last);
+      } catch (error) {
+        const mayPass = error instanceof BerthError && error.code === 'file_changed';
+        if (!mayPass || performance.now() > over) throw error;
+      }
+      await wait(POLL_MS);
+    }
+  }
+
+  /**
+   * Takes the file from the disk.
+   * @throws {BerthError} `file_in_use` or `file_changed` when somebody writes it or has changed it, `upload_not_found` when it is not
+   * at its path.
+   */
+  async #end(row: Waiting): Promise<void> {
+    const other = this.#underWay.get(row.id);
+    if (other) return other;
+    const ending = this.#takeOut(row);
+    this.#underWay.set(row.id, ending);
+    try {
+      await ending;
+    } finally {
+      this.#underWay.delete(row.id);
+    }
+  }
+
+  async #takeOut(row: Waiting): Promise<void> {
+    const { database, filesRoot, missing, touch, quarantined } = this.#options;
+    const { directory_id: id, account_id, uid, sftp_username } = row;
+    const directory = { id, account_id, uid, sftp_username };
+    const path = pathOf(row.path);
+    const stats = lstatBeneath(filesRoot(sftp_username), row.path);
+    if (!stats) {
+      // The client has removed it or, if that is not recorded yet, renamed it.
+      missing(directory, path);
+      throw gone(undefined);
+    }
+    if (!stats.isFile() || !isAsRecorded(row, fileStat(stats))) {
+      touch(directory, path, 0);
+      throw changed();
+    }
+    const taken = await takingOut(this.#options, directory, row, async () => {
+      const { numDeletedRows } = await database.db
+        .deleteFrom('files')
+        .where('id', '=', row.id)
+        .where('state', '=', REMOVED)
+        .executeTakeFirst();
+      // A new upload has replaced it, and is this file.
+      if (numDeletedRows === 0n) throw changed();
+    });
+    if (!(await quarantined(row.id, taken))) await unlink(taken);
+  }
+}
+
+function retryLater(known: Known | undefined): void {
+  if (!known) return;
+  known.due = performance.now() + Math.min(RETRY_MS * 2 ** known.tries, LONGEST_RETRY_MS);
+  known.tries += 1;
+}
+
+/** Whether it succeeded. False when somebody writes the file, or has changed or moved it. */
+async function unlessRefused(ending: Promise<void>): Promise<boolean> {
+  try {
+    await ending;
+    return true;
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    return false;
+  }
+}
+
+/** Several at once, since each waits for the disk. */
+async function eachOf<T>(all: readonly T[], act: (each: T) => Promise<unknown>): Promise<void> {
+  for (let at = 0; at < all.length; at += AT_ONCE) await Promise.all(all.slice(at, at + AT_ONCE).map(act));
+}

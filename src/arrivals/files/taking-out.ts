@@ -1,0 +1,113 @@
+/**
+ * Moves the file of a row out of its directory, to where nobody can open it any more. Only then is it certain which file it is, and
+ * that nobody writes to it. If it must not be removed, it gets its name back. After a crash in between, the next start resolves what is
+ * left (`transit.ts`).
+ */
+import { lstatSync, renameSync } from 'node:fs';
+import { unlink } from 'node:fs/promises';
+import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
+import { syncAll } from '../../foundation/base/sync.ts';
+import { isLive, notFound } from '../../rules/directories/target.ts';
+import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
+import { type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
+import type { Jail } from '../uploads/jails.ts';
+import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import type { RecordedUpload } from '../uploads/upload-list.ts';
+import { changed, gone, inUse } from './content.ts';
+import type { Transit } from './transit.ts';
+
+/** A directory that has a file. */
+type Holder = Pick<DirectoryRow, 'id' | 'account_id' | 'uid' | 'sftp_username'>;
+
+/** Options for moving files out of directories. */
+export interface TakingOptions {
+  readonly database: Pick<Database, 'reads'>;
+  readonly syncer: FileSyncer;
+  readonly filesRoot: FilesRoot;
+  readonly transit: Transit;
+  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
+  caughtUp(jail: Jail): Promise<void>;
+  /** Asks the kernel whether a session of the directory has that inode open for writing. */
+  isHeldNow(directoryId: string, inode: number): boolean;
+  /** Called when a recorded file is not at its path. */
+  missing(jail: Jail, path: FilePath): void;
+}
+
+/**
+ * Moves the file of a row out of its directory, then runs `work` to remove the row. If `work` throws, the file gets its name
+ * back.
+ * @returns where the file is now.
+ * @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, and the errors of `work`; `directory_not_found` when
+ * the directory was deleted meanwhile.
+ */
+export async function takingOut(
+  options: TakingOptions,
+  directory: Holder,
+  upload: RecordedUpload,
+  work: () => Promise<void>,
+): Promise<string> {
+  const { transit, filesRoot } = options;
+  const taken = transit.taken(upload.id);
+  try {
+    takeOut(filesRoot(directory.sftp_username), upload, taken, (inode) => options.isHeldNow(directory.id, inode));
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    // Or it is somewhere else: a rename may not be recorded yet.
+    options.missing(directory, pathOf(upload.path));
+    throw gone(error);
+  }
+  try {
+    await verifyTaken(options, directory, upload, taken);
+    await work();
+  } catch (error) {
+    await putBack(options, directory, upload, taken);
+    throw error;
+  }
+  return taken;
+}
+
+async function putBack(
+  { database, transit, filesRoot }: TakingOptions,
+  directory: Holder,
+  upload: RecordedUpload,
+  taken: string,
+): Promise<void> {
+  const { id, account_id, uid } = directory;
+  try {
+    transit.putBack({ root: filesRoot(directory.sftp_username), uid }, pathOf(upload.path), taken);
+  } catch (error) {
+    // A folder that is missing although its directory is live may return. The next start tries again.
+    if (!isAbsent(error) || (await isLive(database.reads, { id, accountId: account_id }))) throw error;
+    await unlink(taken);
+    notFound(error);
+  }
+}
+
+/** @throws the system's error when nothing is there. */
+function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inode: number) => boolean): void {
+  inFolderOf(root, upload.path, (folder, name) => {
+    const stats = lstatEntry(folder, name);
+    if (stats && (!stats.isFile() || !isSame(upload, fileStat(stats)))) throw changed();
+    if (stats && isHeld(stats.ino)) throw inUse();
+    renameSync(placeIn(folder, name), to);
+  });
+}
+
+/** Verifies the file that was moved out: it may be another one, or have been opened for writing just before. */
+async function verifyTaken(
+  { caughtUp, isHeldNow, syncer, filesRoot, transit }: TakingOptions,
+  directory: Holder,
+  upload: RecordedUpload,
+  taken: string,
+): Promise<void> {
+  // A session that this process does not know yet may have it open.
+  await caughtUp(directory);
+  const stats = lstatSync(taken);
+  if (!isSame(upload, fileStat(stats))) throw changed();
+  if (isHeldNow(directory.id, stats.ino)) throw inUse();
+  // So that no power cut brings the file back after its row is gone.
+  const folder = syncer.folder(filesRoot(directory.sftp_username), parentOf(pathOf(upload.path)));
+  await Promise.all([folder, syncAll([transit.folder])]);
+}

@@ -9,7 +9,7 @@ import type { NodePlacement } from '../rules/directories/node-placement.ts';
 import { startExpiry } from '../rules/directories/expiry.ts';
 import type { RowRemoval } from '../rules/directories/row-removal.ts';
 import { applyCurrent, applyPending } from '../rules/directories/pending-apply.ts';
-import { noteStorage } from '../rules/history/daily-storage.ts';
+import { noteStorage } from '../rules/history/daily-totals.ts';
 import { pruneHistory, type PruningOptions } from '../rules/history/prune.ts';
 import type { LocalHost } from '../machine/sftp/host.ts';
 import type { Paths } from '../machine/sftp/paths.ts';

@@ -5,9 +5,10 @@ import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
+import { directoryDays } from '../../src/doors/dashboard/queries/directory.ts';
 import { storageByDay, storedIn, uploadsByDay } from '../../src/doors/dashboard/queries/overview.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
-import { noteStorage } from '../../src/rules/history/daily-storage.ts';
+import { noteStorage } from '../../src/rules/history/daily-totals.ts';
 import { insertTransfers, type Transfer } from '../../src/rules/history/transfers.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { hosted } from '../support/hosted.ts';
@@ -120,7 +121,7 @@ test('days are counted as they are recorded, whole days in UTC, and found by the
   });
   assert.match(
     plans[0]?.join() ?? '',
-    /^SEARCH daily_uploads USING INDEX \S+ \(account_id=\? AND day>\? AND day<\?\)$/,
+    /^SEARCH daily_totals USING INDEX \S+ \(owner_id=\? AND kind=\? AND day>\? AND day<\?\)$/,
   );
   assert.match(plans[1]?.join() ?? '', /^SEARCH directories USING (?:COVERING )?INDEX \S+ \(account_id=\?\)$/);
   await database.close();
@@ -136,23 +137,20 @@ test('refused logins and storage are drawn by day, each with its table, and what
   const date = (ago: number): string => new Date(day(ago) / 1000).toISOString().slice(0, 10);
   const directory = await berth.directory();
   await database.db.updateTable('directories').set({ storage_bytes: 5120 }).where('id', '=', directory.id).execute();
-  for (const [account_id, factor] of [
+  for (const [owner_id, factor] of [
     [berth.accountId, 1],
     [other.id, 100],
   ] as const) {
+    const stored = { owner_id, kind: 'storage', count: 0 } as const;
+    const refused = { owner_id, kind: 'refusals', bytes: 0 } as const;
     await database.db
-      .insertInto('daily_storage')
+      .insertInto('daily_totals')
       .values([
-        { account_id, day: day(1), bytes: 2048 * factor },
-        { account_id, day: day(40), bytes: 1 },
-      ])
-      .execute();
-    await database.db
-      .insertInto('daily_refusals')
-      .values([
-        { account_id, day: day(0), refusals: 7 * factor },
-        { account_id, day: day(2), refusals: 5 * factor },
-        { account_id, day: day(40), refusals: 1 },
+        { ...stored, day: day(1), bytes: 2048 * factor },
+        { ...stored, day: day(40), bytes: 1 },
+        { ...refused, day: day(0), count: 7 * factor },
+        { ...refused, day: day(2), count: 5 * factor },
+        { ...refused, day: day(40), count: 1 },
       ])
       .execute();
   }
@@ -207,4 +205,28 @@ test('the storage of the day is noted by one pass over an index', sqliteOnly, as
   clock.offset = DAY;
   await noteStorage({ database: api.database, clock });
   assert.deepEqual(await look(), [undefined, 140, 140]);
+});
+
+test('a directory’s storage is noted on days on which its files change, and holds until the next', async () => {
+  using files = scratch();
+  await using api = await hosted(files);
+  const { db, reads } = api.database;
+  const clock = movedClock();
+  const { id } = await api.directory();
+  const still = await api.directory();
+  const bytesOf = async (directory: string, storage_bytes: number) =>
+    (await directoryDays(reads, { id: directory, storage_bytes }, { now: clock.now(), days: 3 })).map(
+      ({ stored }) => stored,
+    );
+  const changed = { ...upload(api.tenant.accountId, clock.now()), directory_id: id, event: 'removed' as const };
+  await db.transaction().execute((tx) => insertTransfers(tx, [changed]));
+  for (const [day, storage_bytes] of [100, 40, 30].entries()) {
+    clock.offset = day * DAY;
+    await db.updateTable('directories').set({ storage_bytes }).execute();
+    await noteStorage({ database: api.database, clock });
+  }
+  assert.deepEqual(await bytesOf(id, 7), [100, 100, 7]);
+  assert.deepEqual(await bytesOf(still.id, 7), [undefined, undefined, 7]);
+  clock.offset = 5 * DAY;
+  assert.deepEqual(await bytesOf(id, 7), [100, 100, 7], 'as measured before the days shown');
 });

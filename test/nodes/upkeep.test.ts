@@ -6,7 +6,7 @@ import { createBackground } from '../../src/foundation/base/background.ts';
 import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { DAY } from '../../src/foundation/base/clock.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
-import { noteStorage } from '../../src/rules/history/daily-storage.ts';
+import { noteStorage } from '../../src/rules/history/daily-totals.ts';
 import { pruneHistory } from '../../src/rules/history/prune.ts';
 import { createLastUsed } from '../../src/rules/keys/last-used.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
@@ -117,6 +117,6 @@ test('old history, links and sessions go once, storage is noted once, whichever 
   await upkeep(one);
   for (const table of ['transfers', 'deliveries', 'user_links'] as const)
     assert.deepEqual(await reads.selectFrom(table).selectAll().execute(), [], table);
-  const storage = await reads.selectFrom('daily_storage').select(['account_id', 'bytes']).execute();
-  assert.ok(storage.length >= 1 && storage.every(({ account_id }) => account_id === account));
+  const storage = await reads.selectFrom('daily_totals').select('owner_id').where('kind', '=', 'storage').execute();
+  assert.ok(storage.length >= 1 && storage.every(({ owner_id }) => owner_id === account));
 });

@@ -67,9 +67,9 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     await tx.updateTable('accounts').set({ name: 'Northwind Logistics' }).where('id', '=', berth.accountId).execute();
     await tx.updateTable('directories').set({ webhook_url: RECEIVER }).execute();
     await tx.updateTable('deliveries').set({ url: RECEIVER }).execute();
-    await tx.deleteFrom('daily_uploads').execute();
+    await tx.deleteFrom('daily_totals').where('owner_id', '=', berth.accountId).execute();
     const days = month(berth.accountId, now);
-    await tx.insertInto('daily_uploads').values(days).execute();
+    await tx.insertInto('daily_totals').values(days).execute();
     await addHistory(tx, days, now);
     for (const [index, { id }] of others.entries())
       await tx
@@ -140,15 +140,11 @@ async function upload(berth: TestBerth, dir: string, directory: TestDirectory): 
 
 /** Storage and refused logins of the same days, the newest first. */
 async function addHistory(tx: Kysely<Tables>, days: ReturnType<typeof month>, now: Micros): Promise<void> {
-  const stored = days.map(({ account_id, day }, ago) => ({
-    account_id,
-    day,
-    bytes: 10_900_000_000 - ago * 170_000_000,
-  }));
-  await tx.deleteFrom('daily_storage').execute();
-  await tx.insertInto('daily_storage').values(stored).execute();
-  const refused = days.map(({ account_id, day, uploads }) => ({ account_id, day, refusals: (uploads * 7) % 11 }));
-  await tx.insertInto('daily_refusals').values(refused).execute();
+  const more = days.flatMap(({ owner_id, day, count }, ago) => [
+    { owner_id, kind: 'storage' as const, day, count: 0, bytes: 10_900_000_000 - ago * 170_000_000 },
+    { owner_id, kind: 'refusals' as const, day, count: (count * 7) % 11, bytes: 0 },
+  ]);
+  await tx.insertInto('daily_totals').values(more).execute();
   await tx.insertInto('login_log').values({ node: '', read_until: now }).execute();
 }
 
@@ -158,8 +154,9 @@ function month(accountId: string, now: Micros) {
     const day = today - ago * DAY;
     const weekday = (Math.floor(day / DAY) + 4) % 7;
     const spread = createHash('sha256').update(String(ago)).digest().readUInt16BE() / 65_536;
-    const uploads = Math.round((weekday === 0 || weekday === 6 ? 40 : 220) * (0.75 + 0.5 * spread));
-    return { account_id: accountId, day, uploads, bytes: Math.round(uploads * (spread + 1) * 262_144) };
+    const count = Math.round((weekday === 0 || weekday === 6 ? 40 : 220) * (0.75 + 0.5 * spread));
+    const bytes = Math.round(count * (spread + 1) * 262_144);
+    return { owner_id: accountId, kind: 'uploads' as const, day, count, bytes };
   });
 }
 

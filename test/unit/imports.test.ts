@@ -68,6 +68,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   'operating/reports': [
     'rules/directories/access.ts',
+    'rules/history/daily-totals.ts',
     'arrivals/files/partial.ts',
     'rules/history/audit-in-words.ts',
     'rules/history/audit-sentences.ts',

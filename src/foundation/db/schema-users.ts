@@ -71,38 +71,21 @@ export interface CodeTriesTable {
   until: Micros;
 }
 
-/** Uploads by day: the sum of the rows of `transfers` with the event `uploaded`. */
-export interface DailyUploadsTable {
-  account_id: string;
+/** Totals of an account's or a directory's day (`history/daily-totals.ts`). */
+export interface DailyTotalsTable {
+  /** The id of the account or of the directory. */
+  owner_id: string;
+  /**
+   * `uploads`: the transfers with the event `uploaded`. A directory has a row for each day on which files came or went.
+   * `storage`: what the directories hold, as last measured on that day. `refusals`: logins that sshd refused.
+   */
+  kind: 'uploads' | 'storage' | 'refusals';
   /** The start of the day in UTC. */
   day: Micros;
-  uploads: number;
+  /** How many uploads or refusals; 0 for storage. */
+  count: number;
+  /** The size of the uploads or of what is stored; 0 for refusals. */
   bytes: number;
-}
-
-/** The storage of the account's directories, as last measured on that day (`upkeep.ts`). */
-export interface DailyStorageTable {
-  account_id: string;
-  day: Micros;
-  bytes: number;
-}
-
-/** A directory's uploads, for each day on which files came or went. */
-export interface DirectoryDaysTable {
-  directory_id: string;
-  /** The start of the day in UTC. */
-  day: Micros;
-  uploads: number;
-  bytes: number;
-  /** The directory's storage as last measured on that day; null when it was not. */
-  stored: number | null;
-}
-
-/** Logins that sshd refused on a day. */
-export interface DailyRefusalsTable {
-  account_id: string;
-  day: Micros;
-  refusals: number;
 }
 
 /** The newest logins and refusals of each directory, by sshd's log (`reports/login-log.ts`). */
@@ -130,10 +113,7 @@ export interface UserTables {
   recovery_codes: RecoveryCodesTable;
   user_networks: UserNetworksTable;
   code_tries: CodeTriesTable;
-  daily_uploads: DailyUploadsTable;
-  daily_storage: DailyStorageTable;
-  daily_refusals: DailyRefusalsTable;
-  directory_days: DirectoryDaysTable;
+  daily_totals: DailyTotalsTable;
   logins: LoginsTable;
   login_log: LoginLogTable;
 }

@@ -10,6 +10,7 @@ import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { LoginLogTable } from '../../foundation/db/schema-users.ts';
 import { enqueueDue } from '../../deliveries/webhooks/outbox.ts';
+import { addToDay } from '../../rules/history/daily-totals.ts';
 import {
   announceFurther,
   EVENT_COLUMNS,
@@ -175,15 +176,7 @@ async function writeOf(
     .where('at', '<', newest.limit(1).offset(KEPT_ROWS))
     .execute();
   for (const [day, { length }] of Map.groupBy(refused, ({ at }) => at - (at % DAY)))
-    await tx
-      .insertInto('daily_refusals')
-      .values({ account_id, day, refusals: length })
-      .onConflict((conflict) =>
-        conflict
-          .columns(['account_id', 'day'])
-          .doUpdateSet((eb) => ({ refusals: eb('daily_refusals.refusals', '+', length) })),
-      )
-      .execute();
+    await addToDay(tx, { owner_id: account_id, kind: 'refusals', day, count: length, bytes: 0 });
 }
 
 const MINUTE_MICROS = 60 * SECOND;

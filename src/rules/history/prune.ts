@@ -1,5 +1,5 @@
 /**
- * Removes history that is older than `BERTH_HISTORY_DAYS`: transfers, events, audit rows, logins, sums by day, and finished
+ * Removes history that is older than `BERTH_HISTORY_DAYS`: transfers, events, audit rows, logins, totals by day, and finished
  * deliveries with their attempts. Also removes stored responses that are older than a day. Works in small batches, so that no
  * other writer waits long.
  */
@@ -32,11 +32,10 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
   for (const table of ['transfers', 'events', 'audit', 'logins'] as const)
     rows += await remove(table, db.selectFrom(table).select('id').where('at', '<', before).orderBy('at'));
   rows += await remove('deliveries', finishedDeliveries(db, before));
-  for (const table of ['daily_uploads', 'daily_storage', 'daily_refusals', 'directory_days'] as const)
-    await db
-      .deleteFrom(table)
-      .where('day', '<', before - DAY)
-      .execute();
+  await db
+    .deleteFrom('daily_totals')
+    .where('day', '<', before - DAY)
+    .execute();
   if (rows > 0) log.info({ rows, days }, 'old history removed');
   const answers = db
     .selectFrom('kept_answers')

@@ -1,9 +1,10 @@
 /** Writes the transfer history and its daily sums, in the transaction that records the uploads themselves. */
 import type { Insertable, Transaction } from 'kysely';
-import { DAY, type Micros } from '../../foundation/base/clock.ts';
+import { DAY } from '../../foundation/base/clock.ts';
 import { compiled, compiledInsert } from '../../foundation/db/compiled.ts';
 import type { Tables, TransferEvent, TransfersTable } from '../../foundation/db/schema.ts';
-import type { DailyUploadsTable, DirectoryDaysTable } from '../../foundation/db/schema-users.ts';
+import type { DailyTotalsTable } from '../../foundation/db/schema-users.ts';
+import { addToDay } from './daily-totals.ts';
 
 export type Transfer = Insertable<TransfersTable>;
 
@@ -22,31 +23,6 @@ const insert = compiledInsert('transfers', [
   'reason',
   'via',
 ]);
-
-/** Sums are stored, since counting a month of uploads would take longer the more there are. */
-const addToDay = compiled<DailyUploadsTable>()((db, p) =>
-  db
-    .insertInto('daily_uploads')
-    .values({ account_id: p('account_id'), day: p('day'), uploads: p('uploads'), bytes: p('bytes') })
-    .onConflict((conflict) =>
-      conflict.columns(['account_id', 'day']).doUpdateSet((eb) => ({
-        uploads: eb('daily_uploads.uploads', '+', eb.ref('excluded.uploads')),
-        bytes: eb('daily_uploads.bytes', '+', eb.ref('excluded.bytes')),
-      })),
-    ),
-);
-
-const addToDirectory = compiled<Omit<DirectoryDaysTable, 'stored'>>()((db, p) =>
-  db
-    .insertInto('directory_days')
-    .values({ directory_id: p('directory_id'), day: p('day'), uploads: p('uploads'), bytes: p('bytes') })
-    .onConflict((conflict) =>
-      conflict.columns(['directory_id', 'day']).doUpdateSet((eb) => ({
-        uploads: eb('directory_days.uploads', '+', eb.ref('excluded.uploads')),
-        bytes: eb('directory_days.bytes', '+', eb.ref('excluded.bytes')),
-      })),
-    ),
-);
 
 const ofThatTime = compiled<Pick<Transfer, 'directory_id' | 'at'>>()((db, p) =>
   db
@@ -71,23 +47,22 @@ export async function isRecorded(tx: Transaction<Tables>, row: Transfer): Promis
 
 export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Transfer[]): Promise<void> {
   await insert(tx, rows);
-  const uploads = rows.filter(({ event }) => event === 'uploaded');
-  for (const sums of sumsByDay(uploads, ({ account_id }) => ({ account_id }))) await addToDay.all(tx, sums);
-  const changes = rows.filter(({ event }) => CHANGING.has(event));
-  for (const sums of sumsByDay(changes, ({ directory_id }) => ({ directory_id }))) await addToDirectory.all(tx, sums);
+  for (const total of uploadTotals(rows)) await addToDay(tx, total);
 }
 
-/** Sums uploads and their bytes by day and by the result of `of`. A day on which files were only removed has sums of 0. */
-function sumsByDay<T extends object>(rows: readonly Transfer[], of: (row: Transfer) => T) {
-  const days = new Map<string, T & { day: Micros; uploads: number; bytes: number }>();
-  for (const row of rows) {
-    const day = row.at - (row.at % DAY);
-    const whose = of(row);
-    const key = JSON.stringify([day, whose]);
-    const sums = days.get(key) ?? { ...whose, day, uploads: 0, bytes: 0 };
-    const isUpload = row.event === 'uploaded';
-    const bytes = isUpload ? (row.bytes ?? 0) : 0;
-    days.set(key, { ...sums, uploads: sums.uploads + (isUpload ? 1 : 0), bytes: sums.bytes + bytes });
+/** The totals of accounts and directories. A directory's day on which files were only removed has totals of 0. */
+function uploadTotals(rows: readonly Transfer[]): DailyTotalsTable[] {
+  const totals = new Map<string, DailyTotalsTable>();
+  for (const { event, at, account_id, directory_id, bytes } of rows) {
+    const isUpload = event === 'uploaded';
+    const day = at - (at % DAY);
+    for (const owner_id of [...(isUpload ? [account_id] : []), ...(CHANGING.has(event) ? [directory_id] : [])]) {
+      const key = `${owner_id} ${day}`;
+      const total = totals.get(key) ?? { owner_id, kind: 'uploads', day, count: 0, bytes: 0 };
+      total.count += isUpload ? 1 : 0;
+      total.bytes += isUpload ? (bytes ?? 0) : 0;
+      totals.set(key, total);
+    }
   }
-  return days.values();
+  return [...totals.values()];
 }

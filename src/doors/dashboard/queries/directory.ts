@@ -1,13 +1,13 @@
 /** Queries for the overview of one directory. Each uses an index. */
 import type { Kysely } from 'kysely';
-import { DAY, type Micros } from '../../../foundation/base/clock.ts';
+import type { Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { hasExpired, lacksKey } from '../../../rules/directories/access.ts';
 import { auditSentence } from '../../../rules/history/audit-sentences.ts';
+import { type Span, totalsByDay } from '../../../rules/history/daily-totals.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
 import type { LoginAttempt } from '../../../operating/reports/sshd-log.ts';
 import type { AccessState } from '../environment.ts';
-import type { Span } from './overview.ts';
 
 export interface DirectoryDay {
   /** The start of the day in UTC. */
@@ -22,32 +22,26 @@ export interface DirectoryDay {
 export async function directoryDays(
   reads: Kysely<Tables>,
   { id, storage_bytes }: { readonly id: string; readonly storage_bytes: number },
-  { now, days }: Span,
+  span: Span,
 ): Promise<DirectoryDay[]> {
-  const today = now - (now % DAY);
-  const first = today - (days - 1) * DAY;
-  const rows = await reads
-    .selectFrom('directory_days')
-    .selectAll()
-    .where('directory_id', '=', id)
-    .where((eb) => eb.between('day', first, today))
-    .execute();
-  const before = await reads
-    .selectFrom('directory_days')
-    .select('stored')
-    .where('directory_id', '=', id)
-    .where('day', '<', first)
-    .where('stored', 'is not', null)
-    .orderBy('day', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-  const known = new Map(rows.map((row) => [row.day, row]));
-  let stored = before?.stored ?? undefined;
-  return Array.from({ length: days }, (_, index) => {
-    const day = first + index * DAY;
-    const row = known.get(day);
-    stored = day === today ? storage_bytes : (row?.stored ?? stored);
-    return { day, uploads: row?.uploads ?? 0, bytes: row?.bytes ?? 0, stored };
+  const uploads = await totalsByDay(reads, id, 'uploads', span);
+  const measured = await totalsByDay(reads, id, 'storage', span);
+  const [first] = measured;
+  const before =
+    first &&
+    (await reads
+      .selectFrom('daily_totals')
+      .select('bytes')
+      .where('owner_id', '=', id)
+      .where('kind', '=', 'storage')
+      .where('day', '<', first.day)
+      .orderBy('day', 'desc')
+      .limit(1)
+      .executeTakeFirst());
+  let stored = before?.bytes;
+  return uploads.map(({ day, total }, index) => {
+    stored = index === uploads.length - 1 ? storage_bytes : (measured[index]?.total?.bytes ?? stored);
+    return { day, uploads: total?.count ?? 0, bytes: total?.bytes ?? 0, stored };
   });
 }
 

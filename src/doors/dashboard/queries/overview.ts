@@ -1,7 +1,8 @@
 /** The numbers on the overview. Each query takes the same time for any number of uploads. */
 import type { Kysely } from 'kysely';
-import { DAY, type Micros } from '../../../foundation/base/clock.ts';
+import type { Micros } from '../../../foundation/base/clock.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
+import { type Span, totalsByDay } from '../../../rules/history/daily-totals.ts';
 
 export interface DayOfUploads {
   /** The start of the day in UTC. */
@@ -10,16 +11,10 @@ export interface DayOfUploads {
   readonly bytes: number;
 }
 
-/** The last `days` days, including today. */
-export interface Span {
-  readonly now: Micros;
-  readonly days: number;
-}
-
 /** One entry for every day, including those without uploads. */
 export async function uploadsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<DayOfUploads[]> {
-  const rows = await rowsByDay(reads, 'daily_uploads', accountId, span);
-  return rows.map(({ day, row }) => ({ day, uploads: row?.uploads ?? 0, bytes: row?.bytes ?? 0 }));
+  const days = await totalsByDay(reads, accountId, 'uploads', span);
+  return days.map(({ day, total }) => ({ day, uploads: total?.count ?? 0, bytes: total?.bytes ?? 0 }));
 }
 
 /** The account's stored bytes by day; undefined for days without a measurement. */
@@ -28,7 +23,7 @@ export async function storageByDay(
   accountId: string,
   span: Span,
 ): Promise<(number | undefined)[]> {
-  return (await rowsByDay(reads, 'daily_storage', accountId, span)).map(({ row }) => row?.bytes);
+  return (await totalsByDay(reads, accountId, 'storage', span)).map(({ total }) => total?.bytes);
 }
 
 export interface Refusals {
@@ -43,31 +38,8 @@ export async function refusalsByDay(reads: Kysely<Tables>, accountId: string, sp
     .selectFrom('login_log')
     .select(({ fn }) => fn.max<Micros | null>('read_until').as('at'))
     .executeTakeFirstOrThrow();
-  const rows = await rowsByDay(reads, 'daily_refusals', accountId, span);
-  return { byDay: rows.map(({ row }) => row?.refusals ?? 0), knownUntil: at ?? undefined };
-}
-
-type DailyTable = 'daily_uploads' | 'daily_storage' | 'daily_refusals';
-
-async function rowsByDay<T extends DailyTable>(
-  reads: Kysely<Tables>,
-  table: T,
-  accountId: string,
-  { now, days }: Span,
-): Promise<{ day: Micros; row: Tables[T] | undefined }[]> {
-  const today = now - (now % DAY);
-  const first = today - (days - 1) * DAY;
-  const rows = await reads
-    .selectFrom<DailyTable>(table)
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where((eb) => eb.between('day', first, today))
-    .execute();
-  const known = new Map(rows.map((row) => [row.day, row as Tables[T]]));
-  return Array.from({ length: days }, (_, index) => {
-    const day = first + index * DAY;
-    return { day, row: known.get(day) };
-  });
+  const days = await totalsByDay(reads, accountId, 'refusals', span);
+  return { byDay: days.map(({ total }) => total?.count ?? 0), knownUntil: at ?? undefined };
 }
 
 export interface Stored {

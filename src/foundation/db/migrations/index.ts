@@ -26,6 +26,7 @@ import * as m025 from './025-link-parts.ts';
 import * as m026 from './026-failed-events.ts';
 import * as m027 from './027-open-deliveries.ts';
 import * as m028 from './028-removed-files.ts';
+import * as m029 from './029-daily-totals.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': m001,
@@ -51,4 +52,5 @@ export const migrations: Record<string, Migration> = {
   '026-failed-events': m026,
   '027-open-deliveries': m027,
   '028-removed-files': m028,
+  '029-daily-totals': m029,
 };

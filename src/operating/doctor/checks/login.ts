@@ -95,9 +95,11 @@ async function removeAccount({ db }: Database, id: string): Promise<void> {
   for (let waited = 0; (await isBusy()) && waited < TIMEOUT_MS; waited += 100) await setTimeout(100);
   await db.transaction().execute(async (tx) => {
     const known = tx.selectFrom('transfers').select('directory_id').where('account_id', '=', id);
-    await tx.deleteFrom('directory_days').where('directory_id', 'in', known).execute();
+    await tx
+      .deleteFrom('daily_totals')
+      .where((eb) => eb.or([eb('owner_id', 'in', known), eb('owner_id', '=', id)]))
+      .execute();
     await tx.deleteFrom('transfers').where('account_id', '=', id).execute();
-    await tx.deleteFrom('daily_uploads').where('account_id', '=', id).execute();
     await tx.deleteFrom('audit').where('account_id', '=', id).execute();
     await tx
       .deleteFrom('accounts')

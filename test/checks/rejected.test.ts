@@ -70,7 +70,12 @@ async function rejecting(meanwhile: 'release' | 'remove') {
   const options = { database, clock: systemClock(), node: config.node, transact, access };
   const placeOf = placesIn(paths.quarantine);
   const decided = decisions({ ...options, placeOf, stayed: () => undefined });
-  const quarantine = createQuarantine({ ...options, placeOf, decisions: decided, released: () => undefined });
+  const quarantine = createQuarantine({
+    ...options,
+    placeOf,
+    announce: (directory, id) => decided.pass(directory, id, undefined),
+    released: () => undefined,
+  });
   act = async () => {
     const rejected = await quarantinedOf(database.reads, id, file.id);
     assert.ok(rejected);

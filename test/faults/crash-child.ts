@@ -168,7 +168,11 @@ async function checks(deferral: Deferral = noDeferral) {
     stayed: () => undefined,
   };
   const decided = decisions(options);
-  const quarantine = createQuarantine({ ...options, decisions: decided, released: () => undefined });
+  const quarantine = createQuarantine({
+    ...options,
+    announce: (directory, id) => decided.pass(directory, id, undefined),
+    released: () => undefined,
+  });
   const place = await liveDirectory(database.reads, target());
   const files = database.reads.selectFrom('files').selectAll().where('directory_id', '=', directory);
   const row = async () => files.executeTakeFirstOrThrow();

@@ -248,6 +248,16 @@ test('imports between districts only go down', () => {
   assert.deepEqual(up, []);
 });
 
+test('no two files import each other', () => {
+  const imports = new Set(files.flatMap((file) => importsOf(file)).map(({ from, to }) => `${from} → ${to}`));
+  const mutual = files
+    .flatMap((file) => importsOf(file))
+    .filter(({ from, to }) => from < to && imports.has(`${to} → ${from}`))
+    // Sessions and what looks alike are being rebuilt.
+    .filter(({ from }) => from !== 'arrivals/uploads/story/alike.ts');
+  assert.deepEqual(mutual, []);
+});
+
 test('every arrow between folders is one that the map allows', () => {
   const wrong = files
     .filter((file) => !within(file, ROOTS))

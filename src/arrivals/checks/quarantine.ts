@@ -25,7 +25,6 @@ import { Files } from '../uploads/record/files.ts';
 import type { FileAccess } from '../files/start.ts';
 import { lastOf, type Transit } from '../files/transit.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
-import type { Decisions } from './decisions.ts';
 
 /** Rows that are removed in one statement. */
 const BATCH = 100;
@@ -36,7 +35,8 @@ export interface QuarantineOptions {
   readonly node: string;
   readonly transact: Transact;
   readonly access: FileAccess;
-  readonly decisions: Decisions;
+  /** Announces a released file. @throws {BerthError} like `Decisions.pass`. */
+  announce(directory: DirectoryRow, fileId: string): Promise<void>;
   /** Called when a released file of that directory still has to be announced. */
   released(directoryId: string): void;
   placeOf(directoryId: string, uploadId: string): string;
@@ -55,7 +55,7 @@ export interface Quarantine {
 }
 
 export function createQuarantine(options: QuarantineOptions): Quarantine {
-  const { database, clock, node, transact, access, decisions, placeOf } = options;
+  const { database, clock, node, transact, access, placeOf } = options;
 
   async function inTransaction(
     { actor, ...target }: Target,
@@ -171,7 +171,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         throw error;
       }
       // The obstacle may pass: the rounds announce the file later.
-      await decisions.pass(directory, id, undefined).catch((error) => {
+      await options.announce(directory, id).catch((error) => {
         if (!(error instanceof BerthError)) throw error;
         options.released(directory.id);
       });

@@ -11,6 +11,7 @@ import type { Transfer } from '../../rules/history/transfers.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import type { DirectoryFiles } from '../files/directory-files.ts';
 import type { FileAccess } from '../files/start.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
 import { checkerOf } from './checker.ts';
 import { decisions } from './decisions.ts';
@@ -60,7 +61,8 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
   const deciding = { ...options, placeOf, stayed: () => void tidying.run() };
   const decided = decisions(deciding);
   const released = (directoryId: string): void => rounds.released(directoryId);
-  const quarantine = createQuarantine({ ...deciding, decisions: decided, released });
+  const announce = (directory: DirectoryRow, fileId: string) => decided.pass(directory, fileId, undefined);
+  const quarantine = createQuarantine({ ...deciding, announce, released });
   const rounds: Rounds = new Rounds({
     ...options,
     reads,

@@ -16,7 +16,8 @@ import { fullTime, printRows, type RowStyle } from './rows.ts';
 const HELP = `
 Shows logins and refusals with their reasons, uploads and other transfers, webhooks with each attempt, and changes with their
 authors, in order. A deleted directory's history stays for BERTH_HISTORY_DAYS: name it by its id or username.
-Refused logins come from sshd's log: the journal, or in a container and in a trial the folder sshd-log in BERTH_STATE_DIR.
+Refused logins come from sshd's log (the journal; in a container and in a trial, the folder sshd-log in BERTH_STATE_DIR), which the
+service also copies into the database.
 
 Examples:
   berth explain acme-corp-x7k2m9qa --since 2h
@@ -74,7 +75,9 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
       const log = sshdLogOf(settings);
       const { directory, happenings, notes } = await (name === undefined
         ? explainAddress(log, address ?? '', span)
-        : withDatabase(settings, (database) => explain({ database, log, now: clock.now() }, name, span)));
+        : withDatabase(settings, (database) =>
+            explain({ database, log, node: settings.node, now: clock.now() }, name, span),
+          ));
       if (json) return print(JSON.stringify({ directory, events: happenings.map(STYLE.json), notes }));
       print(
         escaped(

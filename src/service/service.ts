@@ -37,6 +37,8 @@ import { watched } from '../arrivals/uploads/watched-host.ts';
 import { createMetrics } from '../operating/metrics/start.ts';
 import { dueHere } from '../operating/nodes/due.ts';
 import { joinNodes } from '../operating/nodes/join.ts';
+import { followLogins } from '../operating/reports/login-log.ts';
+import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
 import type { StartOptions as DashboardOptions } from '../doors/dashboard/start.tsx';
 import { createReadiness } from '../doors/http/health.ts';
 import { openPorts } from '../doors/http/ports.ts';
@@ -161,6 +163,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     }),
   );
 
+  const logins = own(followLogins({ ...ground, log: sshdLogOf(config), node: config.node }));
+
   // The doors. Supervisors query root's socket, which no stranger can fill, before the ports listen.
   const readiness = createReadiness(() => checkHealth(ground, machine, uploads));
   const web = createWeb(config);
@@ -186,7 +190,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const depart = nodes.departures({ local, uploads: { ...uploads, drained } });
   const api = own(await startApi({ ...offered, depart, checkHealth: readiness.check }));
   const dashboard = config.dashboard.isOn
-    ? own(await startDashboard({ ...offered, changes, sessions: machine.sessions, hashing }))
+    ? await startDashboard({ ...offered, changes, sessions: machine.sessions, logins, hashing })
     : undefined;
   const ports = own(await openPorts({ ...web, config, background, log, api: api.app, dashboard, readiness }));
 

@@ -1,34 +1,21 @@
 /** The history page by page: each entry once and in order, even among entries of the same moment, and by an index. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { insertTransfers } from '../../src/rules/history/transfers.ts';
-import { createActivity, type ActivityPlace, type Topic } from '../../src/operating/reports/activity.ts';
-import { journal } from '../../src/operating/reports/journal.ts';
+import {
+  type ActivityPage,
+  activityPage,
+  type ActivityPlace,
+  type Topic,
+} from '../../src/operating/reports/activity.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
-import { assertWithin } from '../support/long.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 
 const shared = sharedHosted();
 
-const PATH = process.env['PATH'];
 const DAYS = 86_400_000_000;
-
-/** Puts a `journalctl` that knows these entries in front of the system's. */
-function useJournal({ place }: Api, entries: readonly { at: number; pid: number; message: string }[]): void {
-  const folder = join(place.dir, 'bin');
-  mkdirSync(folder);
-  const lines = entries.map(({ at, pid, message }) =>
-    JSON.stringify({ MESSAGE: message, _PID: String(pid), __REALTIME_TIMESTAMP: String(at) }),
-  );
-  writeFileSync(join(folder, 'entries'), lines.join('\n'));
-  writeFileSync(join(folder, 'journalctl'), `#!/bin/sh\ncat ${folder}/entries\n`);
-  chmodSync(join(folder, 'journalctl'), 0o755);
-  process.env['PATH'] = `${folder}:${PATH}`;
-}
 
 /** Adds events at few moments, so that many share one. Returns how many there are of each topic. */
 async function happen(api: Api, directory: { id: string; sftp_username: string }, start: number, seed: number) {
@@ -77,22 +64,28 @@ test('all pages together are exactly what happened, each once and in order, for 
   const start = Date.now() * 1000 - DAYS;
   const at = await happen(api, directory, start, 1);
   await happen(api, await api.directory(), start, 2);
-  useJournal(
-    api,
-    Array.from({ length: 30 }, (_, index) => ({
-      at: at(index),
-      pid: 1000 + index,
-      message: `Failed password for ${directory.sftp_username} from 127.0.0.1 port ${1000 + index} ssh2`,
-    })),
-  );
-  const activity = createActivity({ reads: api.database.reads, log: journal });
+  const attempts = Array.from({ length: 30 }, (_, index) => ({
+    at: at(index),
+    kind: 'refused' as const,
+    address: '127.0.0.1',
+    text: `wrong password ${index}`,
+  }));
+  // Those of one moment have become rows since the log was read.
+  const moment = start + 5000;
+  const rows = attempts.filter((attempt) => attempt.at <= moment);
+  const unwritten = attempts.filter((attempt) => attempt.at >= moment);
+  await api.database.db
+    .insertInto('logins')
+    .values(rows.map((attempt) => ({ ...attempt, directory_id: directory.id })))
+    .execute();
   const expected: Record<string, number> = { all: 120, logins: 44, files: 26, webhooks: 25, changes: 25 };
   for (const limit of [1, 7, 50, 500]) {
     for (const [topic, count] of Object.entries(expected)) {
       const found = [];
       for (let from: ActivityPlace | undefined = { at: start + DAYS, skip: 0 }; from;) {
-        const page = await activity({
-          directory,
+        const page: ActivityPage = await activityPage(api.database.reads, {
+          directoryId: directory.id,
+          unwritten,
           topic: topic === 'all' ? undefined : (topic as Topic),
           from,
           limit,
@@ -109,51 +102,25 @@ test('all pages together are exactly what happened, each once and in order, for 
         times.toSorted((a, b) => b - a),
         name,
       );
-      const known = found.filter(({ kind }) => ['file', 'change', 'webhook'].includes(kind));
+      const known = found.filter(({ kind }) => ['file', 'change', 'webhook', 'refused'].includes(kind));
       const texts = known.map(({ text }) => text);
       assert.equal(new Set(texts).size, texts.length, name);
     }
   }
-  process.env['PATH'] = PATH;
 });
 
 test('each history is read by its index, and no further than a page', sqliteOnly, async () => {
   const api = await shared();
   const directory = await api.directory();
-  process.env['PATH'] = '/nowhere';
   const from = { at: Date.now() * 1000 + DAYS, skip: 0 };
   for (const topic of [undefined, 'files', 'webhooks', 'changes'] as const) {
     const plans = await plansOf(api.database.reads, (reads) =>
-      createActivity({ reads, log: journal })({ directory, topic, from, limit: 100 }),
+      activityPage(reads, { directoryId: directory.id, unwritten: [], topic, from, limit: 100 }),
     );
-    assert.equal(plans.length, topic === undefined ? 3 : 1);
+    assert.equal(plans.length, topic === undefined ? 4 : 1);
     for (const plan of plans) {
-      assert.match(plan.join('\n'), /_by_directory \(directory_id=\? AND \w+<\?\)/);
+      assert.match(plan.join('\n'), /_by_directory \(directory_id=\? AND (?:at>\? AND )?\w+<\?\)/);
       assert.doesNotMatch(plan.join('\n'), /TEMP B-TREE|SCAN/);
     }
   }
-  const { missing } = await createActivity({ reads: api.database.reads, log: journal })({ directory, from, limit: 1 });
-  assert.equal(missing, 'no log');
-  process.env['PATH'] = PATH;
-});
-
-test('a journal that does not answer delays a page by a few seconds only, with at most two readers', async () => {
-  const api = await shared();
-  const directory = await api.directory();
-  const folder = join(api.place.dir, 'silent');
-  mkdirSync(folder);
-  writeFileSync(join(folder, 'journalctl'), '#!/bin/sh\nexec sleep 60\n');
-  chmodSync(join(folder, 'journalctl'), 0o755);
-  process.env['PATH'] = `${folder}:${PATH}`;
-  const activity = createActivity({ reads: api.database.reads, log: journal });
-  const from = { at: Date.now() * 1000 + DAYS, skip: 0 };
-  const began = performance.now();
-  const pages = await Promise.all([1, 2, 3].map(() => activity({ directory, from, limit: 10 })));
-  assertWithin(8000, performance.now() - began, 'ms until it gives up');
-  assert.deepEqual(
-    pages.map(({ missing }) => (missing instanceof Error ? missing.message : missing)),
-    ['journalctl took too long', 'journalctl took too long', 'the log is being read for others'],
-  );
-  assert.equal(pages[0]?.happenings.length, 1, 'what berth knows itself is there');
-  process.env['PATH'] = PATH;
 });

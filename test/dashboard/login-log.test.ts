@@ -7,7 +7,7 @@ import { createBackground } from '../../src/foundation/base/background.ts';
 import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
 import { refusalsByDay } from '../../src/doors/dashboard/queries/overview.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
-import { createActivity } from '../../src/operating/reports/activity.ts';
+import { activityPage } from '../../src/operating/reports/activity.ts';
 import { journal } from '../../src/operating/reports/journal.ts';
 import { followLogins } from '../../src/operating/reports/login-log.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
@@ -113,15 +113,14 @@ test('attempts become rows once they are over, are counted by day, and a restart
     3,
   );
   assert.ok(((await known()).knownUntil ?? 0) > ago);
-  assert.deepEqual(first.recent(user)?.attempts, [
+  assert.deepEqual(first.unwritten(user), [
     { at: newest, kind: 'refused', address: '192.0.2.1', text: 'wrong password' },
   ]);
-  const activity = createActivity({ reads: database.reads, log: journal, loginLog: first });
   const started = log.asked().length;
   const shown = async () => {
-    const options = { directory: { id, sftp_username: user }, topic: 'logins', limit: 3 } as const;
-    const page = await activity({ ...options, from: { at: now + DAY, skip: 0 } });
-    const rest = page.next && (await activity({ ...options, from: page.next }));
+    const options = { directoryId: id, unwritten: first.unwritten(user) ?? [], topic: 'logins', limit: 3 } as const;
+    const page = await activityPage(database.reads, { ...options, from: { at: now + DAY, skip: 0 } });
+    const rest = page.next && (await activityPage(database.reads, { ...options, from: page.next }));
     return [...page.happenings, ...(rest?.happenings ?? [])].map(({ kind, address }) => `${kind} ${address}`);
   };
   const expected = [
@@ -135,8 +134,9 @@ test('attempts become rows once they are over, are counted by day, and a restart
   assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
   if (!onPostgres) {
     const plans = await plansOf(database.reads, (reads) =>
-      createActivity({ reads, log: journal, loginLog: first })({
-        directory: { id, sftp_username: user },
+      activityPage(reads, {
+        directoryId: id,
+        unwritten: [],
         topic: 'logins',
         from: { at: now, skip: 0 },
         limit: 3,
@@ -150,9 +150,9 @@ test('attempts become rows once they are over, are counted by day, and a restart
 
   await first.close();
   await until('journalctl has ended', () => !log.isFollowed());
-  assert.equal(first.recent(user), undefined);
+  assert.equal(first.unwritten(user), undefined);
   const second = follow(api);
-  await until('it is read again', () => second.recent(user)?.attempts.length === 1);
+  await until('it is read again', () => second.unwritten(user)?.length === 1);
   log.write([wrong(user, ago + 10, 107), wrong(user, now - 100 * SECOND, 108)]);
   await until('what came later is written', async () => (await rowsOf(api)).length > rows.length);
   await second.close();
@@ -195,7 +195,7 @@ test('without a journal nothing is known, and a journal without sshd says nothin
   await without.close();
   const empty = follow(api);
   await until('it is followed', () => log.isFollowed());
-  assert.equal(empty.recent('anybody'), undefined);
+  assert.equal(empty.unwritten('anybody'), undefined);
   await empty.close();
   const { knownUntil } = await refusalsByDay(api.database.reads, api.tenant.accountId, { now: clock.now(), days: 1 });
   assert.equal(knownUntil, undefined);

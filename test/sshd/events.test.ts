@@ -9,11 +9,12 @@ import { test } from 'node:test';
 import { verifyWebhook } from '../../clients/typescript/src/webhooks.ts';
 import { EVENT_KINDS } from '../../src/foundation/db/schema.ts';
 import { checkedScratch, checkPlace, fakeClamd } from '../checks/check-place.ts';
-import { historyOf, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import { historyOf, startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { problems } from '../support/openapi.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 
 const shared = sharedBerth();
@@ -122,7 +123,6 @@ test('a subscriber gets each event once: signed, in the feed and in the deliveri
   const path = `/directories/${directory.id}/webhook/events`;
   const asked = await ask(berth, path, EVENT_KINDS);
   assert.deepEqual(dataOf(asked), { events: EVENT_KINDS, inherited: false });
-  assert.match(String(asked.headers['warning']), /login\.refused is not sent while the dashboard is off/);
   await busy(place.dir, berth, directory);
   const expected = [
     ...UPLOADS,
@@ -215,4 +215,21 @@ test('a rejected file is announced as rejected, with the reason, and never as up
     (await feedOf(berth)).map((each) => each.event),
     ['file.rejected'],
   );
+});
+
+test('refused logins are announced without the dashboard', async () => {
+  using place = scratch({ BERTH_DASHBOARD: 'off' });
+  const folder = join(place.config.stateDir, 'sshd-log');
+  mkdirSync(folder, { recursive: true });
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await ask(berth, `/directories/${directory.id}/webhook/events`, ['login.refused']);
+  const time = new Date(Date.now() - 120_000).toISOString().replace('Z', '000Z');
+  writeFileSync(
+    join(folder, 'current'),
+    `${time} sshd[7]: Failed password for ${directory.username} from 192.0.2.1 port 1 ssh2\n`,
+  );
+  await until('it is in the feed', async () => (await feedOf(berth)).length > 0);
+  const [event] = await feedOf(berth);
+  assert.partialDeepStrictEqual(event, { event: 'login.refused', address: '192.0.2.1', reason: 'wrong password' });
 });

@@ -192,6 +192,6 @@ test('it is read on after the file was full and after its keeper was killed; ssh
   await until('the next file is heard', () => failures() === 3);
   stopping.abort();
   await following;
-  const found = await sshdLogOf(berth.config).linesNaming(login.username, { since: systemClock().now() - 60e6 });
+  const found = await sshdLogOf(berth.config).linesNaming(login.username, systemClock().now() - 60e6);
   assert.equal(found?.filter(({ message }) => message.startsWith('Failed password')).length, 2);
 });

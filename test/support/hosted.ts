@@ -151,7 +151,6 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;
   const app = createApp({
     environment: 'live',
-    followsLogins: false,
     rules,
     uploads: uploadList(database.reads),
     files: directoryFiles({

@@ -10,7 +10,7 @@ export function journalOf(dir: string, output: string, begins = Date.now() - 7 *
   const folder = join(dir, 'journal');
   mkdirSync(folder, { recursive: true });
   const now = Date.now() * 1000;
-  const lines = output.split('\n');
+  const lines = output.split('\n').filter((line) => line !== '');
   const portIn = (line: string | undefined): string | undefined => / 127\.0\.0\.1 port (\d+)/.exec(line ?? '')?.[1];
   const entries = lines.map((message, index) => {
     // openssh/admit has a process of its own. What else names no client belongs to the line before, or is the beginning of a
@@ -26,7 +26,10 @@ export function journalOf(dir: string, output: string, begins = Date.now() - 7 *
     __REALTIME_TIMESTAMP: String(begins * 1000),
   });
   writeFileSync(join(folder, 'entries'), `${[first, ...entries].join('\n')}\n`);
-  writeFileSync(join(folder, 'journalctl'), `#!/bin/sh\ncat ${folder}/entries\n`);
+  writeFileSync(
+    join(folder, 'journalctl'),
+    `#!/bin/sh\ncase "$*" in *--follow*) exec tail -n +1 -f ${folder}/entries;; esac\ncat ${folder}/entries\n`,
+  );
   chmodSync(join(folder, 'journalctl'), 0o755);
   return folder;
 }

@@ -137,7 +137,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'operating/reports/activity.ts',
     'operating/reports/login-log.ts',
     'operating/reports/login-rules.ts',
-    'operating/reports/sshd-log-file.ts',
+    'operating/reports/logins.ts',
     'operating/reports/sshd-log.ts',
     'machine/sftp/public-host-keys.ts',
     'arrivals/uploads/announce.ts',

@@ -2,7 +2,6 @@
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
 import type { HeldFiles } from '../../arrivals/checks/held.ts';
-import type { Background } from '../../foundation/base/background.ts';
 import { apiOrigin, type Config } from '../../foundation/base/config.ts';
 import type { CreateOptions } from '../../rules/directories/create.ts';
 import type { LiveSessions } from '../../rules/directories/end-session.ts';
@@ -14,9 +13,7 @@ import type { Turn } from '../web/turns.ts';
 import type { PublicHostKeys } from '../../machine/sftp/public-host-keys.ts';
 import type { MayReach } from '../web/warnings.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { followLogins, type LoginLog } from '../../operating/reports/login-log.ts';
-import type { SshdLog } from '../../operating/reports/sshd-log.ts';
-import { sshdLogOf } from '../../operating/reports/sshd-log-file.ts';
+import type { LoginLog } from '../../operating/reports/login-log.ts';
 import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
 import type { FileChanges } from '../../arrivals/uploads/file-changes.ts';
 import type { UploadList } from '../../arrivals/uploads/upload-list.ts';
@@ -81,7 +78,6 @@ export interface DashboardOptions {
   readonly hostKeys: () => Promise<PublicHostKeys>;
   readonly sessions: LiveSessions;
   readonly logins: LoginLog;
-  readonly sshdLog: SshdLog;
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly mayReach: MayReach;
   readonly testTurn: Turn;
@@ -97,20 +93,15 @@ export interface DashboardOptions {
 
 export interface StartOptions extends Omit<
   DashboardOptions,
-  'apiHost' | 'closing' | 'environment' | 'linkOrigin' | 'logins' | 'settings' | 'sshdLog'
+  'apiHost' | 'closing' | 'environment' | 'linkOrigin' | 'settings'
 > {
-  readonly config: Pick<Config, 'api' | 'apiUrl' | 'dashboard' | 'environment' | 'node' | 'stateDir' | 'tls'>;
-  readonly background: Background;
+  readonly config: Pick<Config, 'api' | 'apiUrl' | 'dashboard' | 'environment' | 'tls'>;
   /** Called with each answered request. */
   observe(request: AnsweredRequest): void;
 }
 
-/** Starts to follow sshd's log, and makes the pages. */
-export function startDashboard({ config, background, observe, ...options }: StartOptions) {
-  const { api, dashboard: settings, environment, node, stateDir, tls } = config;
-  const { rules, log } = options;
-  const sshdLog = sshdLogOf({ stateDir });
-  const logins = followLogins({ ...rules, background, log: sshdLog, node });
+export function startDashboard({ config, observe, ...options }: StartOptions) {
+  const { api, dashboard: settings, environment, tls } = config;
   const closing = new AbortController();
   const app = createDashboard({
     ...options,
@@ -118,16 +109,13 @@ export function startDashboard({ config, background, observe, ...options }: Star
     settings,
     apiHost: settings.own && `${tls.name}:${api.port}`,
     linkOrigin: apiOrigin(config),
-    logins,
-    sshdLog,
     closing: closing.signal,
   });
   return {
-    app: observed(app, { log, observe }),
+    app: observed(app, { log: options.log, observe }),
     isDashboard,
     /** Ends the pages that stay open for updates. */
     endUpdates: () => closing.abort(),
-    close: logins.close,
   };
 }
 

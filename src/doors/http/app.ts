@@ -59,8 +59,6 @@ export interface AppOptions {
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly mayReach: MayReach;
   readonly hostKeys: HostKeys;
-  /** Whether refused logins are known, because the dashboard follows sshd's log. */
-  readonly followsLogins: boolean;
   readonly checkHealth: HealthCheck;
   readonly clockLead: ClockLead;
   readonly log: Log;
@@ -96,7 +94,7 @@ export function routesOf(options: AppOptions): Route[] {
     ...linkRoutes(queries, rules, options.files, options.links.origin),
     ...deliveryRoutes(queries, { ...rules, ...options.webhooks }),
     ...accountWebhookRoutes(rules, options.mayReach),
-    ...wantedEventRoutes(queries, rules, options.followsLogins),
+    ...wantedEventRoutes(queries, rules),
     ...webhookRoutes(queries, { ...rules, ...options.webhooks }, options.testTurn, options.mayReach),
     ...apiKeyRoutes({ ...rules, environment: options.environment }),
   ];

@@ -20,9 +20,9 @@ import type { HttpServerOptions } from './server.ts';
 
 export interface ApiOptions
   extends
-    Omit<AppOptions, 'environment' | 'followsLogins' | 'identify' | 'isOfOperators' | 'links' | 'listTurn'>,
+    Omit<AppOptions, 'environment' | 'identify' | 'isOfOperators' | 'links' | 'listTurn'>,
     Pick<Web, 'addressLimit' | 'clientAddress' | 'nameRequest'> {
-  readonly config: Pick<Config, 'api' | 'apiUrl' | 'dashboard' | 'environment' | 'rateLimit' | 'runtimeDir' | 'tls'>;
+  readonly config: Pick<Config, 'api' | 'apiUrl' | 'environment' | 'rateLimit' | 'runtimeDir' | 'tls'>;
   readonly background: Background;
   /** Makes directories leave for another node; undefined when there is none. */
   readonly depart: Depart | undefined;
@@ -45,7 +45,6 @@ export async function startApi({ config, background, depart, observe, ...options
   const shared = {
     ...options,
     environment,
-    followsLogins: config.dashboard.isOn,
     links: { origin: apiOrigin(config), uses: linkUses({ database, clock }), pages: linkPages(), clientAddress },
     listTurn: turns({ atOnce: 1 }),
   };

@@ -3,11 +3,11 @@ import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
 import { loginChecks, remedyFor } from './login-rules.ts';
-import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
+import { attemptsOf, type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
 import { displayName, pathOf } from '../../arrivals/uploads/file-path.ts';
 import { partialFiles, reasonOf } from '../../arrivals/files/partial.ts';
 import { directoryKnown, type Known } from './named.ts';
-import type { SshdLog } from './sshd-log.ts';
+import type { LoginAttempt, SshdLog } from './sshd-log.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
 /** How many partial files are listed. */
@@ -21,26 +21,43 @@ export interface Explained {
   readonly notes: readonly string[];
 }
 
+interface Sources {
+  readonly database: Database;
+  readonly log: SshdLog;
+  /** The node whose log that is. */
+  readonly node: string;
+  readonly now: Micros;
+}
+
 /** @throws {OperatorError} when no directory has that name, or several have it. */
 export async function explain(
-  { database, log, now }: { readonly database: Database; readonly log: SshdLog; readonly now: Micros },
+  { database, log, node, now }: Sources,
   name: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
   const directory = await directoryKnown(database, name);
   if (!directory) return explainUnknown(log, name, { since, limit });
   const { id, sftp_username: username } = directory;
-  const found = await loginsOf(log, username, { since });
-  const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...found.logins]);
+  // A deleted directory has no rows of its logins.
+  const written = directory.name === null ? undefined : await writtenUntil(database, node);
+  const found = await loginsOf(log, username, Math.max(since, written ?? 0));
+  const logins = await attemptsOf(database.reads, id, found.logins, { since, limit: limit + 1 });
+  const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...logins]);
   const notes = all.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   const partial = await partialNotes(database, id);
-  const why = [...(await obstacleNotes(database, id, now)), ...refusalNotes(found)];
-  const early = await beginningNotes(log, Math.max(since, all[0]?.at ?? Infinity));
+  const why = [...(await obstacleNotes(database, id, now)), ...refusalNotes(logins)];
+  const early = written === undefined ? await beginningNotes(log, Math.max(since, all[0]?.at ?? Infinity)) : [];
   return {
     directory,
     happenings: all.slice(-limit),
-    notes: [...why, ...notes, ...partial, ...early, ...noteOf(found)],
+    notes: [...why, ...notes, ...partial, ...early, ...noteOf(found, written)],
   };
+}
+
+/** Until when the attempts in the node's log are rows; undefined if none are. */
+async function writtenUntil({ reads }: Database, node: string): Promise<Micros | undefined> {
+  const row = await reads.selectFrom('login_log').select('read_until').where('node', '=', node).executeTakeFirst();
+  return row?.read_until;
 }
 
 /** The settings that let nobody log in now, and those that refuse some. */
@@ -68,8 +85,7 @@ async function obstacleNotes({ reads }: Database, id: string, now: Micros): Prom
 }
 
 /** What to do about the last refusal, unless there was a login since. */
-function refusalNotes({ logins }: Logins): string[] {
-  const last = logins.at(-1);
+function refusalNotes([last]: readonly LoginAttempt[]): string[] {
   const remedy = last?.kind === 'refused' ? remedyFor(last.text) : undefined;
   return remedy === undefined ? [] : [`the last login was refused (${last?.text}). ${remedy}`];
 }
@@ -94,7 +110,7 @@ export async function explainAddress(
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
   const early = await beginningNotes(log, since);
-  const { notes, ...explained } = fromLog(await loginsFrom(log, address, { since }), limit);
+  const { notes, ...explained } = fromLog(await loginsFrom(log, address, since), limit);
   return { ...explained, notes: [...early, ...notes] };
 }
 
@@ -104,7 +120,7 @@ async function explainUnknown(
   name: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
-  const found = await loginsOfUnknown(log, name, { since });
+  const found = await loginsOfUnknown(log, name, since);
   if (found.logins.length > 0) return fromLog(found, limit);
   throw new OperatorError(`berth knows no directory ${JSON.stringify(name)}: see berth directories`);
 }
@@ -122,9 +138,9 @@ async function beginningNotes(log: SshdLog, since: Micros): Promise<string[]> {
 }
 
 /** A note on missing logins, with the reason. */
-function noteOf({ missing, forged }: Logins): string[] {
-  if (missing === 'no log')
-    return ["refused logins are missing: sshd's log is neither in the journal nor in a file here"];
-  if (missing) return [`refused logins are missing: ${missing.message}`];
+function noteOf({ missing, forged }: Logins, written?: Micros): string[] {
+  const which = `refused logins${written === undefined ? '' : ` after ${formatMicros(written)}`} are missing`;
+  if (missing === 'no log') return [`${which}: sshd's log is neither in the journal nor in a file here`];
+  if (missing) return [`${which}: ${missing.message}`];
   return forged === 0 ? [] : [`left out: ${forged} connections that forged lines in sshd's log`];
 }

@@ -5,24 +5,19 @@ import { text } from 'node:stream/consumers';
 import { createInterface } from 'node:readline';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
-import type { LogLine, LogSpan, SshdLog } from './sshd-log.ts';
+import type { LogLine, SshdLog } from './sshd-log.ts';
 
 const UNIT = '_SYSTEMD_UNIT=berth-sshd.service';
 
 /** How many processes one query names: what fits into a command line. */
 const BATCH = 500;
 
-async function linesNaming(what: string, { since, until, limit, timeoutMs }: LogSpan): Promise<LogLine[] | undefined> {
-  const entries = (args: readonly string[]) => entriesOf(args, timeoutMs);
-  if ((await entries(['--lines=1', UNIT])).length === 0) return undefined;
+async function linesNaming(what: string, since: Micros): Promise<LogLine[] | undefined> {
+  if ((await entriesOf(['--lines=1', UNIT])).length === 0) return undefined;
   // Two steps, since the other lines of a process show whether to believe a line (`sshd-log.ts`).
   const from = [`--since=@${Math.floor(since / SECOND)}`];
-  const most = limit === undefined ? [] : [`--lines=${limit}`];
-  const to = until === undefined ? [] : [`--until=@${Math.ceil(until / SECOND)}`];
-  const naming = await entries([
+  const naming = await entriesOf([
     ...from,
-    ...to,
-    ...most,
     `--grep=${what.replaceAll(/[^\w-]/g, String.raw`\$&`)}`,
     '--case-sensitive=yes',
     UNIT,
@@ -31,7 +26,7 @@ async function linesNaming(what: string, { since, until, limit, timeoutMs }: Log
   const lines: LogLine[] = [];
   for (let at = 0; at < pids.length; at += BATCH) {
     const matches = pids.slice(at, at + BATCH).map((pid) => `_PID=${pid}`);
-    lines.push(...(await entries([...from, UNIT, ...matches])));
+    lines.push(...(await entriesOf([...from, UNIT, ...matches])));
   }
   return lines.toSorted((a, b) => a.at - b.at);
 }
@@ -66,13 +61,13 @@ export const journal: SshdLog = { linesNaming, beginning, linesSince };
 
 const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID,_TRANSPORT'];
 
-async function entriesOf(args: readonly string[], timeout: number | undefined): Promise<LogLine[]> {
-  const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'pipe'], timeout });
+async function entriesOf(args: readonly string[]): Promise<LogLine[]> {
+  const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
   try {
     const complaint = text(child.stderr);
     const [lines] = await Promise.all([linesOf(createInterface({ input: child.stdout })), once(child, 'close')]);
     const message = (await complaint).trim();
-    if (child.signalCode !== null) throw new Error('journalctl took too long');
+    if (child.signalCode !== null) throw new Error(`journalctl was ended by ${child.signalCode}`);
     // When --grep finds nothing, the status is 1 and there is no output.
     if (child.exitCode !== 0 && message !== '') throw new Error(`journalctl: ${message.split('\n')[0]}`);
     return lines;

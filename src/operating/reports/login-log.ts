@@ -35,8 +35,8 @@ const KEPT_ROWS = 1000;
 const REMINDER = 600 * SECOND;
 
 export interface LoginLog {
-  /** The user's attempts that are not in a row yet, and their earliest time; undefined while no line of sshd has been read. */
-  recent(username: string): { readonly since: Micros; readonly attempts: readonly LoginAttempt[] } | undefined;
+  /** The user's attempts that are not in a row yet; undefined while sshd's log is not being read. */
+  unwritten(username: string): readonly LoginAttempt[] | undefined;
   close(): Promise<void>;
 }
 
@@ -97,12 +97,9 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
   });
 
   return {
-    recent(username) {
+    unwritten(username) {
       if (!isFollowing || judgedUntil === undefined) return undefined;
-      return {
-        since: judgedUntil,
-        attempts: attemptsByUser(lines, judgedUntil, Infinity, username).get(username) ?? [],
-      };
+      return attemptsByUser(lines, judgedUntil, Infinity, username).get(username) ?? [];
     },
     async close() {
       await follower.close();

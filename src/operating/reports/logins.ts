@@ -1,50 +1,85 @@
-/** Successful and refused logins to a directory, from sshd's log. */
+/** Successful and refused logins to a directory: from their rows, and from sshd's log. */
+import type { Kysely } from 'kysely';
+import type { Micros } from '../../foundation/base/clock.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
 import {
+  APART,
   type Attempts,
   attemptsFrom,
   attemptsIn,
   attemptsOfUnknown,
+  type LoginAttempt,
   type LogLine,
-  type LogSpan,
   type SshdLog,
 } from './sshd-log.ts';
-import type { Happening } from './timeline.ts';
 
+interface AttemptSpan {
+  readonly kind?: LoginAttempt['kind'];
+  readonly since?: Micros | undefined;
+  /** Up to and including this moment. */
+  readonly until?: Micros;
+  readonly limit: number;
+}
+
+/**
+ * The attempts to log in to a directory, newest first.
+ * @param unwritten those from sshd's log that were not in a row yet when the log was read; some may be by now.
+ */
+export async function attemptsOf(
+  reads: Kysely<Tables>,
+  directoryId: string,
+  unwritten: readonly LoginAttempt[],
+  { kind, since = 0, until = Number.MAX_SAFE_INTEGER, limit }: AttemptSpan,
+): Promise<LoginAttempt[]> {
+  let query = reads
+    .selectFrom('logins')
+    .select(['at', 'kind', 'address', 'text'])
+    .where('directory_id', '=', directoryId)
+    .where((eb) => eb.between('at', since, until));
+  if (kind !== undefined) query = query.where('kind', '=', kind);
+  const rows = await query.orderBy('at', 'desc').orderBy('id', 'desc').limit(limit).execute();
+  const nameOf = ({ at, address, text }: LoginAttempt): string => `${at} ${address} ${text}`;
+  const written = new Set(rows.map(nameOf));
+  const isAsked = ({ at, kind: of }: LoginAttempt): boolean => at >= since && at <= until && (kind ?? of) === of;
+  const others = unwritten.filter((attempt) => isAsked(attempt) && !written.has(nameOf(attempt)));
+  return [...rows, ...others].toSorted((a, b) => b.at - a.at).slice(0, limit);
+}
+
+/** What sshd's log has about logins. */
 export interface Logins {
-  readonly logins: readonly Happening[];
+  readonly logins: readonly LoginAttempt[];
   /** Why there are none: sshd has no log, or it could not be read. */
   readonly missing?: 'no log' | Error;
   /** The number of connections that are left out, since they forged lines in sshd's log. */
   readonly forged: number;
 }
 
-export function loginsOf(log: SshdLog, username: string, span: LogSpan): Promise<Logins> {
-  return loginsIn(log, username, span, (lines) => attemptsIn(lines, username));
+export function loginsOf(log: SshdLog, username: string, since: Micros): Promise<Logins> {
+  return loginsIn(log, username, since, (lines) => attemptsIn(lines, username));
 }
 
 /** The attempts from an address. */
-export function loginsFrom(log: SshdLog, address: string, span: LogSpan): Promise<Logins> {
-  return loginsIn(log, address, span, (lines) => attemptsFrom(lines, address));
+export function loginsFrom(log: SshdLog, address: string, since: Micros): Promise<Logins> {
+  return loginsIn(log, address, since, (lines) => attemptsFrom(lines, address));
 }
 
 /** The attempts with a username that no directory has. */
-export function loginsOfUnknown(log: SshdLog, name: string, span: LogSpan): Promise<Logins> {
-  return loginsIn(log, name, span, (lines) => attemptsOfUnknown(lines, name));
+export function loginsOfUnknown(log: SshdLog, name: string, since: Micros): Promise<Logins> {
+  return loginsIn(log, name, since, (lines) => attemptsOfUnknown(lines, name));
 }
 
 async function loginsIn(
   log: SshdLog,
   text: string,
-  span: LogSpan,
+  since: Micros,
   read: (lines: readonly LogLine[]) => Attempts,
 ): Promise<Logins> {
-  const { since, until = Infinity } = span;
   try {
-    const lines = await log.linesNaming(text, span);
+    const lines = await log.linesNaming(text, since - APART);
     if (lines === undefined) return { logins: [], missing: 'no log', forged: 0 };
     const { attempts, forged } = read(lines);
-    return { logins: attempts.filter(({ at }) => at >= since && at <= until), forged };
+    return { logins: attempts.filter(({ at }) => at >= since), forged };
   } catch (error) {
     return { logins: [], missing: error instanceof Error ? error : new Error(errorMessage(error)), forged: 0 };
   }

@@ -30,14 +30,9 @@ function sshdLogFile(folder: string): SshdLog {
 
   return {
     /** Reads the file twice: first to find the processes that name `what`, then for all their lines. */
-    async linesNaming(what, { since, until = Infinity, limit = Infinity }) {
-      let named: string[] = [];
-      for await (const { at, pid, message } of written(since)) {
-        if (at > until || !message.includes(what)) continue;
-        named.push(pid);
-        if (named.length >= 2 * limit) named = named.slice(-limit);
-      }
-      const pids = new Set(Number.isFinite(limit) ? named.slice(-limit) : named);
+    async linesNaming(what, since) {
+      const pids = new Set<string>();
+      for await (const { pid, message } of written(since)) if (message.includes(what)) pids.add(pid);
       const lines: LogLine[] = [];
       for await (const line of written(since)) if (pids.has(line.pid)) lines.push(line);
       return lines;

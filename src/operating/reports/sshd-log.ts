@@ -22,22 +22,13 @@ export interface LogLine {
   readonly isSyslog?: boolean;
 }
 
-export interface LogSpan {
-  readonly since: Micros;
-  readonly until?: Micros;
-  /** The most lines that name the user, newest first. */
-  readonly limit?: number;
-  /** How long each reading may take. */
-  readonly timeoutMs?: number;
-}
-
 /** That log, in systemd's journal (journal.ts) or in a file (sshd-log-file.ts). */
 export interface SshdLog {
   /**
-   * All lines of the processes that named this user or address in that time, in order; undefined if the log has no line of berth's sshd.
+   * All lines since then of the processes that named this user or address, in order; undefined if the log has no line of berth's sshd.
    * @throws {Error} when the log cannot be read.
    */
-  linesNaming(what: string, span: LogSpan): Promise<LogLine[] | undefined>;
+  linesNaming(what: string, since: Micros): Promise<LogLine[] | undefined>;
   /** The time of the oldest line. Those before it were never kept, or are removed; undefined when there is no log. */
   beginning(): Promise<Micros | undefined>;
   /** Yields the lines since that time, and new ones until the signal. Ends at once when there is no log. */

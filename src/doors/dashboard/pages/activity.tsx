@@ -5,13 +5,12 @@ import { DAY } from '../../../foundation/base/clock.ts';
 import { endSession, type EndSessionOptions, type LiveSession } from '../../../rules/directories/end-session.ts';
 import {
   type ActivityPage,
-  createActivity,
+  activityPage as pageFrom,
   type ActivityPlace,
   type Topic,
   TOPICS,
 } from '../../../operating/reports/activity.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
-import type { SshdLog } from '../../../operating/reports/sshd-log.ts';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
@@ -37,22 +36,29 @@ const TEXT_LENGTH = 600;
 
 export function activityPage(
   app: Hono<DashboardEnv>,
-  options: EndSessionOptions & { logins: LoginLog; sshdLog: SshdLog; live: Live },
+  options: EndSessionOptions & { logins: LoginLog; live: Live },
 ): void {
-  const { database, clock, sessions } = options;
-  const activity = createActivity({ reads: database.reads, log: options.sshdLog, loginLog: options.logins });
+  const { database, clock, sessions, logins } = options;
+
+  function activity(c: PageContext, topic: Topic | undefined, at: ActivityPlace, limit: number): Promise<ActivityPage> {
+    const { id, sftp_username } = c.get('directory');
+    const unwritten = logins.unwritten(sftp_username) ?? [];
+    return pageFrom(database.reads, { directoryId: id, unwritten, topic, from: at, limit });
+  }
+
+  const isLogRead = (c: PageContext): boolean => logins.unwritten(c.get('directory').sftp_username) !== undefined;
 
   const from = (place: ActivityPlace | undefined): ActivityPlace => place ?? { at: clock.now() + DAY, skip: 0 };
 
   /** Without a place in the URL, the page begins with the newest entry: a day from now, in case the clock was set back. */
   function pageOf(c: PageContext): Promise<ActivityPage> {
     const topic = topicIn(c.req.query('topic'));
-    return activity({ directory: c.get('directory'), topic, from: from(placeIn(c.req.query('before'))), limit: PAGE });
+    return activity(c, topic, from(placeIn(c.req.query('before'))), PAGE);
   }
 
   app.get('/dashboard/directories/:id/activity/events', async (c) =>
     options.live(c, { directoryId: c.get('directory').id, everyMs: POLL_MS }, async () =>
-      renderedIn(c, <History page={await pageOf(c)} />),
+      renderedIn(c, <History page={await pageOf(c)} isLogRead={isLogRead(c)} />),
     ),
   );
 
@@ -61,9 +67,8 @@ export function activityPage(
   );
 
   async function* csvRows(c: PageContext) {
-    const directory = c.get('directory');
     for (let next: ActivityPlace | undefined = from(undefined); next;) {
-      const page: ActivityPage = await activity({ directory, topic: undefined, from: next, limit: CSV_BATCH });
+      const page: ActivityPage = await activity(c, undefined, next, CSV_BATCH);
       for (const { at, kind, address, text } of page.happenings) yield [timeCell(at), kind, address, text];
       next = page.next;
     }
@@ -84,7 +89,7 @@ export function activityPage(
         <Section title="History">
           <Links class="views" label="Topics" links={TABS} current={topic ? capitalized(topic) : 'All'} />
           <div data-live={`${c.req.path}/events${new URL(c.req.url).search}`}>
-            <History page={page} />
+            <History page={page} isLogRead={isLogRead(c)} />
           </div>
           <a href={`${c.req.path}/export.csv`}>Export as CSV</a>
           <Pager of="the history" first={before && address(undefined)} next={page.next && address(page.next)} />
@@ -138,11 +143,10 @@ const End: FC<{ session: string }> = ({ session }) => (
   />
 );
 
-const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) => {
-  const why = missing === 'no log' ? 'was not found' : 'could not be read just now';
+const History: FC<{ page: ActivityPage; isLogRead: boolean }> = ({ page: { happenings }, isLogRead }) => {
   return (
     <>
-      {missing !== undefined && <p class="quiet">Refused logins are missing: sshd’s log {why}.</p>}
+      {!isLogRead && <p class="quiet">The latest logins are missing: berth hasn’t found sshd’s log.</p>}
       <Table
         caption="Newest first"
         columns={['When', 'What', 'Address', 'Details']}

@@ -6,6 +6,7 @@ import { hasExpired, lacksKey } from '../../../rules/directories/access.ts';
 import { auditSentence } from '../../../rules/history/audit-sentences.ts';
 import { type Span, totalsByDay } from '../../../rules/history/daily-totals.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
+import { attemptsOf } from '../../../operating/reports/logins.ts';
 import type { LoginAttempt } from '../../../operating/reports/sshd-log.ts';
 import type { AccessState } from '../environment.ts';
 
@@ -68,24 +69,14 @@ export async function accessState(
   return { kind: 'suspended', ...(row && { at: row.at, by: auditSentence(row).actor }) };
 }
 
-export type Attempt = Pick<LoginAttempt, 'at' | 'address' | 'text'>;
-
 /** The latest login and the latest refusal in sshd's log, of those that are known. */
 export async function lastAttempts(
   reads: Kysely<Tables>,
-  logins: Pick<LoginLog, 'recent'>,
+  logins: Pick<LoginLog, 'unwritten'>,
   { id, sftp_username }: Pick<DirectoryRow, 'id' | 'sftp_username'>,
-): Promise<{ login: Attempt | undefined; refusal: Attempt | undefined }> {
-  const unwritten = logins.recent(sftp_username)?.attempts ?? [];
-  const last = async (kind: LoginAttempt['kind']): Promise<Attempt | undefined> =>
-    unwritten.findLast((attempt) => attempt.kind === kind) ??
-    (await reads
-      .selectFrom('logins')
-      .select(['at', 'address', 'text'])
-      .where('directory_id', '=', id)
-      .where('kind', '=', kind)
-      .orderBy('at', 'desc')
-      .limit(1)
-      .executeTakeFirst());
-  return { login: await last('login'), refusal: await last('refused') };
+): Promise<{ login: LoginAttempt | undefined; refusal: LoginAttempt | undefined }> {
+  const unwritten = logins.unwritten(sftp_username) ?? [];
+  const [login] = await attemptsOf(reads, id, unwritten, { kind: 'login', limit: 1 });
+  const [refusal] = await attemptsOf(reads, id, unwritten, { kind: 'refused', limit: 1 });
+  return { login, refusal };
 }

@@ -17,7 +17,6 @@ import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, WantedEvents as Shown } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { warning } from '../../web/warnings.ts';
 
 const OF_DIRECTORY = '/api/v1/directories/:id/webhook/events';
 const OF_ACCOUNT = '/api/v1/webhook/events';
@@ -31,13 +30,8 @@ interface EventOptions {
   readonly clock: Clock;
 }
 
-/** @param followsLogins whether refused logins are known here. */
-export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOptions, followsLogins: boolean): Route[] {
-  const shown = (wanted: WantedEvents): Response => {
-    const isUnknown = wanted.events.includes('login.refused') && !followsLogins;
-    const text = isUnknown ? 'login.refused is not sent while the dashboard is off (BERTH_DASHBOARD)' : undefined;
-    return dataResponse(JSON.stringify(wanted), 200, warning(text));
-  };
+export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOptions): Route[] {
+  const shown = (wanted: WantedEvents): Response => dataResponse(JSON.stringify(wanted));
 
   const show: Endpoint<'/:id'> = async (c, { accountId }) =>
     shown(await eventsOf(rules.database.reads, { accountId, id: c.req.param('id') }));
@@ -64,7 +58,6 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
     description: 'The events',
     schema: data(Shown),
     example: { data: { events: inherited ? ['file.uploaded'] : [...EVENTS], inherited } },
-    headers: ['Warning'] as const,
   });
   const body = { schema: EventsFields, example: { events: EVENTS.slice(1) } };
   return [

@@ -10,12 +10,13 @@ import { addPublicKey, publicKeysOf, removePublicKey } from '../../../../rules/d
 import { updateAuth } from '../../../../rules/directories/update.ts';
 import { type LoginCheck, loginChecks, remedyFor } from '../../../../operating/reports/login-rules.ts';
 import type { LoginLog } from '../../../../operating/reports/login-log.ts';
+import type { LoginAttempt } from '../../../../operating/reports/sshd-log.ts';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
 import { Text } from '../../components/text.tsx';
 import { Time } from '../../components/values.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
-import { type Attempt, lastAttempts } from '../../queries/directory.ts';
+import { lastAttempts } from '../../queries/directory.ts';
 import { Access, accessFields } from './access.tsx';
 import { directoryActions } from './actions.ts';
 import { SignIn } from './sign-in.tsx';
@@ -76,7 +77,7 @@ export function loginPage(app: Hono<DashboardEnv>, rules: CreateOptions, logins:
 
 interface WhyProps {
   readonly checks: readonly LoginCheck[];
-  readonly last: { readonly login: Attempt | undefined; readonly refusal: Attempt | undefined };
+  readonly last: { readonly login: LoginAttempt | undefined; readonly refusal: LoginAttempt | undefined };
   /** The path of the logins in the directory's history. */
   readonly activity: string;
 }

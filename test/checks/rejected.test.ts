@@ -73,7 +73,7 @@ async function rejecting(meanwhile: 'release' | 'remove') {
   const quarantine = createQuarantine({
     ...options,
     placeOf,
-    announce: (directory, id) => decided.pass(directory, id, undefined),
+    announce: (of, fileId) => decided.pass(of, fileId, undefined),
     released: () => undefined,
   });
   act = async () => {

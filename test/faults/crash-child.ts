@@ -170,7 +170,7 @@ async function checks(deferral: Deferral = noDeferral) {
   const decided = decisions(options);
   const quarantine = createQuarantine({
     ...options,
-    announce: (directory, id) => decided.pass(directory, id, undefined),
+    announce: (of, fileId) => decided.pass(of, fileId, undefined),
     released: () => undefined,
   });
   const place = await liveDirectory(database.reads, target());

@@ -39,7 +39,7 @@ export interface paths {
         head?: never;
         /**
          * Change a directory
-         * @description With `auth_mode` or `public_key`, only these two are applied, and the key needs the admin role.
+         * @description If the body has `auth_mode` or `public_key`, only these two fields are applied, and the API key needs the admin role.
          */
         patch: operations["updateDirectory"];
         trace?: never;
@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Remove all public keys, and go back to the password
+         * Remove all public keys and switch to password login
          * @description Needs a key with the admin role.
          */
         delete: operations["deletePublicKey"];
@@ -72,13 +72,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Fetch how much a directory may hold, and how much it holds
+         * Show a directory's quota and usage
          * @description `max_bytes` is `null` without a limit. `used_bytes` is the size of all recorded files, like `storage_bytes`.
          */
         get: operations["getQuota"];
         /**
-         * Limit how much a directory may hold
-         * @description In force when this answers, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if the disk of the server has no user quotas: `error` says how to turn them on.
+         * Set a directory's quota
+         * @description Takes effect before the response is sent, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if user quotas are off on the server's disk: `error` says how to turn them on.
          *
          *     Needs a key with the admin role.
          */
@@ -101,7 +101,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the password
-         * @description The new password is shown only in this answer, which has the form of the answer to a create. Use this if the answer to a create was lost. From the next login on, only the new password works. Live sessions continue. While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.
+         * @description The new password is shown only in this response, which has the same form as the response to a create. Use this if that response was lost. From the next login on, only the new password works. Live sessions continue. While `auth_mode` is `public_key`, no password works: the new one is stored for when the mode changes, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.
          */
@@ -121,13 +121,13 @@ export interface paths {
         };
         /**
          * List a directory's public keys, newest first
-         * @description `last_used_at` is the time of the last login with the key, updated within 30 seconds; `null` if none is known. With `auth_mode` `both`, a key that a client offered before it logged in by password may count too.
+         * @description `last_used_at` is the time of the last login with the key, updated within 30 seconds; `null` if none is known. With `auth_mode` `both`, this may include a key that the client offered before it logged in by password.
          */
         get: operations["listPublicKeys"];
         put?: never;
         /**
          * Add a public key
-         * @description The key works from the next login on, like those that are there already. To replace a key, add the new one, wait until the customer uses it, then delete the old one. A directory has at most 100 keys. PATCH of the directory with `public_key` replaces all keys by one. While `auth_mode` is `password`, keys are not used, and a `Warning` header says so.
+         * @description The key works from the next login on, and so do the existing keys. To replace a key, add the new one, wait until the customer uses it, then delete the old one. A directory has at most 100 keys. To replace all keys with one, PATCH the directory with `public_key`. While `auth_mode` is `password`, keys are not used, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.
          */
@@ -150,7 +150,7 @@ export interface paths {
         post?: never;
         /**
          * Remove one public key
-         * @description The fingerprint is percent-encoded like any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` instead of `+` and `/`. Nobody can log in with that key any more. Live sessions go on, and `auth_mode` stays the same. If that is `public_key` and no key is left, nobody can log in, and a `Warning` header says so.
+         * @description Logins with this key are refused from then on. Live sessions continue, and `auth_mode` stays the same. Percent-encode the fingerprint, like any part of a path (`SHA256%3A5%2F6Z…`). You may also leave out `SHA256:`, and write `-` and `_` instead of `+` and `/`. If `auth_mode` is `public_key` and no key is left, logins are refused, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.
          */
@@ -167,7 +167,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show whether, until when and from where the user may log in */
+        /** Show a directory's login restrictions */
         get: operations["getAccess"];
         put?: never;
         post?: never;
@@ -175,8 +175,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Suspend, resume, let expire, or restrict to networks
-         * @description Changes the given fields, in force at the next login. `suspended`: all live sessions have ended when this answers. Files, lists of uploads, webhooks and retention are not affected, and after resuming, the user can log in again as `auth_mode` allows. `expires_at`: nobody can log in from then on, and live sessions end within a second. A later time, or `null`, opens the directory again. `allowed_networks`: at most 100. Live sessions go on. A single address is a network of one, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.
+         * Suspend or resume logins, set an expiry, or restrict networks
+         * @description Changes the given fields. They apply from the next login on. `suspended`: logins are refused, and all live sessions end before the response is sent. Files, lists of uploads, webhooks and retention are not affected. After `false`, the user can log in again as `auth_mode` allows. `expires_at`: logins are refused from then on, and live sessions end within a second. A later time, or `null`, allows logins again. `allowed_networks`: at most 100. Live sessions continue. A single address counts as a network of one address, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.
          *
          *     Needs a key with the admin role.
          */
@@ -192,14 +192,14 @@ export interface paths {
         };
         /**
          * List the files in a directory, newest first
-         * @description Filters limit the list and its pages: `filename` finds the file with that name, `prefix` selects by the beginning of the filename, `since` by the time of the upload.
+         * @description The filters apply to every page: `filename` matches the complete name, `prefix` the beginning of the name, and `since` the time of the upload.
          */
         get: operations["listUploads"];
         put?: never;
         post?: never;
         /**
          * Remove the files of up to 100 uploads
-         * @description Removes each like a request of its own, and says which were not removed and why: 404 when it has gone already, 409 while it is being written, or if it has been replaced. You can repeat the request safely.
+         * @description Removes each file as a separate request would, and lists those that were not removed, with the reason: 404 if the file no longer exists, 409 if it is being written or has been replaced. The request is safe to repeat.
          */
         delete: operations["deleteUploads"];
         options?: never;
@@ -220,7 +220,7 @@ export interface paths {
         post?: never;
         /**
          * Remove the file of an upload
-         * @description Removes the file and its entry in the list, for example after a receiver has fetched it. 409 while the file is being written, or if it has been replaced: a newer file of that name is never removed.
+         * @description Removes the file and its entry in the list, for example after your program has fetched it. 409 if the file is being written or has been replaced: a newer file with the same name is never removed.
          */
         delete: operations["deleteUpload"];
         options?: never;
@@ -236,8 +236,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Follow what happens in all of the account's directories, oldest first
-         * @description For programs that poll instead of receiving webhooks: one request finds the new uploads of all directories. Remember the highest `sequence` that you have processed, and send it as `after` the next time. An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. `data` is the body of the event’s webhook, whether or not there is a webhook URL. Later versions add values of `event`: ignore those that you do not know. Events are kept as long as the history. 410 when events after `after` are no longer kept, or were lost when a backup was restored: `error` says where to continue.
+         * List the account's events, oldest first
+         * @description For programs that poll instead of receiving webhooks: one request finds the new uploads of all directories. Remember the highest `sequence` that you have processed, and send it as `after` the next time. Numbers only grow: after reading up to N, continue from N and you miss nothing. `data` is the body of the event’s webhook, whether or not there is a webhook URL. Later versions may add values of `event`: ignore those that you do not know. Events are kept as long as the history. 410 if events after `after` are no longer stored, or were lost when a backup was restored: `error` says where to continue.
          */
         get: operations["listEvents"];
         put?: never;
@@ -257,7 +257,7 @@ export interface paths {
         };
         /**
          * List the SFTP server's host keys
-         * @description Give customers `known_hosts` or `fingerprint` together with their password, so that they recognize the server at their first login. While keys are being rotated, the list has two keys of a type, the one in use first. Clients should trust both. `sshfp` is empty if the host is an IP address.
+         * @description Give customers `known_hosts` or `fingerprint` together with their password, so that they recognize the server at their first login. During a key rotation, the list has two keys of the same type, the one in use first. Clients should trust both. `sshfp` is empty if the host is an IP address.
          */
         get: operations["listHostKeys"];
         put?: never;
@@ -277,7 +277,7 @@ export interface paths {
         };
         /**
          * List the files in a directory by their paths
-         * @description Files that the customer has uploaded, and files that the API has put there. Files that are being written, whose connection died, or that still have a temporary name are left out.
+         * @description Lists files that the customer has uploaded and files that were put there through the API. Leaves out files that are being written, that were cut off, or that still have a temporary name.
          */
         get: operations["listFiles"];
         put?: never;
@@ -297,18 +297,18 @@ export interface paths {
         };
         /**
          * Fetch the file at a path
-         * @description An upload, or a file that the API has put there. Otherwise like fetching the file of an upload.
+         * @description Works like fetching the file of an upload, and also for files that were put there through the API.
          */
         get: operations["getFile"];
         /**
          * Put a file there for the customer to fetch
-         * @description The body is the file, of any type and size, or a form (`multipart/form-data`) with one. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.
+         * @description The body is the file, of any type and size, or a form (`multipart/form-data`) with one file. The file appears only once it is complete, and belongs to the SFTP user. Missing folders are created. An existing file is replaced; if it was an upload, a `Warning` header names it. With `If-None-Match: *`, an existing file is not replaced, and the response is 412. With `If-Match`, only a file with that `ETag` is replaced. The new file is not an upload: no webhook is sent, and the list of uploads does not contain it. It counts toward `storage_bytes`, and `retention_days` applies to it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.
          */
         put: operations["putFile"];
         post?: never;
         /**
          * Remove the file at a path
-         * @description An upload, or a file that the API has put there. With `If-Match`, only if the file still has that `ETag`. 409 while the file is being written.
+         * @description Removes an upload, or a file that was put there through the API. With `If-Match`, only if the file still has that `ETag`. 409 while the file is being written.
          */
         delete: operations["deleteFile"];
         options?: never;
@@ -325,7 +325,7 @@ export interface paths {
         };
         /**
          * Fetch the file of an upload
-         * @description The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, a file that the caller has already is not sent again. 409 while the file is being written, or if it has been replaced. If it changes while it is sent, the connection ends before `Content-Length` bytes have arrived.
+         * @description The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, an unchanged file is not sent again. 409 if the file is being written or has been replaced. If the file changes while it is being sent, the connection ends before `Content-Length` bytes have arrived.
          */
         get: operations["getUploadContent"];
         put?: never;
@@ -345,18 +345,18 @@ export interface paths {
         };
         /**
          * List the links of a directory, newest first
-         * @description Without links that have expired, been used up or been revoked. URLs are not stored, so they are not shown again. At most 100 at a time; the `Link` header has the next page.
+         * @description Leaves out links that have expired, been used up or been revoked. URLs are not stored, so they cannot be shown again. At most 100 at a time; the `Link` header has the next page.
          */
         get: operations["listLinks"];
         put?: never;
         /**
-         * Make a link to download a file or upload files
-         * @description A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. An upload link to a folder takes files of any name: `PUT` them below its URL. It replaces no file; a name that is taken gets a number, such as `scan (2).pdf`. With `once`, an upload link accepts one file and never replaces one. A download link ends once the whole file has been sent, in any ranges; until then, a download can be resumed. Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.
+         * Create a link to download a file or upload files
+         * @description A link works without a key and without an SFTP client. A download link serves the file at `path`, if it exists. An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. An upload link to a folder accepts files of any name: `PUT` them below its URL. It never replaces a file: if the name is taken, the new file gets a number, such as `scan (2).pdf`. With `once`, an upload link accepts one file and never replaces an existing one. A download link ends once the whole file has been sent, in any ranges; until then, a download can be resumed. Links do not work while the directory is suspended or expired, and only work from its `allowed_networks`. This is the only time the URL is shown.
          */
         post: operations["createLink"];
         /**
          * Revoke all links of a directory
-         * @description All links that were made before stop working. New ones can be made.
+         * @description All existing links stop working. You can create new ones.
          */
         delete: operations["revokeLinks"];
         options?: never;
@@ -376,7 +376,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke a link
-         * @description The link stops working at once. A download that has begun goes on.
+         * @description The link stops working immediately. A download that has begun continues.
          */
         delete: operations["revokeLink"];
         options?: never;
@@ -393,7 +393,7 @@ export interface paths {
         };
         /**
          * List the deliveries of webhooks, newest first
-         * @description At most 100 at a time, or `limit`; the `Link` header has the next page. `pending` deliveries are still to be sent, `failed` ones have no attempts left. `url` is where the latest attempt went. Finished deliveries are removed with the history.
+         * @description At most 100 at a time, or `limit`; the `Link` header has the next page. `pending` deliveries are still being sent or retried; `failed` ones have no attempts left. `url` is the address of the latest attempt. Finished deliveries are removed with the history.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -413,7 +413,7 @@ export interface paths {
         };
         /**
          * Fetch one delivery of a webhook
-         * @description The id is the `webhook-id` that your receiver gets, and `webhook-signature` covers it. So `upload_id` leads from a verified webhook to its file.
+         * @description The id is the `webhook-id` that your receiver gets. `webhook-signature` covers it, so you can trust it, and `upload_id` names the file.
          */
         get: operations["getDelivery"];
         put?: never;
@@ -435,7 +435,7 @@ export interface paths {
         put?: never;
         /**
          * Send a delivery again
-         * @description Creates a new delivery: the same bytes with a new `webhook-id`, to the current URL, signed with the current secret. 422 while the delivery is pending, and while the directory has no webhook URL.
+         * @description Creates a new delivery with the same body and a new `webhook-id`. It goes to the current URL, signed with the current secret. 422 if the delivery is pending or the directory has no webhook URL.
          */
         post: operations["replayDelivery"];
         delete?: never;
@@ -454,8 +454,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send again all deliveries that have failed since a certain time
-         * @description They are sent in the background, oldest first. `count` is how many this request has added: deliveries that were replayed before, or are about to be, are not replayed again.
+         * Resend all deliveries that have failed since a given time
+         * @description They are sent in the background, oldest first. `count` is the number of deliveries that this request has queued. Deliveries that were already replayed, or are queued for it, are skipped.
          */
         post: operations["replayFailedDeliveries"];
         delete?: never;
@@ -474,8 +474,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Announce a file again
-         * @description Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 while there is no webhook URL.
+         * Send a file's webhook again
+         * @description Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 if there is no webhook URL.
          */
         post: operations["announceUpload"];
         delete?: never;
@@ -498,7 +498,7 @@ export interface paths {
         get: operations["getAccountWebhook"];
         /**
          * Set the webhook URL for all directories that have none of their own
-         * @description These webhooks are signed with the `secret` of the account; `directory_id` in the body names the directory. Webhooks of a directory with its own `webhook_url` are signed with its own secret only. `null` turns the account’s webhook off.
+         * @description These webhooks are signed with the `secret` of the account; `directory_id` in the body names the directory. Webhooks of a directory with its own `webhook_url` are signed with its own secret only. `null` turns the account's webhook off.
          *
          *     Needs a key with the admin role.
          */
@@ -542,7 +542,7 @@ export interface paths {
         /** Show the events that a directory subscribes to */
         get: operations["getEvents"];
         /**
-         * Subscribe a directory to more events than uploads
+         * Subscribe a directory to events besides uploads
          * @description `file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know. `null` means the events of the account, which is the default for a directory.
          */
         put: operations["setEvents"];
@@ -563,7 +563,7 @@ export interface paths {
         /** Show the events that the account subscribes to */
         get: operations["getAccountEvents"];
         /**
-         * Subscribe all directories without a list of their own to more events
+         * Set default events for the account
          * @description `file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know. `null` means no other events.
          *
          *     Needs a key with the admin role.
@@ -584,7 +584,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Fetch where the webhooks of a directory go
+         * Show where a directory's webhooks are sent
          * @description `sends_to` is `webhook_url` or, without one, the URL of the account's webhook. It is `null` if no webhooks are sent.
          */
         get: operations["getWebhook"];
@@ -594,8 +594,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Set where the webhooks of a directory go, or turn them off
-         * @description Changes the given fields. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, even if the account has a webhook URL. Pending deliveries then fail, and can be replayed later.
+         * Set where a directory's webhooks are sent, or turn them off
+         * @description Changes the given fields. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, even if the account has a webhook URL. Pending deliveries then fail; you can replay them later.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -611,7 +611,7 @@ export interface paths {
         put?: never;
         /**
          * Send one webhook as a test
-         * @description Sends a signed `file.uploaded` for a file that does not exist, with `"test": true`, once and while you wait, for up to 6 seconds. The answer has the response of the receiver, or in `error` why there was none. 422 while `sends_to` of the directory is `null`.
+         * @description Sends a signed `file.uploaded` with `"test": true`, for a file that does not exist. It is sent once, while you wait for up to 6 seconds. The response contains what the receiver returned or, in `error`, why there was no response. 422 while the directory's `sends_to` is `null`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -631,7 +631,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the webhook secret, in two steps
-         * @description First, send the request without `activate`: the answer has the new secret, and from now on `webhook-signature` has a signature with each of the two secrets, so that receivers can be changed one after the other. Repeating this step replaces the new secret. Then send `"activate": true`: `x-service-signature` is made with the new secret, and the old one ends. To use a `secret` of your own, send 16 to 64 characters of printable ASCII; with `activate` it replaces the old one at once.
+         * @description First, send the request without `activate`. The response contains the new secret, and from then on `webhook-signature` has a signature with each of the two secrets, so that you can update receivers one after the other. Repeating this step replaces the new secret. Then send `"activate": true`: `x-service-signature` uses the new secret, and the old one is no longer used. To use a `secret` of your own, send 16 to 64 characters of printable ASCII; with `activate` it replaces the old one immediately.
          *
          *     Needs a key with the admin role.
          */
@@ -659,7 +659,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description This is the only time that `key` is shown. The limits of a key cannot be changed: create another key instead. A key that is `read_only` gets 403 for everything except GET and HEAD. For a key with `directories`, nothing else of the account exists: other directories get 404, and are missing in the list of directories and the feed of events. It gets 403 for operations on the account: creating directories, the webhook of the account, and keys.
+         * @description This is the only time that `key` is shown. A key's limits cannot be changed: create another key instead. A `read_only` key gets 403 for everything except GET and HEAD. A key with `directories` sees only these: requests for other directories get 404, and lists of directories and events leave them out. It gets 403 for operations on the account: creating directories, the account's webhook, and keys.
          *
          *     Needs a key with the admin role.
          */
@@ -682,7 +682,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description Revokes the key for good, from the next request on. Changes that it has under way are refused as well. A key can revoke itself. Revoking a key again changes nothing. 409 when this is the last key that can create others, and the dashboard has no admin either.
+         * @description The key is refused from the next request on, and cannot be restored. Requests already running with this key fail, too. A key can revoke itself. Revoking a key again changes nothing. 409 if this is the last key that can create others and the dashboard has no admin.
          *
          *     Needs a key with the admin role.
          */
@@ -847,11 +847,11 @@ export interface webhooks {
 export interface components {
     schemas: {
         AccessFields: {
-            /** @description While it is true, nobody can log in. */
+            /** @description While this is `true`, logins are refused. */
             suspended?: boolean;
             /**
              * Format: date-time
-             * @description Nobody can log in from then on. `null` means never.
+             * @description Logins are refused from then on. `null` means never.
              */
             expires_at?: string | null;
             /** @description The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks. */
@@ -868,7 +868,7 @@ export interface components {
             secret: string | null;
         };
         AccountWebhookFields: {
-            /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
+            /** @description Where webhooks are sent. With `null`, they are sent to the account's URL, if there is one and the directory uses it. */
             url: ((string & unknown) | null) & unknown;
         };
         AddPublicKey: {
@@ -882,7 +882,7 @@ export interface components {
             /** @enum {string} */
             role: "admin" | "member";
             read_only: boolean;
-            /** @description The directories that the key is limited to; `null` for all. */
+            /** @description The directories that the key is limited to; `null` for all of them. */
             directories: string[] | null;
             /** Format: date-time */
             expires_at: string | null;
@@ -899,7 +899,7 @@ export interface components {
         AuthFields: {
             /** @enum {string} */
             auth_mode?: "password" | "public_key" | "both";
-            /** @description The line of a `.pub` file with a strong OpenSSH key. It replaces all keys of the directory. */
+            /** @description The line of a `.pub` file with a strong OpenSSH key. It replaces all of the directory's keys. */
             public_key?: string;
         };
         BasicFields: {
@@ -907,13 +907,13 @@ export interface components {
             name?: string & unknown;
             /** @description Notes. */
             description?: string | null;
-            /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
+            /** @description Where webhooks are sent. With `null`, they are sent to the account's URL, if there is one and the directory uses it. */
             webhook_url?: ((string & unknown) | null) & unknown;
-            /** @description Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it. */
+            /** @description Your own reference, such as a customer or an order number. Webhooks contain it, and you can filter the list by it. */
             external_id?: string | null;
-            /** @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`. */
+            /** @description Any JSON, stored as sent: at most 16384 bytes. `null` means `{}`. */
             metadata?: Record<string, unknown> | null;
-            /** @description How many SFTP connections are allowed at a time. */
+            /** @description How many SFTP connections are allowed at the same time. */
             max_connections?: number;
         };
         CreateDirectory: {
@@ -921,17 +921,17 @@ export interface components {
             name: string & unknown;
             /** @description Notes. */
             description?: string | null;
-            /** @description Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it. */
+            /** @description Your own reference, such as a customer or an order number. Webhooks contain it, and you can filter the list by it. */
             external_id?: string | null;
-            /** @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`. */
+            /** @description Any JSON, stored as sent: at most 16384 bytes. `null` means `{}`. */
             metadata?: Record<string, unknown> | null;
             /**
-             * @description How many SFTP connections are allowed at a time.
+             * @description How many SFTP connections are allowed at the same time.
              * @default 10
              */
             max_connections?: number;
             /**
-             * @description Files are deleted after this number of days. 0 keeps them.
+             * @description Files are deleted after this many days. 0 keeps them.
              * @default 0
              */
             retention_days?: number;
@@ -942,11 +942,11 @@ export interface components {
              * @enum {string}
              */
             for: "download" | "upload";
-            /** @description The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which takes files of any name; `/` is the top folder. */
+            /** @description The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which accepts files of any name; `/` is the top folder. */
             path: string & unknown;
             /** Format: date-time */
             expires_at: string;
-            /** @description How large an uploaded file may be. Required for upload links, and only allowed there. */
+            /** @description The largest size of an uploaded file. Required for upload links, and only allowed for them. */
             max_bytes?: number;
             /** @description Whether the link works only once. By default it works any number of times. */
             once?: boolean;
@@ -1036,9 +1036,9 @@ export interface components {
             sends_to: string | null;
         };
         Event: {
-            /** @description Its number in the account: 1, 2, 3, … */
+            /** @description Numbers the account's events: 1, 2, 3, … */
             sequence: number;
-            /** @description `file.uploaded`, another subscribed event, or `erased` if an operator has erased the names in `data`. Later versions have more. */
+            /** @description `file.uploaded`, another subscribed event, or `erased` if an operator has erased the names in `data`. Later versions may add more. */
             event: string;
             /** Format: date-time */
             at: string;
@@ -1073,7 +1073,7 @@ export interface components {
             external_id: string | null;
             /** @description Its path below the directory. */
             filename: string;
-            /** @description How much the client has read. Less than the size of the file if it read a part. */
+            /** @description How much the client has read: less than the file's size if it read only a part. */
             sent_bytes: number;
             /** Format: date-time */
             downloaded_at: string;
@@ -1122,7 +1122,7 @@ export interface components {
             uploaded_at: string;
             /** @description The slug. */
             directory: string;
-            /** @description `true` in a requested test, for which there is no file. Otherwise missing. */
+            /** @description `true` in a test webhook, for which there is no file. Otherwise missing. */
             test?: boolean;
         };
         HostKey: {
@@ -1138,7 +1138,7 @@ export interface components {
             /** @enum {string} */
             role: "admin" | "member";
             read_only: boolean;
-            /** @description The directories that the key is limited to; `null` for all. */
+            /** @description The directories that the key is limited to; `null` for all of them. */
             directories: string[] | null;
             /** Format: date-time */
             expires_at: string | null;
@@ -1184,7 +1184,7 @@ export interface components {
             path: string;
             size_bytes: number;
             /**
-             * @description `placed`: the API has put the file there, and the customer has not changed it.
+             * @description `placed`: the file was put there through the API, and the customer has not changed it.
              * @enum {string}
              */
             state: "uploaded" | "placed";
@@ -1227,7 +1227,7 @@ export interface components {
             inserted_at: string;
             /**
              * Format: uri
-             * @description Anybody who has it can use it, without a key. Shown only here.
+             * @description Anyone who has the URL can use it, without a key. Shown only here.
              */
             url: string;
         };
@@ -1242,7 +1242,7 @@ export interface components {
             expires_at?: string | null;
             /** @description The key cannot change anything. */
             read_only?: boolean;
-            /** @description The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it is for all. */
+            /** @description The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it covers all directories. */
             directories?: string[] | null;
         };
         Problem: {
@@ -1295,11 +1295,11 @@ export interface components {
         };
         WantedEvents: {
             events: ("file.uploaded" | "file.deleted" | "file.renamed" | "file.downloaded" | "file.rejected" | "upload.failed" | "login.refused")[];
-            /** @description Whether these are the account's, because the directory has none of its own. Always `false` for an account. */
+            /** @description Whether these are the account's events, because the directory has none of its own. Always `false` for an account. */
             inherited: boolean;
         };
         WebhookFields: {
-            /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
+            /** @description Where webhooks are sent. With `null`, they are sent to the account's URL, if there is one and the directory uses it. */
             webhook_url?: ((string & unknown) | null) & unknown;
             /** @description Whether the account's webhook is used while `webhook_url` is `null`. `true` for a new directory. */
             uses_account_webhook?: boolean;
@@ -1341,7 +1341,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The account of the key has nothing with that id. The answer does not reveal whether another account has. */
+        /** @description The key's account has nothing with that id. The response does not reveal whether another account has. */
         NotFound: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1351,7 +1351,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description Not possible now, or not on this machine: `error` says why. If there is a `Retry-After`, try again then. */
+        /** @description Not possible now, or not on this machine: `error` says why. If there is a `Retry-After` header, try again after that time. */
         Conflict: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1372,7 +1372,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description `If-Match` or `If-None-Match` does not allow it: the file exists, has gone, or has been replaced. */
+        /** @description The condition in `If-Match` or `If-None-Match` is not met: the file exists, was deleted, or has been replaced. */
         PreconditionFailed: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1412,7 +1412,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description With several nodes: the files of this directory are on another one. `error` names it, with the URL of its API if that is configured. */
+        /** @description With several nodes: this directory's files are on another node. `error` names it, with the URL of its API if that is configured. */
         Misdirected: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1422,7 +1422,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description Fields are invalid: `errors` has the problems of each. Or a rule forbids it: `error` says why. */
+        /** @description Fields are invalid: `errors` lists the problems of each. Or a rule forbids the request: `error` says why. */
         Unprocessable: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1452,7 +1452,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description No change is possible at the moment. With several nodes: the node that has the directory does not answer. The change is stored, and is applied when the node is back. */
+        /** @description Changes are not possible at the moment. With several nodes: the directory's node does not respond. The change is stored, and is applied once the node is back. */
         Unavailable: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1476,7 +1476,7 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+         * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
          * @example order-7-directory
          */
         IdempotencyKey: string;
@@ -1494,7 +1494,7 @@ export interface components {
          */
         "WWW-Authenticate": string;
         /**
-         * @description How many seconds to wait before trying again.
+         * @description How many seconds to wait before you try again.
          * @example 5
          */
         "Retry-After": string;
@@ -1504,7 +1504,7 @@ export interface components {
          */
         Location: string;
         /**
-         * @description Parts of the request that have no effect.
+         * @description Parts of the request that had no effect.
          * @example 299 - "not applied by this request: webhook_url"
          */
         Warning: string;
@@ -1514,12 +1514,12 @@ export interface components {
          */
         Link: string;
         /**
-         * @description `true` in an answer that was stored for an earlier request.
+         * @description `true` if this is the stored response to an earlier request.
          * @example true
          */
         "Idempotency-Replayed": string;
         /**
-         * @description Changes with the content.
+         * @description Changes when the content changes.
          * @example "Kq5sNclPz7QV2-lG"
          */
         ETag: string;
@@ -1529,7 +1529,7 @@ export interface components {
          */
         "Accept-Ranges": string;
         /**
-         * @description Which range this is.
+         * @description The range that was sent.
          * @example bytes 0-1023/4096
          */
         "Content-Range": string;
@@ -1551,7 +1551,7 @@ export interface components {
             put?: never;
             /**
              * A file has arrived
-             * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds, and process the file after that. The same file may be announced more than once, and webhooks may arrive in another order than the files.
+             * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds, and process the file after that. The same file may be announced more than once, and webhooks may arrive in a different order from the files.
              *
              *     | header | |
              *     |---|---|
@@ -1578,7 +1578,7 @@ export interface components {
             get?: never;
             put?: never;
             /**
-             * A file has gone
+             * A file was deleted
              * @description The file was removed by the customer, through the API or the dashboard, by an administrator, or because of `retention_days`.
              *
              *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
@@ -1601,7 +1601,7 @@ export interface components {
             put?: never;
             /**
              * A file or a folder was renamed
-             * @description A folder that is renamed with its files causes one event, with the names of the folder. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.
+             * @description Renaming a folder causes one event, with the folder's names. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.
              *
              *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
@@ -1645,7 +1645,7 @@ export interface components {
             put?: never;
             /**
              * The checker has rejected a file
-             * @description Only if the operator has uploads checked. The file is in quarantine, and was never announced as an upload.
+             * @description Only if the operator has set up a checker. The file is in quarantine, and was never announced as an upload.
              *
              *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
@@ -1689,7 +1689,7 @@ export interface components {
             put?: never;
             /**
              * A login was refused
-             * @description At most one event per minute for each user and reason, sent within some minutes. It requires the dashboard, which follows the log of logins.
+             * @description At most one event per minute for each user and reason, sent within a few minutes.
              *
              *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
@@ -1710,7 +1710,7 @@ export interface operations {
                 /** @description Only directories with this `external_id`. */
                 external_id?: string;
                 limit?: number;
-                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has been deleted. */
                 after?: string;
             };
             header?: never;
@@ -1762,7 +1762,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -1790,7 +1790,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The directory, live, with its password */
+            /** @description The directory and its password */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -1923,7 +1923,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It has gone */
+            /** @description Deleted */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2202,7 +2202,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2326,7 +2326,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2410,7 +2410,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It has gone */
+            /** @description Deleted */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2445,7 +2445,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The limits on logins */
+            /** @description The restrictions */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2508,7 +2508,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The limits on logins */
+            /** @description The restrictions */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2550,7 +2550,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has been deleted. */
                 after?: string;
                 /** @description The complete filename: one upload or none. */
                 filename?: string;
@@ -2651,7 +2651,7 @@ export interface operations {
                     "application/json": {
                         data: {
                             deleted: string[];
-                            /** @description Those that were not removed, each as if it had been removed alone. */
+                            /** @description The files that were not removed, each with the error of a separate request. */
                             kept: {
                                 id: string;
                                 status: number;
@@ -2745,7 +2745,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It has gone */
+            /** @description Deleted */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2932,7 +2932,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Which range of the file to send.
+                 * @description The range of the file to send.
                  * @example bytes=0-1023
                  */
                 Range?: string;
@@ -2958,7 +2958,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Its bytes */
+            /** @description The content of the file */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2972,7 +2972,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description Those of the range */
+            /** @description The requested byte range */
             206: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2986,7 +2986,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description As `If-None-Match` has them */
+            /** @description Not modified */
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3046,7 +3046,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The file has replaced another one */
+            /** @description Replaced an existing file */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3071,7 +3071,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description The file is there */
+            /** @description Created */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3137,7 +3137,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It has gone */
+            /** @description Deleted */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3179,7 +3179,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Its bytes */
+            /** @description The content of the file */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3193,7 +3193,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description Those of the range */
+            /** @description The requested byte range */
             206: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3207,7 +3207,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description As `If-None-Match` has them */
+            /** @description Not modified */
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3236,7 +3236,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has been deleted. */
                 after?: string;
             };
             header?: never;
@@ -3294,7 +3294,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3380,7 +3380,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The links have ended */
+            /** @description Links revoked */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3419,7 +3419,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The link has ended */
+            /** @description Revoked */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3443,7 +3443,7 @@ export interface operations {
             query?: {
                 state?: "pending" | "delivered" | "failed";
                 limit?: number;
-                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has been deleted. */
                 after?: string;
             };
             header?: never;
@@ -3572,7 +3572,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3637,7 +3637,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3665,7 +3665,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How many */
+            /** @description The number of deliveries */
             202: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3706,7 +3706,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3860,7 +3860,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4142,7 +4142,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Where the webhooks go */
+            /** @description Where webhooks are sent */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -4198,7 +4198,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the webhooks go */
+            /** @description Where webhooks are sent */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -4238,7 +4238,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4254,7 +4254,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The response of the receiver */
+            /** @description What the receiver returned */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -4294,7 +4294,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4362,7 +4362,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has been deleted. */
                 after?: string;
             };
             header?: never;
@@ -4417,7 +4417,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4501,7 +4501,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is revoked */
+            /** @description Revoked */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -4594,7 +4594,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description As `If-None-Match` has it */
+            /** @description Not modified */
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

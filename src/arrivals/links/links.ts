@@ -42,7 +42,7 @@ export const NewLink = v.pipe(
       ...storable,
       filled,
       v.description(
-        'The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which takes files of any name; `/` is the top folder.',
+        'The path of the file, such as `in/report.pdf`. An upload link may also name a folder, such as `in/`, which accepts files of any name; `/` is the top folder.',
       ),
     ),
     expires_at: v.pipe(
@@ -54,7 +54,7 @@ export const NewLink = v.pipe(
     max_bytes: v.optional(
       v.pipe(
         wholeNumber(0, 1e14),
-        v.description('How large an uploaded file may be. Required for upload links, and only allowed there.'),
+        v.description('The largest size of an uploaded file. Required for upload links, and only allowed for them.'),
       ),
     ),
     once: v.optional(

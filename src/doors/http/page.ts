@@ -22,7 +22,7 @@ export const PAGE = {
       v.string(),
       v.regex(PLACE, INVALID),
       v.description(
-        'The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone.',
+        'The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has been deleted.',
       ),
     ),
   ),

@@ -12,7 +12,7 @@ export const TAGS = {
   Directories: 'What customers log in to',
   Access: 'Passwords, keys, suspension, networks',
   Uploads: 'The files that customers have sent',
-  Files: 'The content of files, both ways',
+  Files: 'Upload and download file content',
   Events: 'The feed of events',
   Webhooks: 'Webhooks, their deliveries and replays',
   Keys: 'API keys for programs',

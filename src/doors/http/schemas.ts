@@ -87,7 +87,7 @@ export const FileUploaded = v.pipe(
     directory: v.pipe(v.string(), v.description('The slug.')),
     // Not a literal, since generators cannot handle a constant that is not a string.
     test: v.optional(
-      v.pipe(v.boolean(), v.description('`true` in a requested test, for which there is no file. Otherwise missing.')),
+      v.pipe(v.boolean(), v.description('`true` in a test webhook, for which there is no file. Otherwise missing.')),
     ),
   }),
   v.title('FileUploaded'),
@@ -122,7 +122,7 @@ export const FileDownloaded = furtherEvent(
     filename: Filename,
     sent_bytes: v.pipe(
       Count,
-      v.description('How much the client has read. Less than the size of the file if it read a part.'),
+      v.description("How much the client has read: less than the file's size if it read only a part."),
     ),
     downloaded_at: Timestamp,
   },
@@ -171,7 +171,7 @@ export const WantedEvents = v.pipe(
     inherited: v.pipe(
       v.boolean(),
       v.description(
-        "Whether these are the account's, because the directory has none of its own. Always `false` for an account.",
+        "Whether these are the account's events, because the directory has none of its own. Always `false` for an account.",
       ),
     ),
   }),
@@ -181,11 +181,11 @@ export const WantedEvents = v.pipe(
 /** An entry of the feed. */
 export const Event = v.pipe(
   v.strictObject({
-    sequence: v.pipe(Count, v.description('Its number in the account: 1, 2, 3, …')),
+    sequence: v.pipe(Count, v.description("Numbers the account's events: 1, 2, 3, …")),
     event: v.pipe(
       v.string(),
       v.description(
-        '`file.uploaded`, another subscribed event, or `erased` if an operator has erased the names in `data`. Later versions have more.',
+        '`file.uploaded`, another subscribed event, or `erased` if an operator has erased the names in `data`. Later versions may add more.',
       ),
     ),
     at: Timestamp,

@@ -45,9 +45,9 @@ function shownNetwork(text: string): string {
 
 export const AccessFields = v.pipe(
   v.object({
-    suspended: v.optional(v.pipe(v.boolean(orBlank), v.description('While it is true, nobody can log in.'))),
+    suspended: v.optional(v.pipe(v.boolean(orBlank), v.description('While this is `true`, logins are refused.'))),
     expires_at: v.optional(
-      v.pipe(v.nullable(timestamp), v.description('Nobody can log in from then on. `null` means never.')),
+      v.pipe(v.nullable(timestamp), v.description('Logins are refused from then on. `null` means never.')),
     ),
     allowed_networks: v.optional(networks),
   }),

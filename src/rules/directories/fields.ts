@@ -30,7 +30,7 @@ const notes = v.pipe(optionalText(2000), v.description('Notes.'));
 const externalId = v.pipe(
   optionalText(255),
   v.description(
-    'Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it.',
+    'Your own reference, such as a customer or an order number. Webhooks contain it, and you can filter the list by it.',
   ),
 );
 
@@ -42,7 +42,7 @@ const metadata = v.pipe(
   ),
   v.metadata({
     type: ['object', 'null'],
-    description: `Anything, stored as given: at most ${METADATA_BYTES} bytes of JSON. \`null\` is \`{}\`.`,
+    description: `Any JSON, stored as sent: at most ${METADATA_BYTES} bytes. \`null\` means \`{}\`.`,
   }),
   v.transform((value) => JSON.stringify(value ?? {})),
   v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, `should be at most ${METADATA_BYTES} byte(s)`),
@@ -62,15 +62,18 @@ export const webhookUrl = v.pipe(
     ),
   ),
   v.description(
-    "Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it.",
+    "Where webhooks are sent. With `null`, they are sent to the account's URL, if there is one and the directory uses it.",
   ),
 );
 
-const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('How many SFTP connections are allowed at a time.'));
+const maxConnections = v.pipe(
+  wholeNumber(1, 1000),
+  v.description('How many SFTP connections are allowed at the same time.'),
+);
 
 const retentionDays = v.pipe(
   wholeNumber(0, 36_500),
-  v.description('Files are deleted after this number of days. 0 keeps them.'),
+  v.description('Files are deleted after this many days. 0 keeps them.'),
 );
 
 export const publicKey = (description: string) =>
@@ -123,7 +126,7 @@ export const AuthFields = v.pipe(
   v.object({
     auth_mode: v.optional(v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], orBlank)),
     public_key: v.optional(
-      publicKey('The line of a `.pub` file with a strong OpenSSH key. It replaces all keys of the directory.'),
+      publicKey("The line of a `.pub` file with a strong OpenSSH key. It replaces all of the directory's keys."),
     ),
   }),
   v.title('AuthFields'),

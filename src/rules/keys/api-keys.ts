@@ -49,7 +49,7 @@ export const NewKey = v.pipe(
       v.pipe(
         v.nullable(directories),
         v.description(
-          'The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it is for all.',
+          'The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it covers all directories.',
         ),
       ),
     ),

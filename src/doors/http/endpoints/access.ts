@@ -37,7 +37,7 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
 
   const answer = {
     status: 200,
-    description: 'The limits on logins',
+    description: 'The restrictions',
     schema: data(AccessState),
     example: { data: EXAMPLE },
   };
@@ -45,19 +45,19 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
     route('GET', ACCESS, show, {
       id: 'getAccess',
       tag: 'Access',
-      summary: 'Show whether, until when and from where the user may log in',
+      summary: "Show a directory's login restrictions",
       answer,
       refusals: [404],
     }),
     route('PATCH', ACCESS, update, {
       id: 'updateAccess',
       tag: 'Access',
-      summary: 'Suspend, resume, let expire, or restrict to networks',
+      summary: 'Suspend or resume logins, set an expiry, or restrict networks',
       description:
-        'Changes the given fields, in force at the next login. ' +
-        '`suspended`: all live sessions have ended when this answers. Files, lists of uploads, webhooks and retention are not affected, and after resuming, the user can log in again as `auth_mode` allows. ' +
-        '`expires_at`: nobody can log in from then on, and live sessions end within a second. A later time, or `null`, opens the directory again. ' +
-        '`allowed_networks`: at most 100. Live sessions go on. A single address is a network of one, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.',
+        'Changes the given fields. They apply from the next login on. ' +
+        '`suspended`: logins are refused, and all live sessions end before the response is sent. Files, lists of uploads, webhooks and retention are not affected. After `false`, the user can log in again as `auth_mode` allows. ' +
+        '`expires_at`: logins are refused from then on, and live sessions end within a second. A later time, or `null`, allows logins again. ' +
+        '`allowed_networks`: at most 100. Live sessions continue. A single address counts as a network of one address, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.',
       role: 'admin',
       body: { schema: AccessFields, example: EXAMPLE },
       answer: { ...answer, headers: ['Warning'] },

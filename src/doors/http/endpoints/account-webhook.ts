@@ -56,7 +56,7 @@ export function accountWebhookRoutes(rules: AccountWebhookOptions, mayReach: May
       tag: 'Webhooks',
       summary: 'Set the webhook URL for all directories that have none of their own',
       description:
-        'These webhooks are signed with the `secret` of the account; `directory_id` in the body names the directory. Webhooks of a directory with its own `webhook_url` are signed with its own secret only. `null` turns the account’s webhook off.',
+        "These webhooks are signed with the `secret` of the account; `directory_id` in the body names the directory. Webhooks of a directory with its own `webhook_url` are signed with its own secret only. `null` turns the account's webhook off.",
       role: 'admin',
       body: {
         schema: v.pipe(AccountWebhookFields, v.title('AccountWebhookFields')),

@@ -33,7 +33,7 @@ const shape = {
   read_only: v.boolean(),
   directories: v.pipe(
     v.nullable(v.array(v.pipe(v.string(), v.uuid()))),
-    v.description('The directories that the key is limited to; `null` for all.'),
+    v.description('The directories that the key is limited to; `null` for all of them.'),
   ),
   expires_at: v.nullable(Timestamp),
   inserted_at: Timestamp,
@@ -111,9 +111,9 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
       tag: 'Keys',
       summary: 'Create an API key',
       description:
-        'This is the only time that `key` is shown. The limits of a key cannot be changed: create another key instead. ' +
-        'A key that is `read_only` gets 403 for everything except GET and HEAD. ' +
-        'For a key with `directories`, nothing else of the account exists: other directories get 404, and are missing in the list of directories and the feed of events. It gets 403 for operations on the account: creating directories, the webhook of the account, and keys.',
+        "This is the only time that `key` is shown. A key's limits cannot be changed: create another key instead. " +
+        'A `read_only` key gets 403 for everything except GET and HEAD. ' +
+        "A key with `directories` sees only these: requests for other directories get 404, and lists of directories and events leave them out. It gets 403 for operations on the account: creating directories, the account's webhook, and keys.",
       role: 'admin',
       body: {
         schema: NewKey,
@@ -138,9 +138,9 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
       tag: 'Keys',
       summary: 'Revoke an API key',
       description:
-        'Revokes the key for good, from the next request on. Changes that it has under way are refused as well. A key can revoke itself. Revoking a key again changes nothing. 409 when this is the last key that can create others, and the dashboard has no admin either.',
+        'The key is refused from the next request on, and cannot be restored. Requests already running with this key fail, too. A key can revoke itself. Revoking a key again changes nothing. 409 if this is the last key that can create others and the dashboard has no admin.',
       role: 'admin',
-      answer: { status: 204, description: 'It is revoked' },
+      answer: { status: 204, description: 'Revoked' },
       refusals: [404, 409, 507],
     }),
   ];

@@ -97,7 +97,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       tag: 'Webhooks',
       summary: 'List the deliveries of webhooks, newest first',
       description:
-        'At most 100 at a time, or `limit`; the `Link` header has the next page. `pending` deliveries are still to be sent, `failed` ones have no attempts left. `url` is where the latest attempt went. Finished deliveries are removed with the history.',
+        'At most 100 at a time, or `limit`; the `Link` header has the next page. `pending` deliveries are still being sent or retried; `failed` ones have no attempts left. `url` is the address of the latest attempt. Finished deliveries are removed with the history.',
       query: v.object({ ...Filter.entries, ...pageOf(LIMIT) }),
       answer: {
         status: 200,
@@ -113,7 +113,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       tag: 'Webhooks',
       summary: 'Fetch one delivery of a webhook',
       description:
-        'The id is the `webhook-id` that your receiver gets, and `webhook-signature` covers it. So `upload_id` leads from a verified webhook to its file.',
+        'The id is the `webhook-id` that your receiver gets. `webhook-signature` covers it, so you can trust it, and `upload_id` names the file.',
       answer: { status: 200, description: 'The delivery', schema: data(Shown), example: { data: EXAMPLE } },
       refusals: [404],
     }),
@@ -122,20 +122,20 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       tag: 'Webhooks',
       summary: 'Send a delivery again',
       description:
-        'Creates a new delivery: the same bytes with a new `webhook-id`, to the current URL, signed with the current secret. 422 while the delivery is pending, and while the directory has no webhook URL.',
+        'Creates a new delivery with the same body and a new `webhook-id`. It goes to the current URL, signed with the current secret. 422 if the delivery is pending or the directory has no webhook URL.',
       answer: ANSWER,
       refusals: [404, 422, 507],
     }),
     route('POST', '/api/v1/directories/:id/deliveries/replay', replayMany, {
       id: 'replayFailedDeliveries',
       tag: 'Webhooks',
-      summary: 'Send again all deliveries that have failed since a certain time',
+      summary: 'Resend all deliveries that have failed since a given time',
       description:
-        'They are sent in the background, oldest first. `count` is how many this request has added: deliveries that were replayed before, or are about to be, are not replayed again.',
+        'They are sent in the background, oldest first. `count` is the number of deliveries that this request has queued. Deliveries that were already replayed, or are queued for it, are skipped.',
       body: { schema: Since, example: { since: '2026-11-20T00:00:00Z' } },
       answer: {
         status: 202,
-        description: 'How many',
+        description: 'The number of deliveries',
         schema: data(v.strictObject({ count: v.pipe(v.number(), v.integer(), v.minValue(0)) })),
         example: { data: { count: 12 } },
       },
@@ -144,9 +144,9 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
     route('POST', '/api/v1/directories/:id/uploads/:upload_id/announce', announceOne, {
       id: 'announceUpload',
       tag: 'Webhooks',
-      summary: 'Announce a file again',
+      summary: "Send a file's webhook again",
       description:
-        'Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 while there is no webhook URL.',
+        'Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 if there is no webhook URL.',
       answer: ANSWER,
       refusals: [404, 422, 507],
     }),

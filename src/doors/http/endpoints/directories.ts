@@ -92,7 +92,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
       },
       answer: {
         status: 201,
-        description: 'The directory, live, with its password',
+        description: 'The directory and its password',
         schema: data(CreatedDirectory),
         example: CREATED,
         headers: ['Location'],
@@ -112,7 +112,8 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
       isSpecified: true,
       tag: 'Directories',
       summary: 'Change a directory',
-      description: 'With `auth_mode` or `public_key`, only these two are applied, and the key needs the admin role.',
+      description:
+        'If the body has `auth_mode` or `public_key`, only these two fields are applied, and the API key needs the admin role.',
       body: {
         schema: v.object({ directory: v.union([AuthFields, BasicFields]) }),
         example: { directory: { webhook_url: 'https://example.com/hook' } },
@@ -125,14 +126,14 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
       isSpecified: true,
       tag: 'Directories',
       summary: 'Delete a directory, its files and its credentials',
-      answer: { status: 204, description: 'It has gone' },
+      answer: { status: 204, description: 'Deleted' },
       refusals: [404, 507],
     }),
     route('DELETE', '/api/v1/directories/:id/public_key', destroyPublicKey, {
       id: 'deletePublicKey',
       isSpecified: true,
       tag: 'Access',
-      summary: 'Remove all public keys, and go back to the password',
+      summary: 'Remove all public keys and switch to password login',
       role: 'admin',
       answer: { status: 200, ...shown },
       refusals: [404, 507],

@@ -52,13 +52,13 @@ export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
       id: 'listEvents',
       isNarrowed: true,
       tag: 'Events',
-      summary: "Follow what happens in all of the account's directories, oldest first",
+      summary: "List the account's events, oldest first",
       description:
         'For programs that poll instead of receiving webhooks: one request finds the new uploads of all directories. ' +
         'Remember the highest `sequence` that you have processed, and send it as `after` the next time. ' +
-        'An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. ' +
-        '`data` is the body of the event’s webhook, whether or not there is a webhook URL. Later versions add values of `event`: ignore those that you do not know. ' +
-        'Events are kept as long as the history. 410 when events after `after` are no longer kept, or were lost when a backup was restored: `error` says where to continue.',
+        'Numbers only grow: after reading up to N, continue from N and you miss nothing. ' +
+        '`data` is the body of the event’s webhook, whether or not there is a webhook URL. Later versions may add values of `event`: ignore those that you do not know. ' +
+        'Events are kept as long as the history. 410 if events after `after` are no longer stored, or were lost when a backup was restored: `error` says where to continue.',
       query: Query,
       answer: {
         status: 200,

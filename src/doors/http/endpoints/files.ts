@@ -65,7 +65,10 @@ const OF_ONE_FILE: ReadonlySet<ErrorCode> = new Set(['upload_not_found', 'file_c
 const Kept = v.strictObject({ id: v.string(), status: Count, error: v.string() });
 const BatchOutcome = v.strictObject({
   deleted: v.array(v.string()),
-  kept: v.pipe(v.array(Kept), v.description('Those that were not removed, each as if it had been removed alone.')),
+  kept: v.pipe(
+    v.array(Kept),
+    v.description('The files that were not removed, each with the error of a separate request.'),
+  ),
 });
 
 const ListedFile = v.pipe(
@@ -74,7 +77,7 @@ const ListedFile = v.pipe(
     size_bytes: Count,
     state: v.pipe(
       v.picklist(['uploaded', 'placed']),
-      v.description('`placed`: the API has put the file there, and the customer has not changed it.'),
+      v.description('`placed`: the file was put there through the API, and the customer has not changed it.'),
     ),
     upload_id: v.pipe(
       v.nullable(v.pipe(v.string(), v.uuid())),
@@ -197,7 +200,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'List the files in a directory by their paths',
       description:
-        'Files that the customer has uploaded, and files that the API has put there. Files that are being written, whose connection died, or that still have a temporary name are left out.',
+        'Lists files that the customer has uploaded and files that were put there through the API. Leaves out files that are being written, that were cut off, or that still have a temporary name.',
       query: Listing,
       answer: {
         status: 200,
@@ -211,14 +214,14 @@ export function fileRoutes(
       id: 'getFile',
       tag: 'Files',
       summary: 'Fetch the file at a path',
-      description: 'An upload, or a file that the API has put there. Otherwise like fetching the file of an upload.',
+      description: 'Works like fetching the file of an upload, and also for files that were put there through the API.',
       accepts: ['Range', 'If-None-Match'],
       answer: {
         status: 200,
-        description: 'Its bytes',
+        description: 'The content of the file',
         content: 'application/octet-stream',
         headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
-        others: { 206: 'Those of the range', 304: 'As `If-None-Match` has them' },
+        others: { 206: 'The requested byte range', 304: 'Not modified' },
       },
       refusals: [404, 409, 416, 421, 422],
     }),
@@ -227,9 +230,9 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Remove the file at a path',
       description:
-        'An upload, or a file that the API has put there. With `If-Match`, only if the file still has that `ETag`. 409 while the file is being written.',
+        'Removes an upload, or a file that was put there through the API. With `If-Match`, only if the file still has that `ETag`. 409 while the file is being written.',
       accepts: ['If-Match'],
-      answer: { status: 204, description: 'It has gone' },
+      answer: { status: 204, description: 'Deleted' },
       refusals: [404, 409, 412, 421, 422, 507],
     }),
     route('GET', '/api/v1/directories/:id/uploads/:upload_id/content', content, {
@@ -237,13 +240,13 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Fetch the file of an upload',
       description:
-        'The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, a file that the caller has already is not sent again. 409 while the file is being written, or if it has been replaced. If it changes while it is sent, the connection ends before `Content-Length` bytes have arrived.',
+        'The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, an unchanged file is not sent again. 409 if the file is being written or has been replaced. If the file changes while it is being sent, the connection ends before `Content-Length` bytes have arrived.',
       answer: {
         status: 200,
-        description: 'Its bytes',
+        description: 'The content of the file',
         content: 'application/octet-stream',
         headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
-        others: { 206: 'Those of the range', 304: 'As `If-None-Match` has them' },
+        others: { 206: 'The requested byte range', 304: 'Not modified' },
       },
       refusals: [404, 409, 416, 421],
     }),
@@ -252,8 +255,8 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Remove the file of an upload',
       description:
-        'Removes the file and its entry in the list, for example after a receiver has fetched it. 409 while the file is being written, or if it has been replaced: a newer file of that name is never removed.',
-      answer: { status: 204, description: 'It has gone' },
+        'Removes the file and its entry in the list, for example after your program has fetched it. 409 if the file is being written or has been replaced: a newer file with the same name is never removed.',
+      answer: { status: 204, description: 'Deleted' },
       refusals: [404, 409, 421, 507],
     }),
     route('DELETE', '/api/v1/directories/:id/uploads', removeEach, {
@@ -261,7 +264,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Remove the files of up to 100 uploads',
       description:
-        'Removes each like a request of its own, and says which were not removed and why: 404 when it has gone already, 409 while it is being written, or if it has been replaced. You can repeat the request safely.',
+        'Removes each file as a separate request would, and lists those that were not removed, with the reason: 404 if the file no longer exists, 409 if it is being written or has been replaced. The request is safe to repeat.',
       query: Batch,
       answer: {
         status: 200,
@@ -281,14 +284,14 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Put a file there for the customer to fetch',
       description:
-        'The body is the file, of any type and size, or a form (`multipart/form-data`) with one. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
+        'The body is the file, of any type and size, or a form (`multipart/form-data`) with one file. The file appears only once it is complete, and belongs to the SFTP user. Missing folders are created. An existing file is replaced; if it was an upload, a `Warning` header names it. With `If-None-Match: *`, an existing file is not replaced, and the response is 412. With `If-Match`, only a file with that `ETag` is replaced. The new file is not an upload: no webhook is sent, and the list of uploads does not contain it. It counts toward `storage_bytes`, and `retention_days` applies to it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
       accepts: ['If-Match', 'If-None-Match'],
       body: 'bytes',
       answer: {
         status: 201,
         headers: ['ETag', 'Warning'],
-        description: 'The file is there',
-        others: { 200: 'The file has replaced another one' },
+        description: 'Created',
+        others: { 200: 'Replaced an existing file' },
         schema: data(PlacedFile),
         example: { data: { path: 'reports/2026-11.csv', size_bytes: 48211 } },
       },

@@ -34,8 +34,8 @@ export function hostKeyRoutes(hostKeys: HostKeys): Route[] {
       summary: "List the SFTP server's host keys",
       description:
         'Give customers `known_hosts` or `fingerprint` together with their password, so that they recognize the server at ' +
-        'their first login. While keys are being rotated, the list has two keys of a type, the one in use first. Clients ' +
-        'should trust both. `sshfp` is empty if the host is an IP address.',
+        'their first login. During a key rotation, the list has two keys of the same type, the one in use ' +
+        'first. Clients should trust both. `sshfp` is empty if the host is an IP address.',
       answer: {
         status: 200,
         description: 'The keys',

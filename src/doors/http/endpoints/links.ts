@@ -44,7 +44,11 @@ const ShownLink = v.pipe(v.strictObject(shape), v.title('Link'));
 const NewLinkAnswer = v.pipe(
   v.strictObject({
     ...shape,
-    url: v.pipe(v.string(), v.url(), v.description('Anybody who has it can use it, without a key. Shown only here.')),
+    url: v.pipe(
+      v.string(),
+      v.url(),
+      v.description('Anyone who has the URL can use it, without a key. Shown only here.'),
+    ),
   }),
   v.title('MadeLink'),
 );
@@ -129,7 +133,7 @@ export function linkRoutes(
       tag: 'Files',
       summary: 'List the links of a directory, newest first',
       description:
-        'Without links that have expired, been used up or been revoked. URLs are not stored, so they are not shown again. At most 100 at a time; the `Link` header has the next page.',
+        'Leaves out links that have expired, been used up or been revoked. URLs are not stored, so they cannot be shown again. At most 100 at a time; the `Link` header has the next page.',
       query: v.object(pageOf(LIMIT)),
       answer: { status: 200, description: 'The links', schema: data(v.array(ShownLink)), example: { data: [EXAMPLE] } },
       refusals: [404, 422],
@@ -137,13 +141,13 @@ export function linkRoutes(
     route('POST', LINKS, make, {
       id: 'createLink',
       tag: 'Files',
-      summary: 'Make a link to download a file or upload files',
+      summary: 'Create a link to download a file or upload files',
       description:
-        'A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. ' +
+        'A link works without a key and without an SFTP client. A download link serves the file at `path`, if it exists. ' +
         'An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. ' +
-        'An upload link to a folder takes files of any name: `PUT` them below its URL. It replaces no file; a name that is taken gets a number, such as `scan (2).pdf`. ' +
-        'With `once`, an upload link accepts one file and never replaces one. A download link ends once the whole file has been sent, in any ranges; until then, a download can be resumed. ' +
-        'Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.',
+        'An upload link to a folder accepts files of any name: `PUT` them below its URL. It never replaces a file: if the name is taken, the new file gets a number, such as `scan (2).pdf`. ' +
+        'With `once`, an upload link accepts one file and never replaces an existing one. A download link ends once the whole file has been sent, in any ranges; until then, a download can be resumed. ' +
+        'Links do not work while the directory is suspended or expired, and only work from its `allowed_networks`. This is the only time the URL is shown.',
       body: { schema: NewLink, example: REQUEST },
       answer: {
         status: 201,
@@ -157,16 +161,16 @@ export function linkRoutes(
       id: 'revokeLinks',
       tag: 'Files',
       summary: 'Revoke all links of a directory',
-      description: 'All links that were made before stop working. New ones can be made.',
-      answer: { status: 204, description: 'The links have ended' },
+      description: 'All existing links stop working. You can create new ones.',
+      answer: { status: 204, description: 'Links revoked' },
       refusals: [404, 507],
     }),
     route('DELETE', `${LINKS}/:link_id`, revokeOne, {
       id: 'revokeLink',
       tag: 'Files',
       summary: 'Revoke a link',
-      description: 'The link stops working at once. A download that has begun goes on.',
-      answer: { status: 204, description: 'The link has ended' },
+      description: 'The link stops working immediately. A download that has begun continues.',
+      answer: { status: 204, description: 'Revoked' },
       refusals: [404, 507],
     }),
   ];

@@ -27,7 +27,7 @@ export const OPENAPI: Described = {
       }),
       example: { openapi: '3.1.1', info: { title: 'berth', version: '1.0.0' }, paths: {} },
       headers: ['ETag'],
-      others: { 304: 'As `If-None-Match` has it' },
+      others: { 304: 'Not modified' },
     },
     refusals: [],
   },

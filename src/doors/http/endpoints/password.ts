@@ -30,9 +30,9 @@ export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptio
       tag: 'Access',
       summary: 'Replace the password',
       description:
-        'The new password is shown only in this answer, which has the form of the answer to a create. Use this if the answer to a create was lost. ' +
+        'The new password is shown only in this response, which has the same form as the response to a create. Use this if that response was lost. ' +
         'From the next login on, only the new password works. Live sessions continue. ' +
-        'While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.',
+        'While `auth_mode` is `public_key`, no password works: the new one is stored for when the mode changes, and a `Warning` header says so.',
       role: 'admin',
       answer: {
         status: 200,

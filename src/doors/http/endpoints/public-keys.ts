@@ -59,7 +59,7 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOpti
       tag: 'Access',
       summary: "List a directory's public keys, newest first",
       description:
-        '`last_used_at` is the time of the last login with the key, updated within 30 seconds; `null` if none is known. With `auth_mode` `both`, a key that a client offered before it logged in by password may count too.',
+        '`last_used_at` is the time of the last login with the key, updated within 30 seconds; `null` if none is known. With `auth_mode` `both`, this may include a key that the client offered before it logged in by password.',
       answer: {
         status: 200,
         description: 'The keys',
@@ -73,8 +73,8 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOpti
       tag: 'Access',
       summary: 'Add a public key',
       description:
-        'The key works from the next login on, like those that are there already. To replace a key, add the new one, wait until the customer uses it, then delete the old one. ' +
-        'A directory has at most 100 keys. PATCH of the directory with `public_key` replaces all keys by one. ' +
+        'The key works from the next login on, and so do the existing keys. To replace a key, add the new one, wait until the customer uses it, then delete the old one. ' +
+        'A directory has at most 100 keys. To replace all keys with one, PATCH the directory with `public_key`. ' +
         'While `auth_mode` is `password`, keys are not used, and a `Warning` header says so.',
       role: 'admin',
       body: {
@@ -97,10 +97,10 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOpti
       tag: 'Access',
       summary: 'Remove one public key',
       description:
-        'The fingerprint is percent-encoded like any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` instead of `+` and `/`. ' +
-        'Nobody can log in with that key any more. Live sessions go on, and `auth_mode` stays the same. If that is `public_key` and no key is left, nobody can log in, and a `Warning` header says so.',
+        'Logins with this key are refused from then on. Live sessions continue, and `auth_mode` stays the same. ' +
+        'Percent-encode the fingerprint, like any part of a path (`SHA256%3A5%2F6Z…`). You may also leave out `SHA256:`, and write `-` and `_` instead of `+` and `/`. If `auth_mode` is `public_key` and no key is left, logins are refused, and a `Warning` header says so.',
       role: 'admin',
-      answer: { status: 204, description: 'It has gone', headers: ['Warning'] },
+      answer: { status: 204, description: 'Deleted', headers: ['Warning'] },
       refusals: [404, 507],
     }),
   ];

@@ -38,7 +38,7 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions)
     route('GET', '/api/v1/directories/:id/quota', show, {
       id: 'getQuota',
       tag: 'Access',
-      summary: 'Fetch how much a directory may hold, and how much it holds',
+      summary: "Show a directory's quota and usage",
       description:
         '`max_bytes` is `null` without a limit. `used_bytes` is the size of all recorded files, like `storage_bytes`.',
       answer,
@@ -47,9 +47,9 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions)
     route('PUT', '/api/v1/directories/:id/quota', set, {
       id: 'setQuota',
       tag: 'Access',
-      summary: 'Limit how much a directory may hold',
+      summary: "Set a directory's quota",
       description:
-        'In force when this answers, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if the disk of the server has no user quotas: `error` says how to turn them on.',
+        "Takes effect before the response is sent, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if user quotas are off on the server's disk: `error` says how to turn them on.",
       role: 'admin',
       body: { schema: QuotaFields, example: { max_bytes: EXAMPLE.max_bytes } },
       answer,

@@ -76,7 +76,7 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
       tag: 'Uploads',
       summary: 'List the files in a directory, newest first',
       description:
-        'Filters limit the list and its pages: `filename` finds the file with that name, `prefix` selects by the beginning of the filename, `since` by the time of the upload.',
+        'The filters apply to every page: `filename` matches the complete name, `prefix` the beginning of the name, and `since` the time of the upload.',
       query: v.object({ ...PAGE, ...FILTERS }),
       answer: { status: 200, description: 'The files', schema: data(v.array(Upload)), example: UPLOADS },
       refusals: [404, 422],

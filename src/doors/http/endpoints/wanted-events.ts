@@ -71,7 +71,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
     route('PUT', OF_DIRECTORY, set, {
       id: 'setEvents',
       tag: 'Webhooks',
-      summary: 'Subscribe a directory to more events than uploads',
+      summary: 'Subscribe a directory to events besides uploads',
       description: `${ABOUT} \`null\` means the events of the account, which is the default for a directory.`,
       body,
       answer: answer(false),
@@ -87,7 +87,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
     route('PUT', OF_ACCOUNT, setAccount, {
       id: 'setAccountEvents',
       tag: 'Webhooks',
-      summary: 'Subscribe all directories without a list of their own to more events',
+      summary: 'Set default events for the account',
       description: `${ABOUT} \`null\` means no other events.`,
       role: 'admin',
       body,

@@ -66,7 +66,7 @@ export function webhookRoutes(
 
   const answer = {
     status: 200,
-    description: 'Where the webhooks go',
+    description: 'Where webhooks are sent',
     schema: data(DirectoryWebhook),
     example: EXAMPLE,
   };
@@ -74,7 +74,7 @@ export function webhookRoutes(
     route('GET', PATH, show, {
       id: 'getWebhook',
       tag: 'Webhooks',
-      summary: 'Fetch where the webhooks of a directory go',
+      summary: "Show where a directory's webhooks are sent",
       description:
         "`sends_to` is `webhook_url` or, without one, the URL of the account's webhook. It is `null` if no webhooks are sent.",
       answer,
@@ -83,9 +83,9 @@ export function webhookRoutes(
     route('PATCH', PATH, update, {
       id: 'updateWebhook',
       tag: 'Webhooks',
-      summary: 'Set where the webhooks of a directory go, or turn them off',
+      summary: "Set where a directory's webhooks are sent, or turn them off",
       description:
-        'Changes the given fields. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, even if the account has a webhook URL. Pending deliveries then fail, and can be replayed later.',
+        'Changes the given fields. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, even if the account has a webhook URL. Pending deliveries then fail; you can replay them later.',
       body: { schema: WebhookFields, example: { webhook_url: null, uses_account_webhook: false } },
       answer: { ...answer, headers: ['Warning'] },
       refusals: [404, 507],
@@ -95,10 +95,10 @@ export function webhookRoutes(
       tag: 'Webhooks',
       summary: 'Send one webhook as a test',
       description:
-        'Sends a signed `file.uploaded` for a file that does not exist, with `"test": true`, once and while you wait, for up to 6 seconds. The answer has the response of the receiver, or in `error` why there was none. 422 while `sends_to` of the directory is `null`.',
+        'Sends a signed `file.uploaded` with `"test": true`, for a file that does not exist. It is sent once, while you wait for up to 6 seconds. The response contains what the receiver returned or, in `error`, why there was no response. 422 while the directory\'s `sends_to` is `null`.',
       answer: {
         status: 200,
-        description: 'The response of the receiver',
+        description: 'What the receiver returned',
         schema: data(TestOutcome),
         example: { data: { delivered: true, status: 204, error: null, duration_ms: 48.2 } },
       },
@@ -109,7 +109,7 @@ export function webhookRoutes(
       tag: 'Webhooks',
       summary: 'Replace the webhook secret, in two steps',
       description:
-        'First, send the request without `activate`: the answer has the new secret, and from now on `webhook-signature` has a signature with each of the two secrets, so that receivers can be changed one after the other. Repeating this step replaces the new secret. Then send `"activate": true`: `x-service-signature` is made with the new secret, and the old one ends. To use a `secret` of your own, send 16 to 64 characters of printable ASCII; with `activate` it replaces the old one at once.',
+        'First, send the request without `activate`. The response contains the new secret, and from then on `webhook-signature` has a signature with each of the two secrets, so that you can update receivers one after the other. Repeating this step replaces the new secret. Then send `"activate": true`: `x-service-signature` uses the new secret, and the old one is no longer used. To use a `secret` of your own, send 16 to 64 characters of printable ASCII; with `activate` it replaces the old one immediately.',
       role: 'admin',
       body: { schema: SecretFields, example: { activate: false }, isOptional: true },
       answer: {

@@ -16,9 +16,9 @@ export type Described = Omit<Route, 'endpoint'>;
 
 const ABOUT = `Creates SFTP directories, and sends a webhook when a file has arrived.
 
-Errors have two shapes: \`{"error": "…"}\` and, for invalid fields, \`{"errors": {"name": ["can't be blank"]}}\`. A request that no endpoint can answer gets the first shape: 400, 408, 417, 431 or 505 if it is not a proper HTTP request, 404 for an unknown path, 405 for a method that the path does not have.
+Errors have two shapes: \`{"error": "…"}\` and, for invalid fields, \`{"errors": {"name": ["can't be blank"]}}\`. A request that reaches no endpoint gets the first shape: 400, 408, 417, 431 or 505 if it is not a valid HTTP request, 404 for an unknown path, 405 for a method that the path does not support.
 
-Timestamps are in UTC with microseconds. The length of text is counted in Unicode code points. Whole numbers are written without a decimal point. Each account may make 120 requests a minute; further requests get 429. An unknown field or query parameter gets 422 or, in the operations of the first version, a \`Warning\` header. Later versions add operations and fields, and remove none.`;
+Timestamps are in UTC with microseconds. The length of text is counted in Unicode code points. Whole numbers are written without a decimal point. Each account may make 120 requests a minute; further requests get 429. An unknown field or query parameter gets 422 or, in the operations of the first version, a \`Warning\` header. Later versions may add operations and fields, and remove none.`;
 
 /** @param origin where the document is served. Generated clients send requests there by default. */
 export function openapi(routes: readonly Described[], version: string, origin: string): object {

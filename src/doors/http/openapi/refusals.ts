@@ -39,13 +39,13 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   404: {
     name: 'NotFound',
     description:
-      'The account of the key has nothing with that id. The answer does not reveal whether another account has.',
+      "The key's account has nothing with that id. The response does not reveal whether another account has.",
     examples: one('Directory not found'),
   },
   409: {
     name: 'Conflict',
     description:
-      'Not possible now, or not on this machine: `error` says why. If there is a `Retry-After`, try again then.',
+      'Not possible now, or not on this machine: `error` says why. If there is a `Retry-After` header, try again after that time.',
     examples: one('A request with this Idempotency-Key is still in progress'),
     headers: ['Retry-After'],
   },
@@ -58,7 +58,8 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   412: {
     name: 'PreconditionFailed',
-    description: '`If-Match` or `If-None-Match` does not allow it: the file exists, has gone, or has been replaced.',
+    description:
+      'The condition in `If-Match` or `If-None-Match` is not met: the file exists, was deleted, or has been replaced.',
     examples: one('There is another file by now'),
   },
   413: {
@@ -79,12 +80,13 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   421: {
     name: 'Misdirected',
     description:
-      'With several nodes: the files of this directory are on another one. `error` names it, with the URL of its API if that is configured.',
+      "With several nodes: this directory's files are on another node. `error` names it, with the URL of its API if that is configured.",
     examples: one('The files of this directory are on sftp-2: send this request to https://sftp-2.example.com:8443'),
   },
   422: {
     name: 'Unprocessable',
-    description: 'Fields are invalid: `errors` has the problems of each. Or a rule forbids it: `error` says why.',
+    description:
+      'Fields are invalid: `errors` lists the problems of each. Or a rule forbids the request: `error` says why.',
     examples: {
       fields: { errors: { name: ["can't be blank"] } },
       rule: { error: 'Directory limit reached for your plan' },
@@ -103,7 +105,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   503: {
     name: 'Unavailable',
     description:
-      'No change is possible at the moment. With several nodes: the node that has the directory does not answer. The change is stored, and is applied when the node is back.',
+      "Changes are not possible at the moment. With several nodes: the directory's node does not respond. The change is stored, and is applied once the node is back.",
     examples: one('Service unavailable'),
     headers: ['Retry-After'],
   },

@@ -22,7 +22,7 @@ export const UPLOADED = {
 };
 
 /** The headers are described here, and not as parameters, since client generators cannot handle parameters of webhooks. */
-const ABOUT = `Sent to the \`webhook_url\` of a directory, up to four times. Verify \`webhook-signature\` over the raw body, answer within 5 seconds, and process the file after that. The same file may be announced more than once, and webhooks may arrive in another order than the files.
+const ABOUT = `Sent to the \`webhook_url\` of a directory, up to four times. Verify \`webhook-signature\` over the raw body, answer within 5 seconds, and process the file after that. The same file may be announced more than once, and webhooks may arrive in a different order from the files.
 
 | header | |
 |---|---|
@@ -40,7 +40,7 @@ const AT = UPLOADED.uploaded_at;
 const FURTHER = {
   fileDeleted: {
     schema: FileDeleted,
-    summary: 'A file has gone',
+    summary: 'A file was deleted',
     description:
       'The file was removed by the customer, through the API or the dashboard, by an administrator, or because of `retention_days`.',
     example: { event: 'file.deleted', ...WHOSE, ...FILE, deleted_at: AT },
@@ -49,7 +49,7 @@ const FURTHER = {
     schema: FileRenamed,
     summary: 'A file or a folder was renamed',
     description:
-      'A folder that is renamed with its files causes one event, with the names of the folder. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.',
+      "Renaming a folder causes one event, with the folder's names. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.",
     example: {
       event: 'file.renamed',
       ...WHOSE,
@@ -68,7 +68,7 @@ const FURTHER = {
     schema: FileRejected,
     summary: 'The checker has rejected a file',
     description:
-      'Only if the operator has uploads checked. The file is in quarantine, and was never announced as an upload.',
+      'Only if the operator has set up a checker. The file is in quarantine, and was never announced as an upload.',
     example: {
       event: 'file.rejected',
       ...WHOSE,
@@ -86,8 +86,7 @@ const FURTHER = {
   loginRefused: {
     schema: LoginRefused,
     summary: 'A login was refused',
-    description:
-      'At most one event per minute for each user and reason, sent within some minutes. It requires the dashboard, which follows the log of logins.',
+    description: 'At most one event per minute for each user and reason, sent within a few minutes.',
     example: {
       event: 'login.refused',
       ...WHOSE,

@@ -1,9 +1,11 @@
 /**
  * Allows one `berth serve` per state folder: a second would take the first one's sockets and send its webhooks. The
- * lock is SQLite's own on a file beside the database. The kernel releases it when the process ends for any reason.
+ * lock is SQLite's own on a file beside the database. The kernel releases it when the process ends for any reason. Only
+ * the file's owner can open it: any process that can could lock it for as long as it likes.
  */
 import Sqlite from 'better-sqlite3';
 import { errorCode, OperatorError } from '../base/errors.ts';
+import { makePrivate } from '../base/private-file.ts';
 
 /**
  * Takes the lock and holds it until it is disposed of.
@@ -19,6 +21,7 @@ export function lockInstance(file: string): Disposable {
 
 /** Like `lockInstance`, but returns undefined when another process has the lock. */
 export function tryLock(file: string): Disposable | undefined {
+  makePrivate(file);
   const sqlite = new Sqlite(file, { timeout: 0 });
   try {
     sqlite.exec('begin exclusive');

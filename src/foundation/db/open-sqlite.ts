@@ -5,10 +5,11 @@
  * puts beside it, have mode 0600. A damaged or newer database is refused with a line that says so, and never replaced
  * by a new one.
  */
-import { closeSync, constants, fchmodSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import Sqlite from 'better-sqlite3';
 import { errorMessage, OperatorError } from '../base/errors.ts';
+import { makePrivate } from '../base/private-file.ts';
 import { isThere } from '../base/there.ts';
 import { copyDatabase } from './copy.ts';
 import { damaged, refuseDamaged, refuseDamagedLog } from './damage.ts';
@@ -29,7 +30,7 @@ export async function openSqlite(
 ): Promise<Database> {
   let writer: Sqlite.Database | undefined;
   try {
-    makePrivate(file);
+    preparePlace(file);
     refuseDamagedLog(file);
     writer = connect(file);
     if (check) refuseDamaged(writer, file);
@@ -80,13 +81,8 @@ function connect(file: string, options: Sqlite.Options = {}): Sqlite.Database {
  * Makes the database private. SQLite gives its WAL and index the same permissions, so they must be right before it is
  * opened.
  */
-function makePrivate(file: string): void {
-  const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-  try {
-    fchmodSync(fd, 0o600);
-  } finally {
-    closeSync(fd);
-  }
+function preparePlace(file: string): void {
+  makePrivate(file);
   // A write-ahead log without its database means that somebody moved or removed the database alone.
   if (isThere(`${file}-wal`) && isEmpty(file)) {
     throw new OperatorError(`${file} is missing but ${file}-wal is there: put the database back, or move the log away`);

@@ -154,6 +154,22 @@ void describe('a receiver', { concurrency: true }, () => {
     assert.ok(sent < 16 * 1024 * 1024, `${sent} bytes were sent`);
   });
 
+  test('whose body is all framing is cut off as well: the bytes of the connection count, whatever they are called', async () => {
+    const { state, attempt } = await attemptAt((response) => {
+      const { socket } = response.req;
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
+      const chunk = `1;${'x'.repeat(15_000)}\r\ny\r\n`;
+      const more = (): void => {
+        while (!socket.destroyed && socket.write(chunk));
+      };
+      socket.on('drain', more);
+      more();
+    });
+    assert.equal(state, 'delivered');
+    // One in 15 KB: with a read of 64 KiB more than is allowed, at most nine.
+    assert.match(String(attempt?.response), /^y{0,15}$/);
+  });
+
   test('that promises more than it sends is judged by its head', async () => {
     const { state, attempt } = await attemptAt((response) => {
       response.writeHead(200, { 'content-length': 1000 }).write('short');

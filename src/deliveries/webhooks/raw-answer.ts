@@ -1,6 +1,7 @@
 /**
- * Watches what a connection sends in answer to one request, beside Node's parser: whether a byte came at all, and the
- * status of an answer that the parser refuses.
+ * Watches what a connection sends in answer to one request, beside Node's parser: whether a byte came at all, the status
+ * of an answer that the parser refuses, and how many bytes come. The bytes of the connection count, because chunks may have
+ * any amount of framing around a body of a few bytes.
  *
  * The parser stays strict. Its refusal ends the connection, so no second reader sees bytes that it could understand
  * differently, which is what request smuggling needs. A lenient parser (`insecureHTTPParser`) would keep the connection,
@@ -11,8 +12,8 @@ import type { Socket } from 'node:net';
 
 /** How much of an answer is kept. The status line comes first, except for informational answers. */
 const KEPT_BYTES = 4096;
-/** How much may come before the end of the head. The parser limits each head, but not how many are informational. */
-const HEAD_BYTES = 64 * 1024;
+/** How much may come before the end of the head, and how much after it. The parser limits each head, but not how many are informational. */
+const MOST_BYTES = 64 * 1024;
 
 export interface RawAnswer {
   /** Whether the request used a connection that an earlier one had opened, and no byte of an answer arrived on it. */
@@ -21,7 +22,7 @@ export interface RawAnswer {
   status(): number | undefined;
 }
 
-/** Call it before the request has its socket. @param flooded called when too much has come without a status. */
+/** Call it before the request has its socket. @param flooded called when too much has come without a status, or after it. */
 export function watchAnswer(request: ClientRequest, flooded: () => void): RawAnswer {
   let text = '';
   let received = 0;
@@ -30,14 +31,14 @@ export function watchAnswer(request: ClientRequest, flooded: () => void): RawAns
     hasSocket = true;
     const onData = (chunk: Buffer): void => {
       // The chunk with the end of the head may have much of the body, too.
-      if (received > HEAD_BYTES) flooded();
+      if (received > MOST_BYTES) flooded();
       received += chunk.length;
       if (text.length < KEPT_BYTES) text += chunk.toString('latin1', 0, KEPT_BYTES);
     };
-    const stop = (): void => void socket.off('data', onData);
     // Before the parser's own listener, which may end the connection.
     socket.prependListener('data', onData);
-    request.once('response', stop).once('close', stop);
+    request.once('response', () => (received = 0));
+    request.once('close', () => void socket.off('data', onData));
   });
   return {
     isUnanswered: () => hasSocket && request.reusedSocket && text === '',

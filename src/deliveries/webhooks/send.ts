@@ -25,7 +25,6 @@ import { isShortage } from './shortage.ts';
 import { type Signed, signatureHeaders } from './signature.ts';
 
 const BODY_MS = 1000;
-const BODY_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;
 /** OpenSSL's own lines (ERR_error_string(3)): the thread, the code, the library, the function, the reason, and its source's line. */
 const OPENSSL_ERROR = /^(?:write EPROTO )?[\dA-F]+:error:[\dA-F]{8}:[^:]*:[^:]*:([^:]+):/;
@@ -186,7 +185,6 @@ function outcome(request: Request, { started, at, signal, resend }: Attempt): Pr
   request.on('data', (chunk: Buffer) => {
     if (received < KEPT_BYTES) kept.push(chunk);
     received += chunk.length;
-    if (received > BODY_BYTES) cut('');
   });
   request.once('end', finishWithHead);
   request.once('error', (error) => {

@@ -1,7 +1,10 @@
-/** `max_connections` is exact (docs/design.md, decision 4): also when everybody logs in at the same moment. */
+/**
+ * `max_connections` is exact (docs/design.md, decision 4): also when everybody logs in at the same moment. Logins over the limit are
+ * counted in a file that stays small, however often somebody tries.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { allSessions, liveSessions } from '../../src/machine/sftp/sessions.ts';
@@ -123,4 +126,27 @@ test('below the limit a login starts no program: nothing but the hook itself', a
     [[process.pid, '192.0.2.1']],
   );
   rmSync(join(sessions, String(process.pid))); // the sessions that are left are ended with sshd
+});
+
+/** In bytes (openssh/admit). */
+const MOST_COUNTED = 1024 * 1024;
+
+test('the count of denied logins grows up to 1 MiB and then starts again', async () => {
+  const { sshd, host } = await shared();
+  const row = directory({ max_connections: 1 });
+  await host.apply(row);
+  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  const { deniedLogins } = sshd.paths;
+  await using _first = await connect(login);
+  writeFileSync(deniedLogins, '');
+  truncateSync(deniedLogins, MOST_COUNTED - 1);
+  const sizes: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    await assert.rejects(connect(login));
+    sizes.push(statSync(deniedLogins).size);
+  }
+  assert.deepEqual(sizes, [MOST_COUNTED, 0, 1]);
+  // All at once: no count is lost, and no denied login gets in.
+  await Promise.all(Array.from({ length: 8 }, () => assert.rejects(connect(login))));
+  assert.equal(statSync(deniedLogins).size, 9);
 });

@@ -8,16 +8,16 @@ import { fileURLToPath } from 'node:url';
 import { sftp } from '../support/openssh-client.ts';
 import { TIMEOUT_SECONDS } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
-import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
-import { startSshd } from '../support/sshd.ts';
+import { directory, keyPair, PASSWORD } from '../support/sftp-user.ts';
+import { sharedSshd } from '../support/shared-berth.ts';
+
+const shared = sharedSshd();
 
 const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.meta.url));
 
 test('the machine does not know an SFTP user, and is left as it was', async () => {
   const before = existsSync('/etc/userdb');
-  using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
+  const { place, sshd, host } = await shared();
   const row = directory();
   await host.apply(row);
   assert.equal(
@@ -30,8 +30,7 @@ test('the machine does not know an SFTP user, and is left as it was', async () =
 });
 
 test('our sshd knows four locked accounts beside the SFTP users, and none of them can log in', async () => {
-  using place = scratch();
-  await using sshd = await startSshd(place);
+  const { place, sshd } = await shared();
   const inside = (...command: string[]) =>
     execFileSync('sh', [IN_NAMESPACE, sshd.paths.sshd, ...command], { encoding: 'utf8' });
   assert.deepEqual(
@@ -43,8 +42,6 @@ test('our sshd knows four locked accounts beside the SFTP users, and none of the
   );
   assert.match(inside('getent', 'shadow'), /^([\w-]+:\*:.*\n){4}$/);
   const key = keyPair(place.dir);
-  await using host = hostOf(sshd.paths);
-  assert.ok(host);
   const attempts = await Promise.all(
     ['root', 'sshd', 'berth-keys', 'nobody', 'no-such-user'].map((username) => {
       // Even with a key in the place of a user's: there is no limit for them.

@@ -181,7 +181,7 @@ test('a delivery that is pending, unknown or of another directory is not replaye
 });
 
 test('all that failed since a moment are replayed, the oldest first; asked twice, nothing is sent twice', async () => {
-  await using place = await webhookPlace(await shared());
+  await using place = await webhookPlace(await shared(), { eachOnce: true });
   await place.addFinished(3);
   const before = await place.deliveries();
   const since = before[0]?.inserted_at ?? '';

@@ -1,4 +1,4 @@
-/** The wall clock is set, or is wrong at a start: nothing is removed early, nobody is locked out. Retries: test/webhooks/clock. */
+/** The wall clock is set, or is wrong at a start: nothing is removed early, nobody is locked out. Retries: test/webhooks/retries. */
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

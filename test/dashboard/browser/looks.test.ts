@@ -1,13 +1,19 @@
 /** What only a browser can tell: which choice stands out, which field is wrong, and that long names hide no column. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { startBerth } from '../../support/berth.ts';
-import { openSignedIn, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
+import { openSignedIn, PHONE, sharedBrowser, tooWide, WIDE } from '../../support/browser.ts';
+import { signedIn } from '../../support/dashboard.ts';
 import { fillDemo } from '../../support/demo.ts';
+import { sftp } from '../../support/openssh-client.ts';
+import { until } from '../../support/poll.ts';
 import { scratch } from '../../support/scratch.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';
+import { PAGES } from './routes.ts';
 
 const shared = sharedDashboard();
 const openBrowser = sharedBrowser();
@@ -48,17 +54,18 @@ test('the chosen days stand out, a wrong field is marked, and the open menu can 
 });
 
 test('a long file name beside a long name of a directory leaves every column of the deliveries in the window', async () => {
-  using files = scratch({ BERTH_DASHBOARD: 'on' });
-  await using berth = await startBerth(files);
+  using files = scratch();
+  await using berth = await shared();
   const browser = await openBrowser();
   await fillDemo(berth, files.dir);
   const database = await openDatabase(berth.config.database);
   await database.db
     .updateTable('directories')
     .set({ name: 'M'.repeat(100) })
+    .where('account_id', '=', berth.accountId)
     .execute();
   const body = Buffer.from(JSON.stringify({ event: 'file.uploaded', filename: `${'m'.repeat(200)}.csv` }));
-  await database.db.updateTable('deliveries').set({ body }).execute();
+  await database.db.updateTable('deliveries').set({ body }).where('account_id', '=', berth.accountId).execute();
   await database.close();
   await using visit = await openSignedIn(browser, berth);
   await visit.page.goto('/dashboard/deliveries');
@@ -127,3 +134,203 @@ test('no column is cut off: on a desk with long usernames and two badges, on a p
     }
   }
 });
+
+// A customer's PDF within the preview page: it is drawn, and what is no PDF runs nothing on the dashboard's origin.
+
+/** One page, all red; `more` goes into its catalogue. */
+function redPdf(more = ''): string {
+  const drawing = '1 0 0 rg 0 0 300 300 re f';
+  const parts = [
+    `<</Type/Catalog/Pages 2 0 R${more}>>`,
+    '<</Type/Pages/Kids[3 0 R]/Count 1>>',
+    '<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R>>',
+    `<</Length ${drawing.length}>>stream\n${drawing}\nendstream`,
+  ];
+  let text = '%PDF-1.4\n';
+  const places = parts.map((part, index) => {
+    const place = text.length;
+    text += `${index + 1} 0 obj${part}endobj\n`;
+    return `${String(place).padStart(10, '0')} 00000 n \n`;
+  });
+  const table = `xref\n0 5\n0000000000 65535 f \n${places.join('')}trailer<</Size 5/Root 1 0 R>>\n`;
+  return `${text}${table}startxref\n${text.length}\n%%EOF\n`;
+}
+
+const SCRIPT = "<script>parent.document.title='hit';top.__hit=1</script>";
+
+/** What a customer calls a PDF. */
+const FILES = {
+  'red.pdf': redPdf(),
+  'script.pdf': redPdf(
+    "/OpenAction<</S/JavaScript/JS(try{top.__hit=1}catch(e){};app.launchURL('https://evil.example/',true);this.submitForm('/dashboard/sign-out'))>>",
+  ),
+  'polyglot.pdf': `%PDF-1.4\n<!doctype html>${SCRIPT}`,
+  'page.pdf': `<!doctype html>${SCRIPT}`,
+};
+
+/** Whether the viewer has drawn the page: by the colours of a screenshot, since nothing else sees into it. */
+async function isRed(page: Page): Promise<boolean> {
+  const picture = (await page.locator('object.preview').screenshot()).toString('base64');
+  return page.evaluate<boolean>(`(async () => {
+    const image = new Image();
+    image.src = 'data:image/png;base64,${picture}';
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height).getContext('2d');
+    canvas.drawImage(image, 0, 0);
+    const { data } = canvas.getImageData(0, 0, image.width, image.height);
+    let red = 0;
+    for (let at = 0; at < data.length; at += 4) if (data[at] > 240 && data[at + 1] < 20 && data[at + 2] < 20) red += 1;
+    return red > 10_000;
+  })()`);
+}
+
+test('a PDF is drawn within its page; nothing that is called one runs on this origin', async () => {
+  using files = scratch();
+  await using berth = await shared();
+  const browser = await openBrowser();
+  const directory = await berth.directory();
+  for (const [name, text] of Object.entries(FILES)) writeFileSync(join(files.dir, name), text, 'latin1');
+  assert.equal(
+    (
+      await sftp(
+        files.dir,
+        directory.login,
+        Object.keys(FILES).map((name) => `put ${name}`),
+      )
+    ).code,
+    0,
+  );
+  await until('all are recorded', async () => (await berth.uploads(directory)).length === Object.keys(FILES).length);
+  const uploads = new Map((await berth.uploads(directory)).map(({ filename, id }) => [filename, id]));
+  const address = (name: string): string => `/dashboard/directories/${directory.id}/files/${uploads.get(name)}`;
+
+  await using visit = await openSignedIn(browser, berth);
+  const { page, wrong } = visit;
+  await page.goto(`${address('red.pdf')}/preview`);
+  await until('the PDF is drawn', () => isRed(page));
+  await page.setViewportSize(PHONE);
+  assert.deepEqual(await tooWide(page), []);
+
+  for (const name of ['script.pdf', 'polyglot.pdf', 'page.pdf']) {
+    await page.goto(`${address(name)}/preview`);
+    const title = await page.title();
+    if (name === 'script.pdf') await until('it is drawn', () => isRed(page));
+    else await page.waitForTimeout(500);
+    assert.deepEqual([await page.evaluate('window.__hit'), await page.title()], [undefined, title], name);
+    assert.match(page.url(), new RegExp(`${address(name)}/preview$`));
+  }
+  const answers = await page.evaluate<
+    string[][]
+  >(`Promise.all(${JSON.stringify(Object.keys(FILES).map(address))}.map(async (address) => {
+    const answer = await fetch(address + '/view');
+    return [String(answer.status), ...['content-type', 'x-content-type-options', 'content-security-policy', 'x-frame-options'].map((name) => answer.headers.get(name))];
+  }))`);
+  const pdf = [
+    '200',
+    'application/pdf',
+    'nosniff',
+    "default-src 'none'; object-src 'self'; frame-ancestors 'self'",
+    'SAMEORIGIN',
+  ];
+  assert.deepEqual(answers.slice(0, 3), [pdf, pdf, pdf]);
+  assert.equal(answers[3]?.[0], '415');
+  // No other page may hold a frame or an object.
+  await page.goto(`/dashboard/directories/${directory.id}/files`);
+  const policy = await page.evaluate<string>(
+    `fetch(location.href).then(({ headers }) => headers.get('content-security-policy'))`,
+  );
+  assert.doesNotMatch(policy, /object-src|frame-src/);
+  // The viewer is a page of the browser's own.
+  assert.deepEqual(
+    wrong.filter((request) => !/^request: chrome(?:-extension)?:/.test(request)),
+    [],
+  );
+});
+
+// What customers, clients and receivers can write, on every page that shows it: as text, whatever it is.
+
+const HIT = 'window.__hit=1';
+const HOSTILE = [
+  `<script>${HIT}</script>`,
+  `"><img src=x onerror=${HIT}>`,
+  `</script></title></textarea><svg onload=${HIT}>`,
+  `' onmouseover='${HIT}' autofocus onfocus='${HIT}`,
+  `javascript:${HIT}`,
+  'gepj.\u202Eexe\u2066\u200B',
+];
+const ALL = HOSTILE.join(' ');
+
+/** What would be there if any of it had become markup. */
+const INJECTED = `[...document.querySelectorAll('img, iframe, [onerror], [onload], [onfocus], [onmouseover], [href^=javascript]')]
+  .concat([...document.scripts].filter(({ src }) => !src.endsWith('/dashboard/static/script.js')))
+  .map(({ outerHTML }) => outerHTML)`;
+
+/** The visible text, without the values of fields, which show it unchanged for their owner to edit. */
+const READ = `(() => {
+  const main = document.querySelector('main').cloneNode(true);
+  for (const field of main.querySelectorAll('textarea')) field.remove();
+  return main.textContent;
+})()`;
+
+const REVERSED = /[\u202a-\u202e\u2066-\u2069\u200b]/;
+
+test('names, metadata, keys, answers and browsers that say script are read as text on every page', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const browser = await openBrowser();
+  const demo = await fillDemo(berth, files.dir);
+  const { id, login } = demo.directory;
+  const names = HOSTILE.map((name) => name.replaceAll('/', '∕'));
+  writeFileSync(`${files.dir}/one`, 'x');
+  const before = berth.receiver.requests.length;
+  const quoted = names.map((name) => `put one "${name.replaceAll('"', '\\"')}"`);
+  const { code, output } = await sftp(files.dir, login, quoted);
+  assert.equal(code, 0, output);
+  await until(
+    'the files are recorded',
+    async () => (await berth.uploads(demo.directory)).length >= before + names.length,
+  );
+
+  const database = await openDatabase(berth.config.database);
+  const named = { name: ALL, description: ALL, external_id: ALL, metadata: JSON.stringify({ [ALL]: ALL }) };
+  await database.db.updateTable('directories').set(named).where('deleted_at', 'is', null).execute();
+  await database.db.updateTable('accounts').set({ name: ALL }).execute();
+  await database.db.updateTable('api_keys').set({ name: ALL }).execute();
+  await database.db
+    .updateTable('deliveries')
+    .set({ body: Buffer.from(JSON.stringify({ filename: ALL })) })
+    .execute();
+  await database.db
+    .updateTable('attempts')
+    .set({ response: Buffer.from(ALL), error: ALL })
+    .execute();
+  await database.db.updateTable('transfers').set({ path: ALL, from_path: ALL }).execute();
+  const port = berth.service().dashboardPort ?? 0;
+  using user = await signedIn(
+    { config: berth.config, port },
+    berth.accountId,
+    'admin',
+    `"<img src=x onerror=${HIT}>"@example.com`,
+  );
+  await database.db.updateTable('user_sessions').set({ agent: ALL }).execute();
+  await database.close();
+
+  const origin = `https://127.0.0.1:${port}`;
+  await using visit = await browser.open({ origin, token: user.cookies.get('__Host-berth') });
+  const { page, wrong } = visit;
+  const shown: string[] = [];
+  for (const [route, place] of Object.entries(PAGES)) {
+    if (!place || place.as) continue;
+    await page.goto(place.path(demo));
+    wrong.push(...(await page.evaluate<string[]>(INJECTED)).map((element) => `${route}: ${element}`));
+    if (await page.evaluate('window.__hit')) wrong.push(`${route}: a script ran`);
+    const main = await page.evaluate<string>(READ);
+    if (REVERSED.test(main + (await page.title()))) wrong.push(`${route}: hidden characters`);
+    if (main.includes(HIT)) shown.push(route);
+  }
+  assert.deepEqual(wrong, []);
+  for (const route of SHOWING) assert.ok(shown.includes(route), `${route} shows none of it: ${id}`);
+});
+
+/** Pages that would be no test if they showed nothing of it. */
+const SHOWING = ['/dashboard', '/dashboard/directories', '/dashboard/api-keys', '/dashboard/api-keys/:id/revoke'];

@@ -135,11 +135,12 @@ void describe('long names', { concurrency: true }, () => {
       ] as const) {
         const handle = await session.open(at, CREATE_ANEW);
         assert.ok(handle);
-        await wait(300);
+        await wait(HOLD_MS);
         await session.request(FXP.WRITE, handle, 0n, data);
         await session.request(FXP.CLOSE, handle);
         if (at !== name) assert.equal((await session.replace(at, name)).status, 0);
-        await wait(1000);
+        // What is overwritten before berth has looked at it is one upload.
+        await until('it is announced', () => announced(berth).includes(`${name} ${data.length}`));
       }
     });
     await Promise.all(sent);

@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { verify } from 'unixcrypt';
 import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
@@ -68,71 +68,78 @@ interface Data {
 
 const dataOf = (answer: Answered | undefined): Data => (JSON.parse(answer?.text ?? '') as { data: Data }).data;
 
-test('a create, cut off after any step and repeated, makes one directory, with the password that is answered', async (t) => {
-  using berth = await repeating();
-  const steps: string[] = [];
-  for (let step = 1; step < MOST_STEPS; step += 1) {
-    const { last } = await berth.live(step, [create(`step-${step}`)]);
-    if (last === undefined) break;
-    steps.push(last);
-  }
-  assert.ok(steps.length >= 10, `only ${steps.length} steps`);
-  const requests = [...steps, 'none'].map((_, index) => create(`step-${index + 1}`));
-  const { answers } = await berth.live('never', [...requests, ...requests]);
-  const rows = await berth.directories();
-  const paths = pathsOf(berth.place.config);
-  await using host = hostOf(paths);
-  const ids = answers.map((answer) => dataOf(answer).id);
-  assert.deepEqual(rows.map(({ id }) => id).toSorted(), [...new Set(ids)].toSorted(), 'no key answers for two or none');
-  assert.equal(rows.length, requests.length);
-  for (const [index, last] of steps.entries()) {
-    await t.test(`after step ${index + 1}, ${last}`, () => {
-      const [first, again] = [answers[index], answers[index + requests.length]];
-      assert.deepEqual([first?.status, again], [201, first]);
-      const { id, sftp_password } = dataOf(first);
-      const row = rows.find((each) => each.id === id);
-      assert.ok(row && host.isApplied(row));
-      assert.ok(verify(sftp_password, row.password_hash));
-    });
-  }
-});
-
-test('any sequence of requests and crashes: an answer stays the same, and each key did one thing', async () => {
-  for (let seed = 11; seed < 11 + SEEDS; seed += 1) {
+// Side by side: one process at a time dies in each.
+void describe('cut off and repeated', { concurrency: true }, () => {
+  test('a create, cut off after any step and repeated, makes one directory, with the password that is answered', async (t) => {
     using berth = await repeating();
-    let state = seed;
-    const below = (limit: number): number => {
-      state = (state * 48_271) % 2_147_483_647;
-      return state % limit;
-    };
-    const bodies = new Map<string, Request>();
-    const seen = new Map<string, Answered>();
-    for (let life = 0; life < 4; life += 1) {
-      const requests = Array.from({ length: 4 }, () => {
-        const key = `key-${below(5)}`;
-        const request = bodies.get(key) ?? create(key, `Name ${below(3)}`);
-        bodies.set(key, request);
-        return request;
-      });
-      const { answers } = await berth.live(1 + below(30), requests);
-      for (const answer of answers) {
-        assert.deepEqual(answer, seen.get(answer.key) ?? { ...answer, status: 201 }, `seed ${seed}`);
-        seen.set(answer.key, answer);
-      }
+    const steps: string[] = [];
+    for (let step = 1; step < MOST_STEPS; step += 1) {
+      const { last } = await berth.live(step, [create(`step-${step}`)]);
+      if (last === undefined) break;
+      steps.push(last);
     }
-    const all = [...bodies.values()];
-    const renewed: Request[] = [];
-    const { answers } = await berth.live('never', all);
-    for (const answer of answers) assert.deepEqual(answer, seen.get(answer.key) ?? { ...answer, status: 201 });
+    assert.ok(steps.length >= 10, `only ${steps.length} steps`);
+    const requests = [...steps, 'none'].map((_, index) => create(`step-${index + 1}`));
+    const { answers } = await berth.live('never', [...requests, ...requests]);
     const rows = await berth.directories();
-    assert.equal(rows.length, bodies.size, `seed ${seed}`);
-    for (const answer of answers) {
-      const { id, sftp_password } = dataOf(answer);
-      assert.ok(verify(sftp_password, rows.find((row) => row.id === id)?.password_hash ?? ''));
-      renewed.push([`/directories/${id}/password`, `new-${answer.key}`, {}]);
+    const paths = pathsOf(berth.place.config);
+    await using host = hostOf(paths);
+    const ids = answers.map((answer) => dataOf(answer).id);
+    assert.deepEqual(
+      rows.map(({ id }) => id).toSorted(),
+      [...new Set(ids)].toSorted(),
+      'no key answers for two or none',
+    );
+    assert.equal(rows.length, requests.length);
+    for (const [index, last] of steps.entries()) {
+      await t.test(`after step ${index + 1}, ${last}`, () => {
+        const [first, again] = [answers[index], answers[index + requests.length]];
+        assert.deepEqual([first?.status, again], [201, first]);
+        const { id, sftp_password } = dataOf(first);
+        const row = rows.find((each) => each.id === id);
+        assert.ok(row && host.isApplied(row));
+        assert.ok(verify(sftp_password, row.password_hash));
+      });
     }
-    await renewals(berth, renewed, below);
-  }
+  });
+
+  test('any sequence of requests and crashes: an answer stays the same, and each key did one thing', async () => {
+    for (let seed = 11; seed < 11 + SEEDS; seed += 1) {
+      using berth = await repeating();
+      let state = seed;
+      const below = (limit: number): number => {
+        state = (state * 48_271) % 2_147_483_647;
+        return state % limit;
+      };
+      const bodies = new Map<string, Request>();
+      const seen = new Map<string, Answered>();
+      for (let life = 0; life < 4; life += 1) {
+        const requests = Array.from({ length: 4 }, () => {
+          const key = `key-${below(5)}`;
+          const request = bodies.get(key) ?? create(key, `Name ${below(3)}`);
+          bodies.set(key, request);
+          return request;
+        });
+        const { answers } = await berth.live(1 + below(30), requests);
+        for (const answer of answers) {
+          assert.deepEqual(answer, seen.get(answer.key) ?? { ...answer, status: 201 }, `seed ${seed}`);
+          seen.set(answer.key, answer);
+        }
+      }
+      const all = [...bodies.values()];
+      const renewed: Request[] = [];
+      const { answers } = await berth.live('never', all);
+      for (const answer of answers) assert.deepEqual(answer, seen.get(answer.key) ?? { ...answer, status: 201 });
+      const rows = await berth.directories();
+      assert.equal(rows.length, bodies.size, `seed ${seed}`);
+      for (const answer of answers) {
+        const { id, sftp_password } = dataOf(answer);
+        assert.ok(verify(sftp_password, rows.find((row) => row.id === id)?.password_hash ?? ''));
+        renewed.push([`/directories/${id}/password`, `new-${answer.key}`, {}]);
+      }
+      await renewals(berth, renewed, below);
+    }
+  });
 });
 
 /** New passwords, with deaths: the one that the last answer shows is in force. */

@@ -106,7 +106,9 @@ function weakKey(): string {
 test('422: unknown modes and invalid keys', async () => {
   const api = await shared();
   const { id } = await api.directory();
-  const bad = ['is not a valid OpenSSH public key'];
+  const bad = [
+    'is not a valid OpenSSH public key: it should be one line such as ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH… name',
+  ];
   const cases: [object, object][] = [
     [{ auth_mode: 'none' }, { auth_mode: ['is invalid'] }],
     [{ auth_mode: 1 }, { auth_mode: ['is invalid'] }],

@@ -84,6 +84,8 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/directories/:id/links': { role: 'any', wrongBodies: [], wrongQueries: PAGES },
   'DELETE /api/v1/directories/:id/links': { role: 'any', wrongBodies: [] },
   'DELETE /api/v1/directories/:id/links/:link_id': { role: 'any', wrongBodies: [] },
+  'POST /api/v1/directories/:id/partial/:file_id/announce': { role: 'admin', wrongBodies: [] },
+  'DELETE /api/v1/directories/:id/partial/:file_id': { role: 'admin', wrongBodies: [] },
   'POST /api/v1/directories/:id/uploads/:upload_id/announce': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/deliveries': {
     role: 'any',

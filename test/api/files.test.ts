@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { completeFiles } from '../../src/arrivals/files/file-rows.ts';
+import { filesByPath } from '../../src/arrivals/files/file-rows.ts';
 import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { rawConnection } from '../support/raw-http.ts';
@@ -157,7 +157,7 @@ test('files with a prefix are found among many others without reading these', as
     },
   });
   for (const prefix of ['bb', 'zz', 'b'])
-    assert.ok((await completeFiles(counted, id, { prefix, limit: 10 })).length <= 10);
+    assert.ok((await filesByPath(counted, id, { prefix, limit: 10 })).length <= 10);
   assert.ok(rowsRead < many.length, `${rowsRead} rows`);
 });
 

@@ -289,6 +289,9 @@ const POSTS: Readonly<Record<string, Post>> = {
     about: async (own) => ({ count: String((await own.addFinished(3)).length) }),
     json: { since: '2020-01-01T00:00:00Z' },
   },
+  '/api/v1/directories/{id}/partial/{file_id}/announce': {
+    about: async (own) => ({ file_id: await own.addPartial('half.csv') }),
+  },
   '/api/v1/directories/{id}/uploads/{upload_id}/announce': {
     about: async (own) => ({ upload_id: await own.addFile('report.csv') }),
   },

@@ -108,7 +108,9 @@ test('422 for an unusable key, a key that exists already, and one key too many',
   assert.deepEqual(await errors(null), ["can't be blank"]);
   assert.deepEqual(await errors(' '), ["can't be blank"]);
   assert.deepEqual(await errors(1), ['is invalid']);
-  assert.deepEqual(await errors('ssh-ed25519 AAAA'), ['is not a valid OpenSSH public key']);
+  assert.deepEqual(await errors('ssh-ed25519 AAAA'), [
+    'is not a valid OpenSSH public key: it should be one line such as ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH… name',
+  ]);
   for (const { line } of keys.slice(0, 100)) assert.equal((await here.add(line)).status, 201);
   assert.deepEqual(await errors(keys[100]?.line), ['should have at most 100 item(s)']);
   assert.deepEqual(await errors(`${keys[0].line} another comment`), ['has already been taken']);

@@ -3,6 +3,7 @@
  * route without a line in `ENDPOINTS` fails here.
  */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { lstatSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -215,16 +216,20 @@ async function furnished(api: Api): Promise<Readonly<Record<string, string>>> {
   const link = { for: 'upload', path: 'in/', max_bytes: 1, expires_at };
   const link_id = await make('POST', `/directories/${id}/links`, { json: link });
   const key_id = await make('POST', '/api_keys', { json: { name: 'A program', role: 'member' } });
-  const upload_id = thingIn(id);
-  const file = join(api.place.config.jailDir, sftp_username, 'files/report.csv');
-  writeFileSync(file, 'x');
-  const seen = { path: Buffer.from('report.csv'), ...fileStat(lstatSync(file)), uploaded_at: api.rules.clock.now() };
-  await db
-    .insertInto('files')
-    .values({ id: upload_id, directory_id: id, ...seen, state: 'uploaded', source: 'log', session_pid: null })
-    .execute();
+  const addFile = async (file_id: string, name: string, state: 'uploaded' | 'partial'): Promise<string> => {
+    const file = join(api.place.config.jailDir, sftp_username, 'files', name);
+    writeFileSync(file, 'x');
+    const seen = { path: Buffer.from(name), ...fileStat(lstatSync(file)), uploaded_at: api.rules.clock.now() };
+    await db
+      .insertInto('files')
+      .values({ id: file_id, directory_id: id, ...seen, state, source: 'log', session_pid: null })
+      .execute();
+    return file_id;
+  };
+  const upload_id = await addFile(thingIn(id), 'report.csv', 'uploaded');
+  const file_id = await addFile(randomUUID(), 'half.csv', 'partial');
   await deliver(api, id, api.rules.clock.now());
-  return { id, upload_id, delivery_id: upload_id, fingerprint, link_id, key_id, path: 'report.csv' };
+  return { id, upload_id, file_id, delivery_id: upload_id, fingerprint, link_id, key_id, path: 'report.csv' };
 }
 
 test('a wrong JSON body: 415, 413, 400, 422, and nothing is changed', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
+import { NO_TIME } from '../../src/foundation/base/validation.ts';
 import type { FileState } from '../../src/foundation/db/schema.ts';
 import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
@@ -166,8 +167,13 @@ test('200: prefix and since narrow the list and its pages, whatever lies between
   assert.deepEqual(await names('prefix=out'), []);
   for (const since of ['yesterday', '2026-01-02', '2026-13-02T00:00:00Z', '2026-02-29T00:00:00Z', '']) {
     const { status, json } = await api.send('GET', `/directories/${id}/uploads?since=${since}`);
-    assert.deepEqual([status, json], [422, { errors: { since: ['is invalid'] } }], since);
+    assert.deepEqual([status, json], [422, { errors: { since: [NO_TIME] } }], since);
   }
+  const { json } = await api.send('GET', `/directories/${id}/uploads?since=2026-01-02T03:04:05+01:00`);
+  const errors = [
+    'is invalid: in a URL write the + of its zone as %2B, or the time in UTC, such as 2026-11-22T09:30:00Z',
+  ];
+  assert.deepEqual(json, { errors: { since: errors } });
 });
 
 test('200: one upload; 404 for other ids, incomplete files and uploads of other directories', async () => {

@@ -1,5 +1,8 @@
 /** A directory with a real receiver behind the API, for the tests of its deliveries. */
 import { randomUUID } from 'node:crypto';
+import { lstatSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { deliveryFor, replayOf } from '../../src/deliveries/webhooks/outbox.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { dataOf } from '../support/field-sets.ts';
@@ -31,6 +34,8 @@ export interface WebhookPlace extends AsyncDisposable {
   until(id: string, state: ShownDelivery['state']): Promise<ShownDelivery>;
   /** A complete upload; returns its id. */
   addFile(path: string): Promise<string>;
+  /** A file on the disk whose upload was cut off; returns its id. */
+  addPartial(name: string): Promise<string>;
   /** Adds finished deliveries of `count` files, the newest last, and returns their ids. */
   addFinished(count: number, state?: 'delivered' | 'failed'): Promise<string[]>;
   setUrl(webhook_url: string | null): Promise<void>;
@@ -70,6 +75,18 @@ export async function webhookPlace(api: Api, toReceiver: ReceiverOptions = {}): 
       await db
         .insertInto('files')
         .values({ ...file, uploaded_at: api.rules.clock.now() })
+        .execute();
+      return file.id;
+    },
+    async addPartial(name) {
+      const root = join(api.place.config.jailDir, username, 'files');
+      mkdirSync(root, { recursive: true });
+      writeFileSync(join(root, name), 'half');
+      const row = { state: 'partial', source: 'log', session_pid: null, uploaded_at: api.rules.clock.now() } as const;
+      const file = { ...row, ...fileStat(lstatSync(join(root, name))), id: randomUUID(), directory_id: id };
+      await db
+        .insertInto('files')
+        .values({ ...file, path: Buffer.from(name) })
         .execute();
       return file.id;
     },

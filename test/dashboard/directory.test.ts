@@ -83,7 +83,7 @@ test('public keys: added, listed, used, removed; the mode decides what lets in',
   const wrong = await user.post(`${path}/public-keys`, { public_key: 'ssh-rsa AAAA</textarea><script>' });
   assert.equal(
     problemIn(wrong, 'public_key'),
-    'This is not an OpenSSH public key. Paste the whole line of a .pub file.',
+    'This is not an OpenSSH public key: it should be one line such as ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH… name.',
   );
   assert.doesNotMatch(wrong.text, /<script>/);
   assert.equal((await user.post(`${path}/auth-mode`, { auth_mode: 'none' })).status, 422);

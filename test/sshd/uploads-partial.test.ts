@@ -226,14 +226,59 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     assert.equal((await stranger.get(`${path.slice(0, -1)}0/partial/${one}/announce`)).status, 404);
   });
 
-  test('the customers’ API has none of these endpoints', async () => {
+  test('by the API: listed where they are asked for, announced once, deleted, all for admin keys', async () => {
     using place = scratch();
     await using at = await partialPlace(place);
     const { berth, directory } = at;
-    const id = await at.cutOff('report.csv');
-    const path = `/directories/${directory.id}/partial/${id}`;
-    assert.equal((await berth.send('POST', `${path}/announce`)).status, 404);
-    assert.equal((await berth.send('DELETE', path)).status, 404);
-    assert.equal((await at.list()).length, 1);
+    const directoryPath = `/directories/${directory.id}`;
+    const events = { json: { events: ['file.uploaded', 'upload.failed'] } };
+    assert.equal((await berth.send('PUT', `${directoryPath}/webhook/events`, events)).status, 200);
+    const [kept, dropped] = [await at.cutOff('kept.csv'), await at.cutOff('dropped.csv', 'hal')];
+    const files = async (query: string) => {
+      const { status, json } = await berth.send('GET', `${directoryPath}/files${query}`);
+      assert.equal(status, 200, JSON.stringify(json));
+      return (json as { data: Record<string, unknown>[] }).data.map((file) => ({ ...file, modified_at: '' }));
+    };
+    const partial = (id: string, path: string, size_bytes: number) => {
+      return { id, path, size_bytes, state: 'partial', upload_id: null, modified_at: '' };
+    };
+    assert.deepEqual(await files(''), []);
+    assert.deepEqual(await files('?state=uploaded,placed'), []);
+    const both = [partial(dropped, 'dropped.csv', 3), partial(kept, 'kept.csv', 4)];
+    assert.deepEqual(await files('?state=partial'), both);
+    assert.deepEqual(await files('?state=uploaded,partial&prefix=kept'), both.slice(1));
+    assert.equal((await berth.send('GET', `${directoryPath}/files?state=lost`)).status, 422);
+    const feed = (await berth.send('GET', '/events')).json as { data: { event: string; data: { filename: string } }[] };
+    assert.deepEqual(
+      feed.data.map(({ event, data }) => [event, data.filename]),
+      [
+        ['upload.failed', 'kept.csv'],
+        ['upload.failed', 'dropped.csv'],
+      ],
+    );
+
+    const made = await berth.send('POST', '/api_keys', { json: { name: 'm', role: 'member' } });
+    const authorization = `Bearer ${(made.json as { data: { key: string } }).data.key}`;
+    const member = { authorization };
+    assert.equal((await berth.send('POST', `${directoryPath}/partial/${kept}/announce`, member)).status, 403);
+    assert.equal((await berth.send('DELETE', `${directoryPath}/partial/${kept}`, member)).status, 403);
+
+    const announce = () =>
+      berth.send('POST', `${directoryPath}/partial/${kept}/announce`, { headers: { 'idempotency-key': 'once' } });
+    const announced = await announce();
+    const { data: upload } = announced.json as { data: Record<string, unknown> };
+    assert.match(String(upload['uploaded_at']), /Z$/);
+    delete upload['uploaded_at'];
+    assert.deepEqual(
+      [announced.status, upload],
+      [200, { id: kept, filename: 'kept.csv', size_bytes: 4, state: 'uploaded' }],
+    );
+    assert.equal((await announce()).text, announced.text);
+    assert.equal((await berth.send('POST', `${directoryPath}/partial/${kept}/announce`)).status, 404);
+    assert.equal((await berth.send('DELETE', `${directoryPath}/partial/${dropped}`)).status, 204);
+    assert.deepEqual(await files('?state=partial'), []);
+    assert.equal(await berth.storage(directory), 4);
+    assert.deepEqual(await listed(berth, directory), ['kept.csv 4']);
+    assert.deepEqual((await at.rows()).uploaded, ['kept.csv']);
   });
 });

@@ -277,7 +277,7 @@ export interface paths {
         };
         /**
          * List the files in a directory by their paths
-         * @description Lists files that the customer has uploaded and files that were put there through the API. Leaves out files that are being written, that were cut off, or that still have a temporary name.
+         * @description Lists files that the customer has uploaded and files that were put there through the API. Leaves out files that are being written or that still have a temporary name. Files that were cut off are listed only with `state=partial`.
          */
         get: operations["listFiles"];
         put?: never;
@@ -331,6 +331,50 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/partial/{file_id}/announce": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a partial file an upload
+         * @description For a file that you know to be complete, although its upload was cut off or nobody saw it end: it becomes an upload as if it had arrived now, with its webhook. `GET …/files?state=partial` lists these files. 409 while a client writes to it, or if it has changed.
+         *
+         *     Needs a key with the admin role.
+         */
+        post: operations["announcePartialFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/partial/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a partial file
+         * @description Removes a file whose upload was cut off, or that nobody saw end. 409 while a client writes to it, or if it has changed.
+         *
+         *     Needs a key with the admin role.
+         */
+        delete: operations["deletePartialFile"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1183,11 +1227,13 @@ export interface components {
             /** @description Bytes that are not UTF-8 show as U+FFFD. */
             path: string;
             size_bytes: number;
+            /** Format: uuid */
+            id: string;
             /**
-             * @description `placed`: the file was put there through the API, and the customer has not changed it.
+             * @description `placed`: the file was put there through the API, and the customer has not changed it. `partial`: its upload was cut off, or nobody saw it end.
              * @enum {string}
              */
-            state: "uploaded" | "placed";
+            state: "uploaded" | "placed" | "partial";
             /**
              * Format: uuid
              * @description The id if it is an upload; otherwise `null`.
@@ -2556,7 +2602,6 @@ export interface operations {
                 filename?: string;
                 /** @description Only filenames that begin with this. */
                 prefix?: string;
-                /** @description Only uploads from this time on. */
                 since?: string;
             };
             header?: never;
@@ -2873,6 +2918,7 @@ export interface operations {
     listFiles: {
         parameters: {
             query?: {
+                state?: string;
                 /** @description Only paths that begin with this. */
                 prefix?: string;
                 limit?: number;
@@ -2903,6 +2949,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "id": "b7a1c1de-3a0c-4b5e-9a55-0d9c1b7f3e21",
                      *           "path": "reports/2026-11.csv",
                      *           "size_bytes": 48211,
                      *           "state": "placed",
@@ -3230,6 +3277,123 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    announcePartialFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. Repeating it while the first request is still running may get 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The partial file: its `id` in the list of files.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The upload */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": "5f0c9f6e-0c0b-4c0e-9f44-5a6d1a3b7c21",
+                     *         "filename": "in/orders.csv",
+                     *         "size_bytes": 12,
+                     *         "uploaded_at": "2026-11-22T09:30:00.123456Z",
+                     *         "state": "uploaded"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            /** Format: uuid */
+                            id: string;
+                            /** @description Its path below the directory. */
+                            filename: string;
+                            size_bytes: number;
+                            /** Format: date-time */
+                            uploaded_at: string;
+                            /**
+                             * @description `checking`: the file is announced once it has passed the check.
+                             * @enum {string}
+                             */
+                            state: "uploaded" | "checking";
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    deletePartialFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The partial file: its `id` in the list of files.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
         };
     };
     listLinks: {

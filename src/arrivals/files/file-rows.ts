@@ -31,6 +31,16 @@ export interface CompleteFile extends Row {
   readonly state: 'uploaded' | 'placed';
 }
 
+/** The states that the API lists, if it is asked for them. */
+export const LISTED_STATES = ['uploaded', 'placed', 'partial'] as const;
+export type ListedState = (typeof LISTED_STATES)[number];
+
+export interface ListedFile extends Row {
+  readonly state: ListedState;
+}
+
+const COMPLETE: readonly ListedState[] = ['uploaded', 'placed'];
+
 /** Rows that are filtered at once, in about 1 ms. */
 const BATCH = 500;
 
@@ -57,6 +67,8 @@ function isComplete(row: Row | undefined): row is CompleteFile {
 }
 
 export interface FilesPage {
+  /** Without it, complete files. */
+  readonly states?: readonly ListedState[] | undefined;
   /** What the shown paths start with. */
   readonly prefix?: string | undefined;
   /** The list continues after this path. */
@@ -72,16 +84,17 @@ function beginningOf(prefix: string): Buffer {
   return Buffer.from(prefix.replace(/\u{FFFD}.*/su, '')).subarray(0, BEGINNING_BYTES);
 }
 
-/** Lists complete files, in the order of the index of paths. Reads no path that begins otherwise. */
-export async function completeFiles(
+/** Lists files in the order of the index of paths. Reads no path that begins otherwise. */
+export async function filesByPath(
   reads: Kysely<Tables>,
   directory: string,
-  { prefix = '', after: start = Buffer.alloc(0), limit }: FilesPage,
-): Promise<CompleteFile[]> {
+  { states = COMPLETE, prefix = '', after: start = Buffer.alloc(0), limit }: FilesPage,
+): Promise<ListedFile[]> {
   const beginning = beginningOf(prefix);
-  const found: CompleteFile[] = [];
+  const found: ListedFile[] = [];
+  const isAsked = (row: Row): row is ListedFile => states.some((state) => state === row.state);
   const add = (rows: readonly Row[]): unknown =>
-    found.push(...rows.filter(isComplete).filter(({ path }) => displayName(path).startsWith(prefix)));
+    found.push(...rows.filter(isAsked).filter(({ path }) => displayName(path).startsWith(prefix)));
   let last = start;
   if (Buffer.compare(start, beginning) < 0) {
     add(await at.all(reads, { directory, path: beginning }));

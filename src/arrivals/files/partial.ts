@@ -113,7 +113,8 @@ export interface AnnounceOptions {
   recorded(rows: readonly HistoryRow[]): void;
 }
 
-export type AnnouncePartial = (target: Target, fileId: string) => Promise<UploadRow & { readonly state: ArrivalState }>;
+export type AnnouncedPartial = UploadRow & { readonly state: ArrivalState };
+export type AnnouncePartial = (target: Target<AnnouncedPartial>, fileId: string) => Promise<AnnouncedPartial>;
 
 /**
  * Returns a function that turns a partial file into an upload, as if it had arrived now.
@@ -157,7 +158,7 @@ async function record(
   { clock, isChecked = false }: AnnounceOptions,
   directory: DirectoryRow,
   { row, stat }: { readonly row: FilesTable; readonly stat: FileStat },
-  { actor }: Target,
+  { actor }: Target<AnnouncedPartial>,
 ) {
   const at = clock.now();
   const path = pathOf(row.path);
@@ -170,5 +171,6 @@ async function record(
   const filename = displayName(path);
   const details = { file: { from: filename, to: filename } };
   if (actor) await insertAudit(tx, actor, { action: 'announce-partial', at, directory, details });
+  await actor?.response?.keep(tx, upload);
   return { upload, history: [history], destinations: await enqueue(tx, ...uploads) };
 }

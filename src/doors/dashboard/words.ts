@@ -2,6 +2,7 @@
  * Turns errors of fields into sentences for people, which make sense alone. The rules report errors in Ecto's wording, which is
  * for programs (`validation.ts`).
  */
+import { NO_TIME } from '../../foundation/base/validation.ts';
 import type { FormFields } from './environment.ts';
 
 /** The noun for each field's value: `Enter a name.` */
@@ -38,7 +39,7 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'is invalid': 'Enter an email address such as dana@example.com.',
   },
   expires_at: {
-    'is invalid': 'Enter a date and time such as 2026-11-20 14:30.',
+    [NO_TIME]: 'Enter a date and time such as 2026-11-20 14:30.',
     'must be in the future': 'Choose a time in the future.',
     'must be within 366 days': 'Choose a time within 366 days.',
   },
@@ -52,7 +53,6 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   path: { 'is invalid': 'Enter the path of a file such as in/report.pdf.' },
   public_key: {
     'has already been taken': 'This key has already been added.',
-    'is not a valid OpenSSH public key': 'This is not an OpenSSH public key. Paste the whole line of a .pub file.',
     'is an RSA key whose exponent protects nothing': 'This RSA key is insecure. Generate a new key.',
   },
   retention_days: { 'is invalid': 'The number of days must be a whole number.' },
@@ -95,6 +95,8 @@ function sentenceOf(field: string, message: string, label: string): string {
   if (wait !== undefined) return `Too many wrong attempts. Try again in ${wait}.`;
   const [, directory] = /^(.*) is not a directory of the account$/.exec(message) ?? [];
   if (directory !== undefined) return `${directory} is not the SFTP username of one of your directories.`;
+  const [, reason] = /^is not a valid OpenSSH public key: (.*)$/.exec(message) ?? [];
+  if (reason !== undefined) return `This is not an OpenSSH public key: ${reason}.`;
   // The message is a sentence already.
   if (/^[A-Z].*[.?]$/.test(message)) return message;
   return `${label} ${message}.`;

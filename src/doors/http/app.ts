@@ -18,7 +18,7 @@ import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
-import { heldRoutes, partialRoutes } from './endpoints/operator-files.ts';
+import { heldRoutes } from './endpoints/held-files.ts';
 import { LINK, linkEndpoint, type LinkEndpointOptions } from './endpoints/link.ts';
 import { linkRoutes } from './endpoints/links.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
@@ -26,6 +26,7 @@ import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
 import { accessRoutes } from './endpoints/access.ts';
 import { apiKeyRoutes } from './endpoints/api-keys.ts';
+import { partialRoutes } from './endpoints/partial-files.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { quotaRoutes } from './endpoints/quota.ts';
@@ -91,6 +92,7 @@ export function routesOf(options: AppOptions): Route[] {
     ...eventRoutes(rules.database),
     ...hostKeyRoutes(options.hostKeys),
     ...fileRoutes(queries, rules.database.reads, options.files, options.fileTurn),
+    ...partialRoutes(queries, options.files),
     ...linkRoutes(queries, rules, options.files, options.links.origin),
     ...deliveryRoutes(queries, { ...rules, ...options.webhooks }),
     ...accountWebhookRoutes(rules, options.mayReach),
@@ -138,9 +140,7 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
   });
   app.on(['GET', 'POST', 'PUT'], LINK, open(byLink));
   const queries = directoryQueries(rules.database.reads);
-  const operatorRoutes = options.isOfOperators
-    ? [...partialRoutes(queries, options.files), ...heldRoutes(queries, options.held)]
-    : [];
+  const operatorRoutes = options.isOfOperators ? heldRoutes(queries, options.held) : [];
   for (const { method, path, endpoint } of operatorRoutes)
     app.on(
       method,

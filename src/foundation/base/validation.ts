@@ -57,10 +57,18 @@ export const wholeNumberText = (min: number, max: number) =>
     v.maxValue(max, `must be less than or equal to ${max}`),
   );
 
+export const NO_TIME = 'is invalid: write a time with its zone, such as 2026-11-22T09:30:00Z';
+/** In a query, a plus that is not encoded arrives as a blank. */
+const BLANK_FOR_PLUS =
+  'is invalid: in a URL write the + of its zone as %2B, or the time in UTC, such as 2026-11-22T09:30:00Z';
+
 /** A moment in ISO 8601, as µs since 1970. */
 export const timestamp = v.pipe(
-  v.string(INVALID),
-  v.check((text) => Number.isSafeInteger(parseMicros(text)), INVALID),
+  v.string(({ input }) => (input === null || input === undefined ? BLANK : NO_TIME)),
+  v.check(
+    (text) => Number.isSafeInteger(parseMicros(text)),
+    ({ input }) => (/T.* \d\d:?\d\d$/.test(input) ? BLANK_FOR_PLUS : NO_TIME),
+  ),
   v.metadata({ format: 'date-time' }),
   v.transform((text) => parseMicros(text) ?? 0),
 );

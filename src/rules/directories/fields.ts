@@ -13,7 +13,7 @@ import {
 } from '../../foundation/base/validation.ts';
 import { DEFAULTS } from './defaults.ts';
 import { isExactNumber } from './json-text.ts';
-import { parsePublicKey, type PublicKey } from './public-key.ts';
+import { parsePublicKey, type PublicKey, whyNoPublicKey } from './public-key.ts';
 
 const METADATA_BYTES = 16_384;
 
@@ -81,8 +81,11 @@ export const publicKey = (description: string) =>
     v.string(orBlank),
     filled,
     v.description(description),
-    v.transform(parsePublicKey),
-    v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
+    v.transform((text) => parsePublicKey(text) ?? text),
+    v.custom<PublicKey>(
+      (key) => typeof key !== 'string',
+      ({ input }) => whyNoPublicKey(String(input)),
+    ),
     v.check(
       ({ weakness }) => weakness === undefined,
       ({ input }) => input.weakness ?? INVALID,

@@ -57,6 +57,36 @@ export function parsePublicKey(text: string): PublicKey | undefined {
   };
 }
 
+const EXAMPLE = 'one line such as ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH… name';
+const PASTED: readonly (readonly [RegExp, string])[] = [
+  [
+    /^PuTTY-User-Key-File-\d/,
+    'it is a .ppk file with a private key, which berth has not stored. Open it in PuTTYgen, and copy the public key for authorized_keys',
+  ],
+  [
+    /PRIVATE KEY/,
+    'it is a private key, which berth has not stored. Take the .pub file beside it, or make it with ssh-keygen -y',
+  ],
+  [
+    /-----BEGIN CERTIFICATE-----/,
+    `it is an X.509 certificate. Make a key with ssh-keygen, and take its .pub file: ${EXAMPLE}`,
+  ],
+  [
+    /-----BEGIN (?:RSA )?PUBLIC KEY-----/,
+    'it is a PEM file. ssh-keygen -i -m PKCS8 -f FILE converts it (PEM instead of PKCS8 if it begins with BEGIN RSA)',
+  ],
+  [/^\S+-cert-v01@openssh\.com\s/, `it is an OpenSSH certificate. Take the key's own .pub file: ${EXAMPLE}`],
+  [/^ssh-dss\s/, 'it is a DSA key, which sshd no longer takes. Make one with ssh-keygen -t ed25519'],
+  [/\S\s*\n\s*\S/, 'it has several lines. Give one key at a time, without line breaks in it'],
+];
+
+/** What is wrong with a text that is no public key, without repeating it: it may be a secret. */
+export function whyNoPublicKey(text: string): string {
+  const trimmed = text.trim();
+  const [, reason] = PASTED.find(([pattern]) => pattern.test(trimmed)) ?? [];
+  return `is not a valid OpenSSH public key: ${reason ?? `it should be ${EXAMPLE}`}`;
+}
+
 /** Turns an RFC 4716 file ("SSH2 public key"), as PuTTYgen saves keys, into a line. Any other text is returned as it is. */
 function lineIn(text: string): string {
   const [, content] = /^---- BEGIN SSH2 PUBLIC KEY ----\r?\n(.*\n)---- END SSH2 PUBLIC KEY ----$/s.exec(text) ?? [];

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parsePublicKey } from '../../../src/rules/directories/public-key.ts';
+import { parsePublicKey, whyNoPublicKey } from '../../../src/rules/directories/public-key.ts';
 import { scratch } from '../../support/scratch.ts';
 
 function opensshFingerprint(file: string): string | undefined {
@@ -201,5 +201,46 @@ test('the longest possible text is refused at once, whatever it repeats', () => 
     assert.equal(parsePublicKey(hostile), undefined);
     const { user, system } = process.cpuUsage(before);
     assert.ok(user + system < 100_000, `${hostile.slice(0, 40)}: ${user + system} µs`);
+  }
+});
+
+test('what is no public key is named by its kind, and nothing of it is repeated', () => {
+  using place = scratch();
+  const secret = (text: string): string[] => text.match(/[\w+/=]{16,}/g) ?? [];
+  const file = join(place.dir, 'key');
+  const make = (...more: string[]): string => {
+    execFileSync('rm', ['-f', file, `${file}.pub`]);
+    execFileSync('ssh-keygen', ['-q', '-t', 'rsa', '-b', '2048', '-N', '', '-f', file, ...more]);
+    return readFileSync(file, 'utf8');
+  };
+  const convert = (form: string): string =>
+    execFileSync('ssh-keygen', ['-e', '-m', form, '-f', `${file}.pub`], { encoding: 'utf8' });
+  const cases: [string, RegExp][] = [
+    [make(), /it is a private key, which berth has not stored/],
+    [make('-m', 'PEM'), /it is a private key/],
+    [convert('PKCS8'), /it is a PEM file\. ssh-keygen -i -m PKCS8/],
+    [convert('PEM'), /it is a PEM file/],
+    [
+      '-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBa\n-----END CERTIFICATE-----',
+      /X\.509 certificate/,
+    ],
+    [
+      `PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPrivate-Lines: 1\nAAAAIGu2l0u7Kp6Yv0Zk0Zk0Zk0Zk0Zk\n`,
+      /\.ppk file with a private key/,
+    ],
+    [`ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29t`, /OpenSSH certificate/],
+    ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA\nIGu2l0u7Kp6Yv0Zk0Zk0Zk0Zk0Zk', /several lines/],
+    ['c2VjcmV0IHNlY3JldCBzZWNyZXQ=', /one line such as ssh-ed25519 AAAA/],
+  ];
+  for (const [text, reason] of cases) {
+    assert.equal(parsePublicKey(text), undefined);
+    const why = whyNoPublicKey(text);
+    assert.match(why, /^is not a valid OpenSSH public key: it /);
+    assert.match(why, reason);
+    const example = 'AAAAC3NzaC1lZDI1NTE5AAAA';
+    assert.deepEqual(
+      secret(text).filter((part) => part !== example && why.includes(part)),
+      [],
+    );
   }
 });

@@ -1,6 +1,6 @@
 /** Deliveries of a directory's webhooks: lists them with their attempts, and sends them again. */
 import * as v from 'valibot';
-import { formatMicros, parseMicros } from '../../../foundation/base/clock.ts';
+import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { announce } from '../../../arrivals/uploads/announce.ts';
 import {
@@ -9,7 +9,7 @@ import {
   deliveryById,
   listDeliveries,
 } from '../../../deliveries/webhooks/delivery-list.ts';
-import { checked, INVALID, orBlank } from '../../../foundation/base/validation.ts';
+import { checked, INVALID, orBlank, timestamp } from '../../../foundation/base/validation.ts';
 import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
 import { replay, replayFailed } from '../../../deliveries/webhooks/replay.ts';
 import type { Endpoint } from '../access.ts';
@@ -26,17 +26,7 @@ const LIMIT = 100;
 
 const Filter = v.object({ state: v.optional(v.picklist(DELIVERY_STATES, INVALID)) });
 
-const Since = v.object(
-  {
-    since: v.pipe(
-      v.string(orBlank),
-      v.check((text) => parseMicros(text) !== undefined, INVALID),
-      v.metadata({ format: 'date-time' }),
-      v.transform((text) => parseMicros(text) ?? 0),
-    ),
-  },
-  orBlank,
-);
+const Since = v.object({ since: timestamp }, orBlank);
 
 const EXAMPLE = {
   id: 'fdde0852-7e73-4ab5-959b-884007b21082',

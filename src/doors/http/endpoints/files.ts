@@ -6,7 +6,7 @@ import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { BerthError, type ErrorCode } from '../../../foundation/base/errors.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
-import { type CompleteFile, completeFiles } from '../../../arrivals/files/file-rows.ts';
+import { filesByPath, type ListedFile as FileRow, LISTED_STATES } from '../../../arrivals/files/file-rows.ts';
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
 import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
@@ -33,7 +33,23 @@ const PlacedFile = v.strictObject({
 /** The limit for requests without one. */
 const LIMIT = 100;
 
+const ListedState = v.picklist(LISTED_STATES);
+
 const Listing = v.object({
+  state: v.optional(
+    v.pipe(
+      v.string(),
+      v.transform((text) => text.split(',')),
+      v.array(
+        v.picklist(
+          LISTED_STATES,
+          `should be ${LISTED_STATES.join(', ')} or several of these, such as uploaded,partial`,
+        ),
+      ),
+      v.description('Only files in these states, separated by commas. Without it, `uploaded` and `placed`.'),
+      v.metadata({ type: 'string' }),
+    ),
+  ),
   prefix: v.optional(v.pipe(v.string(), v.description('Only paths that begin with this.'))),
   limit: v.optional(v.pipe(wholeNumberText(1, 1000), v.description(`At most this many. Without it, ${LIMIT}.`))),
   after: v.optional(
@@ -75,9 +91,12 @@ const ListedFile = v.pipe(
   v.strictObject({
     path: v.pipe(v.string(), v.description('Bytes that are not UTF-8 show as U+FFFD.')),
     size_bytes: Count,
+    id: v.pipe(v.string(), v.uuid()),
     state: v.pipe(
-      v.picklist(['uploaded', 'placed']),
-      v.description('`placed`: the file was put there through the API, and the customer has not changed it.'),
+      ListedState,
+      v.description(
+        '`placed`: the file was put there through the API, and the customer has not changed it. `partial`: its upload was cut off, or nobody saw it end.',
+      ),
     ),
     upload_id: v.pipe(
       v.nullable(v.pipe(v.string(), v.uuid())),
@@ -89,6 +108,7 @@ const ListedFile = v.pipe(
 );
 
 const EXAMPLE = {
+  id: 'b7a1c1de-3a0c-4b5e-9a55-0d9c1b7f3e21',
   path: 'reports/2026-11.csv',
   size_bytes: 48_211,
   state: 'placed',
@@ -96,9 +116,9 @@ const EXAMPLE = {
   modified_at: '2026-11-22T09:30:00.123456Z',
 };
 
-function shown({ id, path, size_bytes, state, uploaded_at }: CompleteFile) {
+function shown({ id, path, size_bytes, state, uploaded_at }: FileRow) {
   const upload_id = state === 'uploaded' ? id : null;
-  return { path: displayName(path), size_bytes, state, upload_id, modified_at: formatMicros(uploaded_at) };
+  return { id, path: displayName(path), size_bytes, state, upload_id, modified_at: formatMicros(uploaded_at) };
 }
 
 export function fileRoutes(
@@ -171,9 +191,9 @@ export function fileRoutes(
 
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    const { prefix, after, limit = LIMIT } = checked(Listing, c.req.query());
-    const page = { prefix, limit: limit + 1, after: after === undefined ? undefined : Buffer.from(after, 'base64url') };
-    const found = await completeFiles(reads, id, page);
+    const { prefix, after, state: states, limit = LIMIT } = checked(Listing, c.req.query());
+    const start = after === undefined ? undefined : Buffer.from(after, 'base64url');
+    const found = await filesByPath(reads, id, { states, prefix, limit: limit + 1, after: start });
     const hasMore = found.length > limit;
     found.length = Math.min(found.length, limit);
     const next = new URL(c.req.url);
@@ -200,7 +220,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'List the files in a directory by their paths',
       description:
-        'Lists files that the customer has uploaded and files that were put there through the API. Leaves out files that are being written, that were cut off, or that still have a temporary name.',
+        'Lists files that the customer has uploaded and files that were put there through the API. Leaves out files that are being written or that still have a temporary name. Files that were cut off are listed only with `state=partial`.',
       query: Listing,
       answer: {
         status: 200,

@@ -1,7 +1,7 @@
 /** The uploads of a directory: the list, and a single one. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import { formatMicros, parseMicros } from '../../../foundation/base/clock.ts';
+import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import {
   displayName,
@@ -10,7 +10,7 @@ import {
   type UploadList,
   type UploadRow,
 } from '../../../arrivals/uploads/upload-list.ts';
-import { ValidationError } from '../../../foundation/base/errors.ts';
+import { checked, timestamp } from '../../../foundation/base/validation.ts';
 import type { Endpoint } from '../access.ts';
 import type { ApiEnv } from '../../web/observe.ts';
 import { UPLOAD, UPLOADS } from '../openapi/examples.ts';
@@ -25,8 +25,9 @@ import type { Turn } from '../../web/turns.ts';
 const FILTERS = {
   filename: v.optional(v.pipe(v.string(), v.description('The complete filename: one upload or none.'))),
   prefix: v.optional(v.pipe(v.string(), v.description('Only filenames that begin with this.'))),
-  since: v.optional(v.pipe(v.string(), v.isoTimestamp(), v.description('Only uploads from this time on.'))),
+  since: v.optional(v.pipe(timestamp, v.description('Only uploads from this time on.'))),
 };
+const Requested = v.object(FILTERS);
 
 /** Reads at most a batch of rows after the given one. */
 type ReadAfter = (after: UploadRow | undefined) => Promise<UploadRow[]>;
@@ -121,8 +122,5 @@ function shown({ id, path, size_bytes, uploaded_at }: UploadRow) {
 
 /** @throws {ValidationError} when `since` is not a time. */
 function requestedFilters(c: Context<ApiEnv>): Filters {
-  const text = c.req.query('since');
-  const since = text === undefined ? undefined : parseMicros(text);
-  if (text !== undefined && since === undefined) throw new ValidationError({ since: ['is invalid'] });
-  return { filename: c.req.query('filename'), prefix: c.req.query('prefix'), since };
+  return checked(Requested, c.req.query());
 }

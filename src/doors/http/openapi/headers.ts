@@ -51,6 +51,7 @@ const id = (description: string) => ({
 export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
   id: id('The directory.'),
   upload_id: id('The file.'),
+  file_id: id('The partial file: its `id` in the list of files.'),
   delivery_id: id('The delivery.'),
   key_id: id('The API key.'),
   link_id: id('The link.'),

@@ -1,0 +1,72 @@
+/** Files whose upload was cut off, or that nobody saw end: an admin announces or deletes each. `files.ts` lists them. */
+import * as v from 'valibot';
+import { formatMicros } from '../../../foundation/base/clock.ts';
+import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
+import type { AnnouncedPartial } from '../../../arrivals/files/partial.ts';
+import { displayName } from '../../../arrivals/uploads/upload-list.ts';
+import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import { dataResponse } from '../../web/responses.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { UPLOAD } from '../openapi/examples.ts';
+import { ownTarget } from '../own-directory.ts';
+import { type Route, route } from '../route.ts';
+import { data, Upload } from '../schemas.ts';
+
+const PARTIAL = '/api/v1/directories/:id/partial/:file_id';
+
+const Announced = v.strictObject({
+  ...Upload.entries,
+  state: v.pipe(
+    v.picklist(['uploaded', 'checking']),
+    v.description('`checking`: the file is announced once it has passed the check.'),
+  ),
+});
+
+function announced({ id, path, size_bytes, uploaded_at, state }: AnnouncedPartial): Response {
+  const shown = { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at), state };
+  return dataResponse(JSON.stringify(shown));
+}
+
+export function partialRoutes(
+  directories: DirectoryQueries,
+  files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>,
+): Route[] {
+  const announce: Endpoint<'/:id/:file_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'), announced);
+    requireAdmin(principal);
+    return announced(await files.announcePartial(target, c.req.param('file_id')));
+  };
+  const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    requireAdmin(principal);
+    await files.removePartial(target, c.req.param('file_id'));
+    return c.body(null, 204);
+  };
+  return [
+    route('POST', `${PARTIAL}/announce`, announce, {
+      id: 'announcePartialFile',
+      tag: 'Files',
+      summary: 'Make a partial file an upload',
+      description:
+        'For a file that you know to be complete, although its upload was cut off or nobody saw it end: it becomes an upload as if it had arrived now, with its webhook. `GET …/files?state=partial` lists these files. 409 while a client writes to it, or if it has changed.',
+      role: 'admin',
+      answer: {
+        status: 200,
+        description: 'The upload',
+        schema: data(Announced),
+        example: { data: { ...UPLOAD.data, state: 'uploaded' } },
+      },
+      refusals: [404, 409, 421, 507],
+    }),
+    route('DELETE', PARTIAL, remove, {
+      id: 'deletePartialFile',
+      tag: 'Files',
+      summary: 'Delete a partial file',
+      description:
+        'Removes a file whose upload was cut off, or that nobody saw end. 409 while a client writes to it, or if it has changed.',
+      role: 'admin',
+      answer: { status: 204, description: 'Deleted' },
+      refusals: [404, 409, 421, 507],
+    }),
+  ];
+}

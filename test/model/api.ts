@@ -1,19 +1,26 @@
 /**
- * The API's own files on the model's disk, with the rows of a real database: what `files/placing.ts` and `files/removal.ts` write,
- * in their order. (Those work on a real disk.)
+ * The API's own files on the model's disk, with the rows of a real database: what `files/placing.ts`, `files/removal.ts` and
+ * `files/deferred-removal.ts` write, in their order. (Those work on a real disk.)
  */
 import type { Database } from '../../src/foundation/db/open.ts';
 import { insertTransfers } from '../../src/rules/history/transfers.ts';
+import { pathOf } from '../../src/arrivals/uploads/file-path.ts';
 import type { Jail } from '../../src/arrivals/uploads/jails.ts';
-import { fileStat, isSame } from '../../src/arrivals/uploads/record/file-stat.ts';
+import { fileStat, isAsRecorded, isSame } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { Files } from '../../src/arrivals/uploads/record/files.ts';
 import { historyRow } from '../../src/arrivals/uploads/record/transfer-history.ts';
 import type { ModelDisk } from './disk.ts';
+import type { Random } from './random.ts';
 import type { ModelTime } from './time.ts';
 import type { Truth } from './truth.ts';
 
+/** How often a removal that waits is tried, and how long it waits at most, in µs: often it ends while sessions go on. */
+const TRIED_EVERY = 20_000;
+const LONGEST_WAITS = [1000, 20_000, 30_000_000];
+
 export interface ApiStep {
-  readonly kind: 'put' | 'delete';
+  /** `deleteLater`: the file stays on the disk while its session may ask for it. */
+  readonly kind: 'put' | 'delete' | 'deleteLater';
   readonly at: number;
   readonly path: string;
 }
@@ -21,6 +28,7 @@ export interface ApiStep {
 export interface ApiOptions {
   readonly disk: ModelDisk;
   readonly time: ModelTime;
+  readonly random: Random;
   readonly truth: Truth;
   readonly database: Database;
   readonly jail: Jail;
@@ -30,6 +38,9 @@ export interface ApiOptions {
   /** `serve` is away: nobody answers. */
   readonly isAway: () => boolean;
   readonly isHeld: (inode: number) => boolean;
+  /** Whether any session is live. */
+  readonly hasSessions: () => boolean;
+  readonly fault: (text: string) => void;
   /** Something to wait for before anything else happens. */
   readonly inDatabase: (job: Promise<void>) => void;
 }
@@ -45,7 +56,60 @@ export class Api {
     const { isAway, inDatabase, trace } = this.#options;
     if (isAway()) return;
     trace(`by the API: ${step.kind} ${step.path}`);
-    inDatabase(step.kind === 'put' ? this.#put(step.path) : this.#delete(step.path));
+    if (step.kind === 'put') inDatabase(this.#put(step.path));
+    else if (step.kind === 'delete') inDatabase(this.#delete(step.path));
+    else inDatabase(this.#deleteLater(step.path));
+  }
+
+  async #deleteLater(path: string): Promise<void> {
+    const { disk, time, random, database, jail, isAway, hasSessions, isHeld, inDatabase, trace } = this.#options;
+    const marked = await database.db.transaction().execute(async (tx) => {
+      const files = new Files(tx, jail.id);
+      const row = await files.at(path);
+      const there = disk.lstat(path);
+      if (row?.state !== 'uploaded' && row?.state !== 'placed' && row?.state !== 'partial') return undefined;
+      if (!there?.isFile() || !isSame(row, fileStat(there)) || isHeld(there.ino)) return undefined;
+      const directory = await tx
+        .selectFrom('directories')
+        .selectAll()
+        .where('id', '=', jail.id)
+        .executeTakeFirstOrThrow();
+      const event = { event: 'removed', path, at: time.now, bytes: row.size_bytes } as const;
+      await files.update(row, { state: 'removed' });
+      await files.flush();
+      await insertTransfers(tx, [historyRow(directory, event).row]);
+      return { id: row.id, writes: disk.at(path)?.writes ?? 0 };
+    });
+    if (!marked) return;
+    trace(`${path} is removed`);
+    const over = time.now + (LONGEST_WAITS[random(LONGEST_WAITS.length)] ?? 0);
+    const tryToEnd = (): void => {
+      if (isAway() || (hasSessions() && time.now < over)) return time.in(TRIED_EVERY, tryToEnd);
+      const again = (isOver: boolean): void => (isOver ? undefined : time.in(TRIED_EVERY, tryToEnd));
+      inDatabase(this.#end(marked).then(again));
+    };
+    time.in(random(TRIED_EVERY), tryToEnd);
+  }
+
+  /** As `DeferredRemovals` takes a file from the disk. @returns whether the removal is over. */
+  async #end({ id, writes }: { readonly id: string; readonly writes: number }): Promise<boolean> {
+    const { disk, database, isHeld, look, fault, trace } = this.#options;
+    const removed = database.db.selectFrom('files').selectAll().where('id', '=', id).where('state', '=', 'removed');
+    const row = await removed.executeTakeFirst();
+    if (!row) return true;
+    const path = pathOf(row.path);
+    const there = disk.lstat(path);
+    if (!there?.isFile() || !isAsRecorded(row, fileStat(there))) {
+      look(path);
+      return false;
+    }
+    if (isHeld(there.ino)) return false;
+    await database.db.deleteFrom('files').where('id', '=', id).execute();
+    if (disk.at(path)?.writes !== writes) fault(`${path} was written after its removal, and is gone`);
+    trace(`${path} leaves the disk`);
+    disk.remove(path);
+    disk.sync(path);
+    return true;
   }
 
   async #put(path: string): Promise<void> {

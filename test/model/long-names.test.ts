@@ -107,7 +107,7 @@ function storyOf(seed: number): Story {
       { begins: LATER + random(3000), steps: again.flat(), end: 'quit' },
     ];
   }).flat();
-  return { sessions, lag, shared: 'nothing', ends, byHand: [], byApi: [] };
+  return { sessions, lag, shared: 'nothing', ends, byHand: [], byApi: [], isConsumed: false };
 }
 
 function endIn(random: Random): Story['ends'][number] {

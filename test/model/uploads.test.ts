@@ -152,7 +152,7 @@ function handSteps(base: string, random: Random): HandStep[] {
 
 function apiSteps(base: string, random: Random): ApiStep[] {
   return Array.from({ length: 1 + random(5) }, () => {
-    const kind = (['put', 'put', 'delete'] as const)[random(3)] ?? 'put';
+    const kind = (['put', 'put', 'delete', 'deleteLater', 'deleteLater'] as const)[random(5)] ?? 'put';
     return { kind, at: 1 + random(4_000_000), path: pathIn({ base, prefix: '' }, random) };
   });
 }
@@ -195,7 +195,8 @@ function storyOf(seed: number): Story {
   if (isOrderly) byHand.unshift(...['hand', 'api'].map((path) => ({ kind: 'makeFolder' as const, at: 0, path })));
   const ends = has(2) && shared !== 'folders' ? endsIn(random) : [];
   const lags = shared === 'folders' ? [1000, 20_000] : [1000, 20_000, 500_000];
-  return { sessions, lag: lags[random(lags.length)] ?? 1000, shared, ends, byHand, byApi };
+  const isConsumed = has(2) && shared !== 'folders';
+  return { sessions, lag: lags[random(lags.length)] ?? 1000, shared, ends, byHand, byApi, isConsumed };
 }
 
 test(

@@ -31,6 +31,8 @@ import { asLogged, Truth } from './truth.ts';
 const BEGINNING = 1_790_000_000_000_000;
 /** Longer than anything may take to be settled, in µs. */
 const SETTLING = 40_000_000;
+/** How soon a consumer removes an upload, in µs. */
+const CONSUMED_WITHIN = 5000;
 /** How often a client tries again while sshd is not there, in µs. */
 const AFTER_BOOT = 100_000;
 /** How long a sync may take, in ms. */
@@ -53,6 +55,8 @@ export interface Story {
   readonly byHand: readonly HandStep[];
   /** What the API does. */
   readonly byApi: readonly ApiStep[];
+  /** A consumer removes most uploads within 5 ms of their webhook. */
+  readonly isConsumed: boolean;
 }
 
 interface LogLine {
@@ -161,6 +165,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   function recorded({ event, path, bytes }: Transfer): void {
     trace(`  = ${event} ${path ?? ''} ${bytes ?? ''}`);
     if (event !== 'uploaded' || typeof path !== 'string') return;
+    if (story.isConsumed && random(4) > 0)
+      time.in(random(CONSUMED_WITHIN), () => api.do({ kind: 'deleteLater', at: 0, path: fromDisplayed(path) }));
     announced.set(bytes ?? 0, (announced.get(bytes ?? 0) ?? 0) + 1);
     if (bytes === 0) return;
     const inode = disk.at(fromDisplayed(path));
@@ -315,6 +321,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   const api = new Api({
     disk,
     time,
+    random,
     truth,
     trace,
     database,
@@ -323,6 +330,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     look: (path) => !isAway && recorder.look(jail, path, 0),
     isAway: () => isAway,
     isHeld: (ino) => [...sessions.keys()].some((pid) => holds(pid, ino)),
+    hasSessions: () => sessions.size > 0,
+    fault: (text) => void faults.push(text),
     inDatabase,
   });
   for (const step of story.byApi) time.in(step.at, () => api.do(step));

@@ -15,7 +15,7 @@ import type { Log } from '../../../foundation/base/log.ts';
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import type { ByLink } from '../../../arrivals/files/placing.ts';
 import { baseName, displayName, type FilePath, pathOf } from '../../../arrivals/uploads/file-path.ts';
-import type { ClientAddress } from '../../web/client-address.ts';
+import { type ClientAddress, clientNetwork } from '../../web/client-address.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
 import { LINK_HEADERS, type LinkPages, type Receipt } from '../link-page.ts';
 import { type BodyFile, fileInBody, isForm } from '../multipart.ts';
@@ -27,8 +27,11 @@ import { checkCoding } from './files.ts';
 
 export const LINK = '/links/:token/*';
 
-/** How many files may arrive in one directory by links at once. */
-const AT_ONCE = 16;
+/**
+ * How many files may arrive at once: from one client by one link, by one link, and in one directory by all links. So no client
+ * keeps others of its link waiting, and no link those of its directory.
+ */
+const AT_ONCE = { client: 8, link: 16, directory: 64 };
 
 /** How many bytes a form may have besides its file. */
 const FORM_BYTES = 16_384;
@@ -51,6 +54,23 @@ type LinkContext = Context<ApiEnv>;
 export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => Promise<Response> {
   const { uses, files, clientAddress, pages, clock, turn, log } = options;
   const coming = new Map<string, number>();
+
+  /** Counts a file that begins to arrive. @returns what ends that. @throws {BerthError} `rate_limited`. */
+  function arriving({ link, directory }: Admitted, { address }: Visit): () => void {
+    const shares = { client: `${link.id} ${clientNetwork(address)}`, link: link.id, directory: directory.id };
+    const counted = Object.entries(shares) as [keyof typeof AT_ONCE, string][];
+    for (const [share, of] of counted)
+      if ((coming.get(of) ?? 0) >= AT_ONCE[share])
+        throw new BerthError('rate_limited', `Over ${AT_ONCE[share]} files are arriving at once`);
+    for (const [, of] of counted) coming.set(of, (coming.get(of) ?? 0) + 1);
+    return () => {
+      for (const [, of] of counted) {
+        const left = (coming.get(of) ?? 1) - 1;
+        if (left > 0) coming.set(of, left);
+        else coming.delete(of);
+      }
+    };
+  }
 
   async function download(c: LinkContext, visit: Visit, admitted: Admitted): Promise<Response> {
     const { incoming, outgoing } = c.env;
@@ -99,9 +119,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     if (isPost && !isForm(type))
       throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data');
     if (Number(length) > most + (isForm(type) ? FORM_BYTES : 0)) throw tooLarge(most);
-    const before = coming.get(directory.id) ?? 0;
-    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
-    coming.set(directory.id, before + 1);
+    const arrived = arriving(admitted, visit);
     let file: BodyFile | undefined;
     try {
       untimed?.();
@@ -118,9 +136,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
       return { filename: displayName(baseName(path)), size_bytes, received_at: formatMicros(clock.now()) };
     } finally {
       file?.close();
-      const left = (coming.get(directory.id) ?? 1) - 1;
-      if (left > 0) coming.set(directory.id, left);
-      else coming.delete(directory.id);
+      arrived();
     }
   }
 

@@ -129,3 +129,33 @@ test('two clients cannot both put together the file of a link that works once', 
   assert.deepEqual(await recorded(), [size, 'another'.length], 'without the one that was cut off');
   await close();
 });
+
+test('each part that is read by a link is in the history, and is not announced as a download', async () => {
+  await using berth = await shared();
+  const directory = await berth.directory();
+  const { status } = await berth.send('PUT', `/directories/${directory.id}/files/ten`, { body: '0123456789' });
+  assert.equal(status, 201);
+  const single = await downloadLink(berth, directory, 'ten', { once: true });
+  const often = await downloadLink(berth, directory, 'ten');
+  for (const link of [single, single, often]) {
+    const part = await ask(berth, link, { headers: { range: 'bytes=0-8' } });
+    assert.deepEqual([part.status, part.text], [206, '012345678']);
+  }
+  assert.equal((await ask(berth, single)).text, '0123456789');
+  assert.equal((await ask(berth, single)).status, 410);
+  const database = await openDatabase(berth.config.database);
+  const rows = database.db
+    .selectFrom('transfers')
+    .select(['event', 'bytes', 'reason', 'via'])
+    .where('directory_id', '=', directory.id)
+    .orderBy('id');
+  await until('all are recorded', async () => (await rows.execute()).length >= 4);
+  const part = { event: 'download-dropped', bytes: 9, reason: 'bytes 0 to 8 of 10', via: 'link' };
+  assert.deepEqual(await rows.execute(), [
+    part,
+    part,
+    part,
+    { event: 'downloaded', bytes: 10, reason: null, via: 'link' },
+  ]);
+  await database.close();
+});

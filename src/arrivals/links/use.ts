@@ -135,11 +135,16 @@ export function linkUses({ database, clock }: { readonly database: Database; rea
         if (!directory) return;
         const isLast = link.once === 1 && (await finish(tx, link.id, download, cutOffAfter));
         const [start, end] = download.part;
-        if (cutOffAfter !== undefined || !(isLast || end === download.file.size)) return;
-        const bytes = end - start;
-        const path = pathOf(link.path);
-        const about = { event: 'downloaded', path, at: clock.now(), bytes, byLink: { address } } as const;
-        await recordHistory(tx, [historyRow(directory, about)], clock);
+        const bytes = cutOffAfter ?? end - start;
+        if (bytes === 0 && end > start) return;
+        const about = { path: pathOf(link.path), at: clock.now(), bytes, byLink: { address } };
+        const isDone = cutOffAfter === undefined && (isLast || end === download.file.size);
+        // Whoever reads all but the last byte has the file as well.
+        const reason = `bytes ${start} to ${start + bytes - 1} of ${download.file.size}`;
+        const row = isDone
+          ? historyRow(directory, { ...about, event: 'downloaded' })
+          : historyRow(directory, { ...about, event: 'download-dropped', reason });
+        await recordHistory(tx, [row], clock);
       }),
   };
 }

@@ -57,6 +57,11 @@ const EVENTS: Readonly<Record<TransferEvent, string>> = {
   removed: 'removed',
 };
 
+/** A client of a link may also have asked for a part. */
+function byLink(event: TransferEvent): string {
+  return `${event === 'download-dropped' ? 'downloaded in part' : EVENTS[event]} by link`;
+}
+
 export function ofTransfer({
   at,
   event,
@@ -76,7 +81,7 @@ export function ofTransfer({
   const why = reason === null ? '' : `: ${reason}`;
   const text = isSession
     ? `${EVENTS[event]}${length}`
-    : `${EVENTS[event]}${via === null ? '' : ' by link'} ${names}${size}${why}`;
+    : `${via === null ? EVENTS[event] : byLink(event)} ${names}${size}${why}`;
   return { at, kind, address, text };
 }
 

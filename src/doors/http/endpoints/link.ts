@@ -90,8 +90,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
       await uses.check(visit);
     });
     const part = incoming.method === 'GET' ? partOf(answer, content.size) : undefined;
-    // For a link without `once`, only a request that reaches the end of the file is recorded.
-    if (!part || (link.once === 0 && part[1] !== content.size)) return answer;
+    if (!part) return answer;
     const begun = await uses.begin(visit, admitted, content, part).catch(async (error: unknown) => {
       await answer.body?.cancel();
       throw error;

@@ -92,7 +92,7 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
     if (!isNumbered) requireAllowed(condition, currentTag(owner.root, bytesOf(path)));
     const coming = transit.coming();
     try {
-      const stat = await write(coming, directory, body, syncer);
+      const stat = await write(coming, owner.root, directory, body, syncer);
       const withdraw = await announce(options, target, path, { stat, byLink });
       const before = await fileIfAny(database.reads, directory.id, path);
       const names = isNumbered ? numbered(path) : [path];
@@ -126,6 +126,7 @@ function conflict(path: FilePath, isFolder: boolean): BerthError {
 /** Gives the file to the user before the first byte, so that the kernel counts it against the user's quota. */
 async function write(
   coming: string,
+  root: string,
   directory: DirectoryRow,
   body: AsyncIterable<Buffer>,
   syncer: FileSyncer,
@@ -134,7 +135,7 @@ async function write(
   await file.chmod(FILE_MODE);
   await file.chown(directory.uid, directory.uid);
   const size = await writeAll(file, body, (directory.quota_bytes ?? Infinity) - directory.storage_bytes);
-  await syncer.file(file.fd, size);
+  await syncer.file(root, file.fd, size);
   return fileStat(await file.stat());
 }
 

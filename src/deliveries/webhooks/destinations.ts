@@ -7,8 +7,9 @@
  * whose answers were not quick twice in a row, or at its very first attempt, is paced: *slow* if its last answer came
  * late, *silent* if none came. All paced ones together begin a limited number of attempts a second, slow and silent ones
  * alternately, so that a slow receiver does not wait behind dead ones. Destinations with the same standing take turns,
- * and neither proven nor new ones wait for another standing.
+ * those with few due deliveries first, and neither proven nor new ones wait for another standing.
  */
+import { Turns } from '../../foundation/base/turns.ts';
 import type { Turn } from './queue.ts';
 
 /** How many attempts may be under way in all. Each uses a socket. */
@@ -52,11 +53,11 @@ export class Destinations {
   /** Destinations by name, the one judged longest ago first. */
   readonly #known = new Map<string, Destination>();
   /** Destinations that have due deliveries and a free slot, in the order of their turns. */
-  readonly #lines: Readonly<Record<Standing, Set<Destination>>> = {
-    proven: new Set(),
-    new: new Set(),
-    slow: new Set(),
-    silent: new Set(),
+  readonly #lines: Readonly<Record<Standing, Turns<Destination>>> = {
+    proven: new Turns(),
+    new: new Turns(),
+    slow: new Turns(),
+    silent: new Turns(),
   };
   #total = 0;
   #unproven = 0;
@@ -84,9 +85,9 @@ export class Destinations {
 
   #unpacedTurns(standing: Unpaced): Turn[] {
     const turns: Turn[] = [];
-    let left = Math.min(BEGIN, this.#room(standing));
-    for (const destination of this.#lines[standing]) {
-      if (left <= 0) break;
+    for (let left = Math.min(BEGIN, this.#room(standing)); left > 0;) {
+      const destination = this.#lines[standing].take();
+      if (!destination) break;
       const count = Math.min(destination.due, left, eachOf(standing) - destination.busy);
       left -= count;
       turns.push(this.#take(destination, count));
@@ -109,12 +110,10 @@ export class Destinations {
   #nextPaced(): Destination | undefined {
     const other: Paced = this.#lastPaced === 'slow' ? 'silent' : 'slow';
     if (this.#lines[other].size > 0) this.#lastPaced = other;
-    const [first] = this.#lines[this.#lastPaced];
-    return first;
+    return this.#lines[this.#lastPaced].take();
   }
 
   #take(destination: Destination, count: number): Turn {
-    this.#lines[destination.standing].delete(destination);
     this.#move(destination, count);
     return { destination: destination.name, count };
   }
@@ -200,10 +199,10 @@ export class Destinations {
     if (destination.standing !== 'proven') this.#unproven += by;
   }
 
-  /** Puts a destination at the end of its line when it has due deliveries and a free slot. */
+  /** Puts a destination in its line when it has due deliveries and a free slot. */
   #place(destination: Destination): void {
     const { name, standing, busy, due } = destination;
-    if (due > 0 && busy < eachOf(standing)) this.#lines[standing].add(destination);
+    if (due > 0 && busy < eachOf(standing)) this.#lines[standing].add(destination, due);
     if (standing === 'new' && busy === 0 && due === 0) this.#known.delete(name);
   }
 

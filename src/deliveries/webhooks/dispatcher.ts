@@ -17,6 +17,7 @@ import type { Tables } from '../../foundation/db/schema.ts';
 import { isShared, presentTime } from '../../foundation/db/shared.ts';
 import type { Transact, Work } from '../../foundation/db/transact.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
+import { yielder } from '../../foundation/base/event-loop.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { Destinations, type Verdict } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
@@ -36,8 +37,13 @@ import { clamp, nextTimed, shift } from './timed.ts';
 
 /** An answer within this time makes a destination proven (see `destinations.ts`), in µs. */
 const QUICK: Micros = 1_000_000;
-/** How long attempts that have ended wait for others, so that one commit records them all, in ms. */
+/**
+ * How long attempts that have ended wait for others, so that one commit records them all, and how long after a commit the next round
+ * comes, in ms. While uploads come, their next commit comes before that, and leaves less to do.
+ */
 const GATHER_MS = 5;
+/** How long rounds wait at most while other commits follow each other, in ms: only a round finds retries that are due. */
+const LONGEST_GATHER_MS = 50;
 /** How long `close` lets attempts continue, in ms. Then they are aborted, and the next start repeats them at once. */
 const GRACE_MS = 3000;
 /** Retries that fall due within this time, in ms, become due together, since each alone would cost a commit. */
@@ -92,6 +98,9 @@ export class Dispatcher {
   #searchedAt = Number.NEGATIVE_INFINITY;
   #promotedAt = Number.NEGATIVE_INFINITY;
   #promotesFrom = Number.NEGATIVE_INFINITY;
+  /** When the last commit was, and the last round, by the monotonic clock in ms. */
+  #committedAt = Number.NEGATIVE_INFINITY;
+  #roundAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
@@ -143,6 +152,10 @@ export class Dispatcher {
 
   /** Runs one round. Returns for how many ms there is nothing to do; 0 when there may be more. */
   async #round(): Promise<number> {
+    const began = performance.now();
+    const gathersFor = Math.min(this.#committedAt + GATHER_MS, this.#roundAt + LONGEST_GATHER_MS) - began;
+    if (gathersFor > 0 && !this.#isClosing) return gathersFor;
+    this.#roundAt = began;
     this.#jump += this.#clockStep();
     await this.#search();
     const { database, clock } = this.#options;
@@ -200,6 +213,7 @@ export class Dispatcher {
         });
         return { value, taken };
       });
+      this.#committedAt = performance.now();
       for (const ended of recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
@@ -220,7 +234,7 @@ export class Dispatcher {
       this.#destinations.due(to, count);
     }
     this.#underWay += claimed.length;
-    for (const delivery of claimed) void this.#attempt(delivery);
+    void this.#attemptAll(claimed);
     this.#sleeper.wakeIn(this.#destinations.readyIn());
   }
 
@@ -236,6 +250,15 @@ export class Dispatcher {
     const now = await presentTime(tx, clock);
     if (this.#isFirst) await clamp(tx, now, longestWait(retryDelays) + LEASE);
     return now;
+  }
+
+  /** Begins attempts. Each makes a request, and others go on between them. */
+  async #attemptAll(claimed: readonly Claimed[]): Promise<void> {
+    const pause = yielder();
+    for (const delivery of claimed) {
+      void this.#attempt(delivery);
+      await pause();
+    }
   }
 
   async #attempt(delivery: Claimed): Promise<void> {

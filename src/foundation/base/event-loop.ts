@@ -1,8 +1,11 @@
 /** Lets requests run between the steps of a loop whose length a user decides. */
 import { setImmediate } from 'node:timers/promises';
 
-/** How long a loop may hold the event loop. */
-const SLICE_MS = 5;
+/**
+ * How long a loop may hold the event loop. Others wait for such slices at several places, one after the other. Counted in steps, a
+ * slice would last longer the slower the machine is.
+ */
+export const SLICE_MS = 5;
 
 /**
  * Returns a function to await after each step. It yields to the event loop once the steps since the last time have taken 5 ms; until

@@ -2,13 +2,13 @@
  * Flushes files and their names to the disk, so that an announced upload survives a power cut.
  *
  * Syncs run in libuv's thread pool. Enough small files are synced at a time to keep its threads busy, and one large
- * file beside them, which may take seconds.
+ * file beside them, which may take seconds. Directories take turns.
  */
 import { closeSync, fdatasync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
-import PQueue from 'p-queue';
 import { isAbsent, openFile, openFolder } from '../../../foundation/base/beneath.ts';
 import { errorCode, isFull } from '../../../foundation/base/errors.ts';
+import { FairQueue } from '../../../foundation/base/turns.ts';
 import { bytesOf, type FilePath, parentOf } from '../file-path.ts';
 import { type FileStat, fileStat } from '../record/file-stat.ts';
 
@@ -28,8 +28,8 @@ const syncAll = promisify(fsync);
 export class FileSyncer {
   /** Whether anything is synced. When it is off (`BERTH_SYNC_UPLOADS=off`), every file counts as synced. */
   readonly #isOn: boolean;
-  readonly #small = new PQueue({ concurrency: 16 });
-  readonly #large = new PQueue({ concurrency: 1 });
+  readonly #small = new FairQueue(16);
+  readonly #large = new FairQueue(1);
   /** Syncs of folders that have not begun yet, by path. Later callers share them. */
   readonly #folders = new Map<string, Promise<void>>();
 
@@ -50,9 +50,9 @@ export class FileSyncer {
     }
   }
 
-  /** Resolves when what was written to an open file is on the disk. */
-  async file(fd: number, size: number): Promise<void> {
-    if (this.#isOn) await (size < LARGE ? this.#small : this.#large).add(() => syncData(fd));
+  /** Resolves when what was written to an open file of the directory `root` is on the disk. */
+  async file(root: string, fd: number, size: number): Promise<void> {
+    if (this.#isOn) await (size < LARGE ? this.#small : this.#large).add(root, () => syncData(fd));
   }
 
   /** Resolves when the names in a folder are on the disk. */
@@ -69,7 +69,7 @@ export class FileSyncer {
         // The folders may be as new as the file. All are synced at the same time, so that the file system writes them
         // with one commit of its journal.
         const above = [...ancestors(path)].map((folder) => this.#syncFolder(root, folder));
-        const syncs = [this.file(fd, stats.size).catch(dataLost), ...above];
+        const syncs = [this.file(root, fd, stats.size).catch(dataLost), ...above];
         // Wait for all of them: the descriptor must not be closed while it is in use.
         await Promise.allSettled(syncs);
         await Promise.all(syncs);
@@ -90,7 +90,7 @@ export class FileSyncer {
       await syncAll(opened.fd);
     };
     // Begin later, when the sync is in the map: it removes itself from there.
-    const syncing = Promise.resolve().then(() => this.#small.add(sync));
+    const syncing = Promise.resolve().then(() => this.#small.add(root, sync));
     this.#folders.set(key, syncing);
     return syncing;
   }

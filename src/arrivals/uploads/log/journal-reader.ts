@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { isOutOfDescriptors } from '../../../foundation/base/errors.ts';
 import { yielder } from '../../../foundation/base/event-loop.ts';
+import { Turns } from '../../../foundation/base/turns.ts';
 import type { Jail } from '../jails.ts';
 import type { Beginning } from './journal-files.ts';
 import { linesOf, PIECE, readBase } from './journal-pieces.ts';
@@ -18,8 +19,8 @@ import { type JournalRecord, type Known, type LineRecord, type Position, readRec
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
-/** How many records of one user are read before the next user's turn. */
-const TURN = 32;
+/** Some bytes of a record, which say about how many a user still has. */
+const RECORD: Position = 256;
 
 /** The pause between two turns of a busy directory, and between tries that failed, in ms. */
 const PAUSE_MS = 5;
@@ -104,7 +105,7 @@ export class JournalReader implements JournalFollower {
   readonly #options: JournalReaderOptions;
   readonly #consumer: RecordConsumer;
   readonly #parts = new Map<string, Part>();
-  readonly #inTurn = new Set<Part>();
+  readonly #inTurn = new Turns<Part>();
   readonly #marks: (text: string) => void;
   #isFirst = true;
   #running: Promise<void> | undefined;
@@ -208,15 +209,14 @@ export class JournalReader implements JournalFollower {
 
   #goOn(part: Part): void {
     if (part.isPaused || part.isCompacting || this.#options.signal.aborted) return;
-    this.#inTurn.add(part);
+    this.#inTurn.add(part, (part.end - part.followed) / RECORD);
     this.#running ??= this.#run();
   }
 
   async #run(): Promise<void> {
     await Promise.resolve(); // runs later, so that `#running` is set before it is cleared
     const pause = yielder();
-    for (const part of this.#inTurn) {
-      this.#inTurn.delete(part);
+    for (let part = this.#inTurn.take(); part; part = this.#inTurn.take()) {
       if (this.#options.signal.aborted) break;
       try {
         await this.#turn(part, pause);
@@ -236,10 +236,9 @@ export class JournalReader implements JournalFollower {
     const isBusy = this.#consumer.isBusy(jail.id) || isLong;
     // A busy directory's looks may wait for these records, so they are only slowed down.
     if (!isBusy || part.waiters.length > 0) {
-      for (let left = TURN; left > 0 && (await this.#followNext(part, jail)); left -= 1) {
-        const rest = pause();
-        if (rest) await rest;
-      }
+      let rest: Promise<void> | undefined;
+      while (!rest && (await this.#followNext(part, jail))) rest = pause();
+      await rest;
     }
     if (part.followed < part.end) {
       if (isBusy) return void this.#pause(part, PAUSE_MS);

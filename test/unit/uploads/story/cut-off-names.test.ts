@@ -280,10 +280,10 @@ const LONG_CLOSE = `close "/files/${LOGGED}`.slice(0, 500);
 class Reopened extends FileSyncer {
   opensAgain: (() => void) | undefined;
 
-  override async file(fd: number, size: number): Promise<void> {
+  override async file(root: string, fd: number, size: number): Promise<void> {
     this.opensAgain?.();
     this.opensAgain = undefined;
-    await super.file(fd, size);
+    await super.file(root, fd, size);
   }
 }
 

@@ -14,10 +14,10 @@ import { recordingPlace, type RecordingPlaceOptions, WRITE } from '../../../supp
 class FailsOnce extends FileSyncer {
   syncs = 0;
 
-  override async file(fd: number, size: number): Promise<void> {
+  override async file(root: string, fd: number, size: number): Promise<void> {
     this.syncs += 1;
     if (this.syncs === 1) throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' });
-    await super.file(fd, size);
+    await super.file(root, fd, size);
   }
 }
 

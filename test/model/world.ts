@@ -269,7 +269,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   }
 
   disk.changed = (path) => {
-    if (!isAway && random(10) < SEEN_OF_TEN) recorder.look(jail, path, 2000);
+    if (!isAway && random(10) < SEEN_OF_TEN) recorder.hint(jail, path, 2000);
   };
 
   function deliver(): void {

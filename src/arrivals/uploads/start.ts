@@ -189,14 +189,14 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     wake: () => loop.wake(),
   });
   // While the database is unavailable, looks would only pile up in memory.
-  const look = (jail: Jail, path: FilePath, inMs: number): void =>
-    isAway() ? compare(jail.id) : recorder.look(jail, path, inMs);
+  const hint = (jail: Jail, path: FilePath, inMs: number): void =>
+    isAway() ? compare(jail.id) : recorder.hint(jail, path, inMs);
   const watcher = new Watcher({
     log,
     filesRoot,
     limit: options.watchLimit,
-    changed: (jail, path) => look(jail, path, REST_MS),
-    missing: (jail, path) => look(jail, path, 0),
+    changed: (jail, path) => hint(jail, path, REST_MS),
+    missing: (jail, path) => hint(jail, path, 0),
     unclear: ({ id }) => compare(id),
     newFolder: ({ id }) => scanner.requestForFolder(id),
     overflowed: () => scanner.roundSoon(),

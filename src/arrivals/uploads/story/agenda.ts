@@ -11,6 +11,9 @@ import type { Operation } from './operations.ts';
 import { PathSet } from './path-set.ts';
 import { isBelow } from './tracked-files.ts';
 
+/** How much longer a look that only hints have asked for waits while the log is behind, in ms: most likely its lines are to come. */
+const BEHIND_MS = 10_000;
+
 export class Agenda {
   readonly #tasks = new Set<Task>();
   /** The paths of the tasks. */
@@ -26,10 +29,16 @@ export class Agenda {
   }
 
   /** Plans a look for `due`. If one is planned for an earlier time, that is repeated. */
-  look(path: FilePath, due: number, wasSet = false): void {
+  look(path: FilePath, due: number, wasSet = false, hintedAt = Infinity): void {
     const look = this.#looks.get(path);
-    if (look) look.request(due, wasSet);
-    else this.#looks.set(path, new Look(path, due, wasSet));
+    if (look) look.request(due, wasSet, hintedAt);
+    else this.#looks.set(path, new Look(path, due, wasSet, hintedAt));
+  }
+
+  /** An operation has compared the path with its row after `since`: what only earlier hints have asked for is done. */
+  compared(path: FilePath, since: number): void {
+    const look = this.#looks.get(path);
+    if (look?.state === 'ready' && look.hintedAt < since) this.#looks.delete(path);
   }
 
   /**
@@ -37,8 +46,8 @@ export class Agenda {
    * stay.
    */
   moved(from: FilePath, to: FilePath): void {
-    for (const { path, due, wasSet } of Array.from(this.#looks.values())) {
-      if (path === from || isBelow(path, from)) this.look(to + path.slice(from.length), due, wasSet);
+    for (const { path, due, wasSet, hintedAt } of Array.from(this.#looks.values())) {
+      if (path === from || isBelow(path, from)) this.look(to + path.slice(from.length), due, wasSet, hintedAt);
     }
   }
 
@@ -74,13 +83,16 @@ export class Agenda {
     return taken;
   }
 
-  /** Takes looks that are due and touch no operation. */
-  takeLooks(limit: number, now: number): Look[] {
+  /**
+   * Takes looks that are due and touch no operation.
+   * @param isBehind whether lines or operations wait.
+   */
+  takeLooks(limit: number, now: number, isBehind = false): Look[] {
     const taken: Look[] = [];
     if (this.#looks.size === 0 || limit <= 0) return taken;
     for (const look of this.#looks.values()) {
       if (taken.length >= limit) break;
-      if (look.state !== 'ready' || look.due > now || this.#inUse.touches([look.path])) continue;
+      if (look.state !== 'ready' || dueOf(look, isBehind) > now || this.#inUse.touches([look.path])) continue;
       look.become('taken');
       taken.push(look);
     }
@@ -114,10 +126,11 @@ export class Agenda {
     return this.#looks.size;
   }
 
-  /** Looks that are due or under way. */
+  /** Looks that are due or under way. Those that only hints have asked for do not count: the log says nothing about them. */
   dueLooks(now: number): number {
     let count = 0;
-    for (const { due, state } of this.#looks.values()) if (state !== 'ready' || due <= now) count += 1;
+    for (const { due, state, hintedAt } of this.#looks.values())
+      if (state !== 'ready' || (due <= now && hintedAt === Infinity)) count += 1;
     return count;
   }
 
@@ -125,11 +138,16 @@ export class Agenda {
    * When the next look can be taken, by the monotonic clock in ms. Undefined when there is none, or all wait for
    * operations.
    */
-  nextLook(): number | undefined {
+  nextLook(isBehind = false): number | undefined {
     let next: number | undefined;
-    for (const { due, state, path } of this.#looks.values()) {
-      if (state === 'ready' && (next === undefined || due < next) && !this.#inUse.touches([path])) next = due;
+    for (const look of this.#looks.values()) {
+      const due = dueOf(look, isBehind);
+      if (look.state === 'ready' && (next === undefined || due < next) && !this.#inUse.touches([look.path])) next = due;
     }
     return next;
   }
+}
+
+function dueOf({ due, hintedAt }: Look, isBehind: boolean): number {
+  return isBehind && hintedAt < Infinity ? due + BEHIND_MS : due;
 }

@@ -99,7 +99,9 @@ async function moveFile(
   }
   // A rename changes the ctime, so a look decides whether that is all that has changed.
   if (!arrived || !isUnchanged(row, arrived)) requests.look(to, SOON_MS);
+  else requests.compared(to);
   if (!arrived || !isSame(row, arrived)) requests.look(from, SOON_MS);
+  else if (!left) requests.compared(from);
   return 'done';
 }
 

@@ -97,6 +97,7 @@ export async function applyPut(operation: Put, task: Task, directory: DirectoryI
   const seen = isRewritten ? { ...stat, ctime: STALE_MTIME } : stat;
   await putUpload(operation, isShown ? seen : unseen(end, bytes), row, directory);
   if (isRewritten || !isShown) directory.requests.look(path, SOON_MS);
+  else if (here === path) directory.requests.compared(path);
   return 'done';
 }
 

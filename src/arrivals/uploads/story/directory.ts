@@ -34,6 +34,8 @@ export interface Found {
 export interface Requests {
   /** Compares `path` with its row, in `inMs` ms. */
   look(path: FilePath, inMs: number): void;
+  /** The path has been compared with its row in this transaction: earlier hints need not look again. */
+  compared(path: FilePath): void;
   /** Compares the directory with the disk. */
   compare(): void;
   /** A file was found under a temporary name. The end of the session with that pid announces it. */

@@ -83,19 +83,23 @@ export class Look extends Job {
   found: LookedAt | undefined;
   /** The latest time for which it was requested: what is expected then may not show earlier. */
   until: number;
+  /** When the last hint asked for it, by the monotonic clock in ms; Infinity if anything else has asked. */
+  hintedAt: number;
   #isRepeated = false;
 
-  constructor(path: FilePath, due: number, wasSet: boolean) {
+  constructor(path: FilePath, due: number, wasSet: boolean, hintedAt = Infinity) {
     super();
     this.path = path;
     this.due = due;
     this.until = due;
     this.wasSet = wasSet;
+    this.hintedAt = hintedAt;
   }
 
   /** Requests it for `due`: it may be earlier, and is repeated then. Once it is over if it is under way. */
-  request(due: number, wasSet: boolean): void {
+  request(due: number, wasSet: boolean, hintedAt = Infinity): void {
     this.wasSet ||= wasSet;
+    this.hintedAt = Math.max(this.hintedAt, hintedAt);
     this.until = Math.max(this.until, due);
     if (this.state === 'ready') this.due = Math.min(this.due, due);
     else this.#isRepeated = true;

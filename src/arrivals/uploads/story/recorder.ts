@@ -9,6 +9,8 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { errorMessage, isUnavailable } from '../../../foundation/base/errors.ts';
+import { SLICE_MS } from '../../../foundation/base/event-loop.ts';
+import { Turns } from '../../../foundation/base/turns.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { logHistory, type SessionNote } from '../record/transfer-history.ts';
@@ -24,15 +26,18 @@ import type { Ending, Operation, TrackedFile } from './operations.ts';
 import type { File, SessionOf } from './sessions.ts';
 import { type Line, Story } from './story.ts';
 import type { RecorderOptions } from './world.ts';
+import { Work } from './work.ts';
 import { type Applied, isPassing, separated, type Taken, write } from './write.ts';
 
 /**
- * How many lines and operations of one directory are handled before the next directory's turn, and how many operations
- * and looks go into one transaction.
+ * How many operations and looks of one directory are taken before the next directory's turn, and how many go into one
+ * transaction.
  */
-const LINES = 64;
 const TURN = 16;
 const BATCH = 64;
+
+/** How long a transaction goes on taking operations, in ms: everybody else's waits for it. */
+const TRANSACTION_MS = 25;
 
 /**
  * How long notes wait for another write that they can join, in ms, and how many may wait. A flood loses the notes
@@ -48,20 +53,11 @@ const NOTES = 10_000;
 const RETRY_MS = 1000;
 const MOST_WAITS = 100;
 
-/** A directory with work to do or state to keep. */
-interface Work {
-  readonly jail: Jail;
-  readonly story: Story;
-  readonly agenda: Agenda;
-  /** Callers that wait until a line has been read. */
-  waiters: { readonly line: number; readonly resolve: () => void }[];
-}
-
 export class Recorder {
   readonly #options: RecorderOptions;
   readonly #works = new Map<string, Work>();
-  /** Directories that have work now, in the order of their turns. */
-  readonly #now = new Set<Work>();
+  /** Directories that have work now. */
+  readonly #now = new Turns<Work>();
   /** When directories have work again, by the monotonic clock in ms. */
   readonly #later = new Map<Work, number>();
   readonly #lost = new Lost();
@@ -122,19 +118,24 @@ export class Recorder {
   /** Resolves once every line that was added before the call has been interpreted. */
   async read(directoryId: string): Promise<void> {
     const work = this.#works.get(directoryId);
-    if (!work) return;
-    const line = work.story.taken;
-    if (work.story.hasRead(line)) return;
-    await new Promise<void>((resolve) => {
-      work.waiters.push({ line, resolve });
-      this.#wake(work);
-    });
+    const isRead = work?.read();
+    if (!work || !isRead) return;
+    this.#wake(work);
+    await isRead;
   }
 
   /** Something may have happened at a path: plans a comparison with its row, in `inMs` ms. */
   look(jail: Jail, path: FilePath, inMs: number): void {
     const work = this.#workOf(jail);
     work.agenda.look(path, this.#options.world.monotonic() + inMs, work.story.wasSet(path));
+    this.#wake(work);
+  }
+
+  /** Like `look`, unless an operation of the log compares the path with its row before that. */
+  hint(jail: Jail, path: FilePath, inMs: number): void {
+    const work = this.#workOf(jail);
+    const now = this.#options.world.monotonic();
+    work.agenda.look(path, now + inMs, work.story.wasSet(path), now);
     this.#wake(work);
   }
 
@@ -155,10 +156,8 @@ export class Recorder {
   /** How many lines, operations and due looks are pending, for one directory or for all. */
   pending(directoryId?: string): number {
     const now = this.#options.world.monotonic();
-    const pendingOf = ({ agenda, story }: Work): number => story.waiting + agenda.operations + agenda.dueLooks(now);
-    if (directoryId === undefined) return this.#works.values().reduce((sum, work) => sum + pendingOf(work), 0);
-    const work = this.#works.get(directoryId);
-    return work ? pendingOf(work) : 0;
+    if (directoryId === undefined) return this.#works.values().reduce((sum, work) => sum + work.pending(now), 0);
+    return this.#works.get(directoryId)?.pending(now) ?? 0;
   }
 
   /** Whether everything the log says about a directory has been applied, except for open handles. */
@@ -188,16 +187,22 @@ export class Recorder {
     const now = this.#options.world.monotonic();
     for (const [work, due] of this.#later) if (due <= now) this.#wake(work);
     const taken: Taken<Work>[] = [];
-    let left = BATCH;
+    const unfinished: Work[] = [];
     // With few directories, each may take more of the batch.
     const turn = Math.max(TURN, Math.floor(BATCH / this.#now.size));
-    for (const work of Array.from(this.#now)) {
-      if (left <= 0) break;
-      this.#now.delete(work);
-      const each = this.#take(work, Math.min(turn, left), now);
-      left -= each.tasks.length + each.looks.length;
-      if (each.tasks.length + each.looks.length > 0) taken.push(each);
+    const until = now + SLICE_MS;
+    for (let left = BATCH; left > 0 && this.#options.world.monotonic() < until;) {
+      const work = this.#now.take();
+      if (!work) break;
+      const { next, tasks, looks } = work.take(Math.min(turn, left), now, until);
+      // Its lines may have woken it.
+      if (this.#now.delete(work) || next <= now) unfinished.push(work);
+      else if (next < Infinity) this.#later.set(work, next);
+      else if (work.isOver) this.#works.delete(work.jail.id);
+      left -= tasks.length + looks.length;
+      if (tasks.length + looks.length > 0) taken.push({ work, tasks, looks });
     }
+    for (const work of unfinished) this.#now.add(work, work.amount);
     const isWriting = taken.length > 0 || this.#notesDue <= now;
     const notes = isWriting ? this.#notes.splice(0, BATCH) : [];
     if (this.#notes.length === 0) this.#notesDue = Infinity;
@@ -209,28 +214,6 @@ export class Recorder {
     let next = this.#notesDue;
     for (const due of this.#later.values()) if (due < next) next = due;
     return next === Infinity ? undefined : next;
-  }
-
-  #take(work: Work, limit: number, now: number): Taken<Work> {
-    const { story, agenda, jail } = work;
-    const readOn = story.advance(LINES);
-    this.#tellWaiters(work);
-    const tasks = agenda.takeTasks(limit);
-    const looks = agenda.takeLooks(limit - tasks.length, now);
-    const isFull = tasks.length + looks.length === limit;
-    const next = Math.min(isFull ? now : Infinity, readOn ?? Infinity, agenda.nextLook() ?? Infinity);
-    if (next <= now) this.#now.add(work);
-    else if (next < Infinity) this.#later.set(work, next);
-    else if (story.isEmpty && agenda.operations + agenda.looks === 0 && work.waiters.length === 0) {
-      this.#works.delete(jail.id);
-    }
-    return { work, tasks, looks };
-  }
-
-  #tellWaiters(work: Work): void {
-    if (work.waiters.length === 0) return;
-    for (const { line, resolve } of work.waiters) if (work.story.hasRead(line)) resolve();
-    work.waiters = work.waiters.filter(({ line }) => !work.story.hasRead(line));
   }
 
   #workOf(jail: Jail): Work {
@@ -260,7 +243,7 @@ export class Recorder {
       note: (note) => this.note(note),
       provenFrom: this.#options.provenFrom ?? -Infinity,
     });
-    const work: Work = { jail, story, agenda, waiters: [] };
+    const work: Work = new Work({ jail, story, agenda, monotonic: () => world.monotonic() });
     this.#works.set(jail.id, work);
     return work;
   }
@@ -315,13 +298,16 @@ export class Recorder {
   async #write(taken: readonly Taken<Work>[], notes: readonly SessionNote[]): Promise<readonly Applied<Work>[]> {
     const { transact, clock, log, recorded, world, node } = this.#options;
     const now = clock.now();
+    const began = world.monotonic();
     const { applied, history } = await transact((tx) =>
       write(tx, taken, notes, {
         node,
         repeating: { inDoubtUntil: this.#inDoubtUntil },
+        isOver: lasting(TRANSACTION_MS, () => world.monotonic()),
         worldOf: (work) => this.#worldOf(work, now),
-        requestsOf: ({ jail, story }) => ({
+        requestsOf: ({ jail, story, agenda }) => ({
           look: (path, inMs) => this.look(jail, path, inMs),
+          compared: (path) => agenda.compared(path, began),
           compare: () => this.#options.compare(jail.id),
           committed: (action) => action(),
           waits: (pid, path) => {
@@ -514,7 +500,13 @@ export class Recorder {
   #wake(work: Work): void {
     this.#later.delete(work);
     if (this.#works.get(work.jail.id) === undefined) this.#works.set(work.jail.id, work);
-    this.#now.add(work);
+    this.#now.add(work, work.amount);
     this.#options.wake();
   }
+}
+
+/** Whether that many ms are over since the first question, which is answered with no: something is done in each turn. */
+function lasting(ms: number, monotonic: () => number): () => boolean {
+  let until: number | undefined;
+  return () => monotonic() >= (until ??= monotonic() + ms);
 }

@@ -47,6 +47,8 @@ export interface WriteOptions<W> {
   /** The node of these directories. */
   readonly node: string;
   readonly repeating: Repeating;
+  /** Whether the rest has to wait for the next transaction. */
+  isOver(): boolean;
   worldOf(work: W): WorldOfDirectory;
   /** Receives the looks and comparisons that a transaction requests. */
   requestsOf(work: W): Requests;
@@ -66,7 +68,7 @@ export async function write<W extends { readonly jail: Jail }>(
   notes: readonly SessionNote[],
   options: WriteOptions<W>,
 ): Promise<Enqueued<Written<W>>> {
-  const { node, repeating, worldOf, requestsOf, found } = options;
+  const { node, repeating, isOver, worldOf, requestsOf, found } = options;
   const applied: Applied<W>[] = [];
   const history: HistoryRow[] = [];
   const uploads: UploadEvent[] = [];
@@ -79,7 +81,7 @@ export async function write<W extends { readonly jail: Jail }>(
     const afterwards: (() => void)[] = [];
     const requests = deferred(requestsOf(each.work), afterwards);
     const directory = new DirectoryInTransaction(tx, row, worldOf(each.work), requests, repeating);
-    applied.push({ ...each, ...(await applyAll(each, directory)), afterwards });
+    applied.push({ ...each, ...(await applyAll(each, directory, isOver)), afterwards });
     await directory.files.flush();
     const { matched: endings, found: rows } = directory;
     if (endings.length + rows.length > 0) afterwards.push(() => found(row.id, { endings, rows }));
@@ -102,9 +104,10 @@ function nothingOf<W>(taken: Taken<W>): Applied<W> {
 }
 
 /** Defers requests until the commit, because the transaction may be repeated. */
-function deferred({ look, compare, waits, committed }: Requests, afterwards: (() => void)[]): Requests {
+function deferred({ look, compared, compare, waits, committed }: Requests, afterwards: (() => void)[]): Requests {
   return {
     look: (path: FilePath, inMs: number) => void afterwards.push(() => look(path, inMs)),
+    compared: (path: FilePath) => void afterwards.push(() => compared(path)),
     compare: () => void afterwards.push(compare),
     waits: (pid: number, path: FilePath) => void afterwards.push(() => waits(pid, path)),
     committed: (action: () => void) => void afterwards.push(() => committed(action)),
@@ -115,13 +118,13 @@ function deferred({ look, compare, waits, committed }: Requests, afterwards: (()
  * Applies tasks and looks. A task that has to wait holds back the later ones on related paths. Looks are related to no
  * task (`Agenda.takeLooks`).
  */
-async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryInTransaction) {
+async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryInTransaction, isOver: () => boolean) {
   const held = new PathSet();
   const outcomes: (Outcome | 'hold')[] = [];
   for (const task of tasks) {
     const { operation, paths } = task;
     const isEnd = operation.kind === 'end';
-    const isHeld = isEnd ? !held.isEmpty : held.touches(paths);
+    const isHeld = isOver() || (isEnd ? !held.isEmpty : held.touches(paths));
     const outcome: Outcome | 'hold' = isHeld ? 'hold' : await apply(task, directory);
     if (outcome !== 'done') {
       if (isEnd) held.addAll();
@@ -131,7 +134,8 @@ async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryIn
   }
   const lookOutcomes: LookOutcome[] = [];
   for (const look of looks) {
-    lookOutcomes.push(await lookAt(look, directory.world.trackedAt(look.path), directory));
+    const file = directory.world.trackedAt(look.path);
+    lookOutcomes.push(isOver() ? { again: 0 } : await lookAt(look, file, directory));
   }
   return { outcomes, lookOutcomes };
 }

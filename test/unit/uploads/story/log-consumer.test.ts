@@ -159,3 +159,29 @@ test('work counts how often it has waited', () => {
   }
   assert.equal(task.waits, 3);
 });
+
+test('an operation that compares a path does what earlier hints have asked for, and nothing else', () => {
+  const agenda = new Agenda();
+  const planned = (path: string, ...hintedAt: number[]): void => {
+    for (const at of hintedAt) agenda.look(path, 9, false, at);
+    agenda.compared(path, 3);
+  };
+  planned('hinted before', 1, 2);
+  planned('hinted again', 1, 3);
+  planned('wanted, too', 1, Infinity);
+  assert.deepEqual(
+    agenda.takeLooks(9, 9).map(({ path }) => path),
+    ['hinted again', 'wanted, too'],
+  );
+});
+
+test('a look that only hints have asked for waits longer while the log is behind', () => {
+  const agenda = new Agenda();
+  agenda.look('hinted', 5, false, 3);
+  agenda.look('wanted', 5);
+  const paths = (now: number, isBehind: boolean): string[] =>
+    agenda.takeLooks(9, now, isBehind).map(({ path }) => path);
+  assert.deepEqual(paths(5, true), ['wanted']);
+  assert.deepEqual([agenda.nextLook(), agenda.nextLook(true)], [5, 10_005]);
+  assert.deepEqual([paths(10_004, true), paths(10_005, true)], [[], ['hinted']]);
+});

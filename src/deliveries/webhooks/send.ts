@@ -195,7 +195,11 @@ function outcome(request: Request, { started, at, signal, resend }: Attempt): Pr
     else if (resend && raw?.isUnanswered()) finish(resend());
     else {
       const isForbidden = error.cause instanceof DestinationError;
-      finish({ ...noAnswer(reasonOf(error), started), isForbidden, isShortage: isShortage(error.cause) });
+      finish({
+        ...noAnswer(reasonOf(error, request.options.url?.toString() ?? ''), started),
+        isForbidden,
+        isShortage: isShortage(error.cause),
+      });
     }
   });
   if (signal.aborted) abort();
@@ -219,14 +223,37 @@ function since(started: number): Micros {
   return Math.round((performance.now() - started) * 1000);
 }
 
+const OWN_AUTHORITY = 'or the operator of berth has to trust its authority (BERTH_WEBHOOK_CA)';
+const CLOSED = 'the receiver closed the connection before it had answered';
+
+/** berth's words for codes of Node, whose messages advise on Node (its documentation of TLS, "X509 certificate error codes"), and a reason of OpenSSL. */
+const REASONS: Readonly<Record<string, string>> = {
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: `TLS failed: the issuer of the receiver's certificate is unknown. The receiver has to send its intermediate certificates, too, ${OWN_AUTHORITY}`,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: `TLS failed: the authority of the receiver's certificate is not trusted. The receiver has to send all intermediate certificates, ${OWN_AUTHORITY}`,
+  SELF_SIGNED_CERT_IN_CHAIN: `TLS failed: the authority of the receiver's certificate is not a public one. The receiver needs a public certificate, ${OWN_AUTHORITY}`,
+  DEPTH_ZERO_SELF_SIGNED_CERT:
+    'TLS failed: the receiver has a self-signed certificate. It needs a public one, or the operator of berth has to trust it (BERTH_WEBHOOK_CA)',
+  CERT_HAS_EXPIRED: "TLS failed: the receiver's certificate has expired. Renew it",
+  CERT_NOT_YET_VALID:
+    "TLS failed: the receiver's certificate is not valid yet. Check its dates and the clock of berth's machine",
+  'wrong version number':
+    'TLS failed: the receiver does not answer in TLS at this port. If the port is for HTTP, the URL has to begin with http://',
+};
+
 /**
  * The reason of a failure, as text. If several addresses were tried, Node's error has no text, so the first address's
  * error is used. A failed connection is described without its address, which may be in the operator's own network.
  */
-function reasonOf(error: Error): string {
+function reasonOf(error: Error, url: string): string {
   const cause: unknown = error.cause instanceof AggregateError ? error.cause.errors[0] : (error.cause ?? error);
-  const isConnect = cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
-  const message = isConnect ? `connect ${errorCode(cause)}` : errorMessage(cause);
+  if (cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect') return `connect ${errorCode(cause)}`;
+  const code = errorCode(cause) ?? '';
+  const known = REASONS[code];
+  if (known !== undefined) return known;
+  if (code === 'ECONNRESET') {
+    return url.startsWith('http:') ? `${CLOSED}. If its port is for HTTPS, the URL has to begin with https://` : CLOSED;
+  }
+  const message = errorMessage(cause);
   const [, ofTls] = OPENSSL_ERROR.exec(message) ?? [];
-  return ofTls === undefined ? message || error.name : `TLS failed: ${ofTls}`;
+  return ofTls === undefined ? message || error.name : (REASONS[ofTls] ?? `TLS failed: ${ofTls}`);
 }

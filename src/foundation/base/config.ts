@@ -5,6 +5,7 @@
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { isAbsolute, join, normalize } from 'node:path';
+import ipaddr from 'ipaddr.js';
 import * as v from 'valibot';
 import { companyLogin, type CompanyLogin, OIDC_SETTINGS } from './company-login-settings.ts';
 import { isPostgresUrl } from './database-place.ts';
@@ -123,6 +124,8 @@ const hostName = v.pipe(
     (text) => isIP(text) !== 0 || (text.length <= 253 && /^[\w-]+(\.[\w-]+)*\.?$/.test(text)),
     'must be a host name or an IP address, such as sftp.example.com: no URL and no port',
   ),
+  // Clients write IPv6 addresses in the short form (RFC 5952), and look for that in their lists of host keys.
+  v.transform((text) => (isIP(text) === 6 ? ipaddr.parse(text).toString() : text)),
 );
 const words = v.pipe(
   v.string(),

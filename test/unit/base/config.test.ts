@@ -18,6 +18,19 @@ test('a host is a name or an address', () => {
   }
 });
 
+test('an IPv6 address has its short form, as clients write it', () => {
+  for (const [given, short] of [
+    ['0:0:0:0:0:0:0:1', '::1'],
+    ['2001:0DB8:0000:0000:0001:0000:0000:0001', '2001:db8::1:0:0:1'],
+    ['2001:db8::7', '2001:db8::7'],
+    ['fe80::1%eth0', 'fe80::1%eth0'],
+    ['192.0.2.7', '192.0.2.7'],
+    ['SFTP.example.com', 'SFTP.example.com'],
+  ] as const) {
+    assert.equal(readConfig({ BERTH_SFTP_HOST: given }).sftp.host, short);
+  }
+});
+
 test('berth’s listeners have ports of their own', () => {
   const both = { BERTH_SFTP_PORT: '8443' };
   assert.throws(() => readConfig(both), /BERTH_SFTP_PORT and BERTH_API_PORT are both 8443/);

@@ -50,6 +50,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^connect ETIMEDOUT\b.*$/, 'HOST did not respond in time'],
   [/^connect E(?:HOST|NET)UNREACH\b.*$/, 'HOST cannot be reached'],
   [/^getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (\S+)$/, 'the host $1 was not found'],
+  // As berth wrote it before.
   [/^(?:read ECONNRESET|socket hang up|Client network socket disconnected.*)$/, 'the receiver closed the connection'],
 ];
 

@@ -32,7 +32,7 @@ export function accountWebhookCommand(invocation: Invocation): Command {
     .option('--url <url>', 'set the URL')
     .option('--new-secret', 'make a new secret, beside the old one')
     .option('--activate', 'end the old secret')
-    .option('--events <list>', 'choose the events beside file.uploaded, separated by commas; none for no others')
+    .option('--events <list>', 'choose the events besides file.uploaded, separated by commas; none for no others')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
     .action(async (text: string, { url, newSecret, activate, events, json }: Options) => {

@@ -78,7 +78,7 @@ export function hostKeyCommand(invocation: Invocation): Command {
     .addOption(
       new Option('--type <type>', 'only a key of this type').choices(KEY_TYPES).conflicts(['finish', 'cancel']),
     )
-    .option('--finish', 'replace the old keys by the new ones')
+    .option('--finish', 'replace the old keys with the new ones')
     .addOption(new Option('--cancel', 'remove the new keys again').conflicts('finish'))
     .option('--yes', 'finish even if the new keys have been offered for less than 30 days')
     .option('--json', 'print JSON: the keys that sshd presents afterwards')

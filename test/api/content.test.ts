@@ -165,7 +165,7 @@ test('404 when the file has gone; 409 when it is another one, a link, or being w
   truncateSync(file, 4);
   utimesSync(file, mtime, mtime);
   unlinkSync(file);
-  assert.deepEqual(await error(id), [404, 'The file has gone']);
+  assert.deepEqual(await error(id), [404, 'The file no longer exists']);
   writeFileSync(file, 'data');
   assert.deepEqual(await error(id), changed);
   unlinkSync(file);
@@ -174,7 +174,7 @@ test('404 when the file has gone; 409 when it is another one, a link, or being w
   const linked = await files.upload('real', 'data');
   unlinkSync(join(files.root, 'real'));
   symlinkSync('/etc/passwd', join(files.root, 'real'));
-  assert.deepEqual(await error(linked), [404, 'The file has gone']);
+  assert.deepEqual(await error(linked), [404, 'The file no longer exists']);
 });
 
 test('a file that is overwritten, cut or rewritten under its old time on the way ends the connection before its end', async (t) => {

@@ -166,7 +166,7 @@ test('berth directory', async (t) => {
 
   await t.test('it is suspended and resumed; expiry, networks and the quota are set, and taken back', async () => {
     await berth`directory create Guarded --account ${account}`;
-    assert.match(await berth`directory suspend Guarded`, /^guarded-\w{8} is suspended: nobody gets in\n$/);
+    assert.match(await berth`directory suspend Guarded`, /^guarded-\w{8} is suspended: logins are refused\n$/);
     const set = await berth`directory set Guarded --expires 2030-01-01T00:00:00Z --allow-network 192.0.2.0/24
       --allow-network 2001:db8::/32`;
     assert.match(

@@ -157,7 +157,7 @@ test('a file that was moved or removed is 404, and its row follows', async () =>
   const path = `/directories/${directory.id}/uploads/${upload?.id}`;
   renameSync(join(directory.files, 'f'), join(directory.files, 'g'));
   const { status, json } = await berth.send('DELETE', path);
-  assert.deepEqual([status, json], [404, { error: 'The file has gone' }]);
+  assert.deepEqual([status, json], [404, { error: 'The file no longer exists' }]);
   await until('it is known where it is', async () => (await berth.uploads(directory))[0]?.filename === 'g');
   assert.equal((await berth.send('DELETE', path)).status, 204);
   assert.deepEqual(await berth.uploads(directory), []);

@@ -184,7 +184,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     assert.ok(existsSync(secret));
     unlinkSync(file);
     // Its row goes in a while, too.
-    await refused(/The file has gone|there is no such partial file|There is no partial file of that id/);
+    await refused(/The file no longer exists|there is no such partial file|There is no partial file of that id/);
   });
 
   test('the Files page shows what was not finished, and announces or deletes it after a question', async () => {

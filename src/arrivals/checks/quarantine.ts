@@ -285,7 +285,7 @@ function notFound(): BerthError {
 }
 
 function lost(cause: unknown): BerthError {
-  return new BerthError('upload_not_found', 'The file has gone from the quarantine: delete its entry', { cause });
+  return new BerthError('upload_not_found', 'The file is no longer in the quarantine: delete its entry', { cause });
 }
 
 function elsewhere({ node }: QuarantineTable): BerthError {

@@ -163,7 +163,7 @@ export function changed(): BerthError {
 }
 
 export function gone(cause: unknown): BerthError {
-  return new BerthError('upload_not_found', 'The file has gone', { cause });
+  return new BerthError('upload_not_found', 'The file no longer exists', { cause });
 }
 
 /** The status of the file. @throws {BerthError} `upload_not_found`, `file_changed`. */

@@ -20,7 +20,7 @@ function switchCommand(invocation: Invocation, name: string, suspended: boolean)
     .action(async (text: string, options: CommonOptions) => {
       const { ask, directory } = await named(invocation, text, options);
       const answer = await ask('PATCH', '/access', { suspended });
-      const state = suspended ? 'suspended: nobody gets in' : 'no longer suspended';
+      const state = suspended ? 'suspended: logins are refused' : 'no longer suspended';
       show(invocation, options, answer, () => [`${directory.sftp_username} is ${state}`]);
     });
 }

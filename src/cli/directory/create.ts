@@ -34,7 +34,7 @@ interface Options extends CommonOptions, FieldOptions {
 
 export function createCommand(invocation: Invocation): Command {
   return withFields(
-    new Command('create').description('Create a directory, which accepts logins at once, and show its password'),
+    new Command('create').description('Create a directory, and show its password; logins work immediately'),
   )
     .argument('<name>', 'the name of the directory')
     .option('--account <account>', 'its account, by id or name; optional if there is only one')

@@ -38,7 +38,7 @@ export function withFields(command: Command): Command {
         throw new InvalidArgumentError('It must be a JSON object.');
       }
     })
-    .option('--max-connections <count>', 'logins at once', integer(1, 1000));
+    .option('--max-connections <count>', 'how many SFTP connections are allowed at the same time', integer(1, 1000));
 }
 
 /** The given fields, by the API's names. An empty text clears the field. */

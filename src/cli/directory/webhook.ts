@@ -101,7 +101,7 @@ export function webhookCommand(invocation: Invocation): Command {
       if (!answer.data.delivered) throw new OperatorError('the receiver did not accept it');
     });
 
-  onDirectory(command.command('events').description('Show or choose the events beside file.uploaded'))
+  onDirectory(command.command('events').description('Show or choose the events besides file.uploaded'))
     .argument('[event...]', `${FURTHER.join(', ')}; none for no others, account for the account's choice`)
     .addHelpText(
       'after',

@@ -44,7 +44,7 @@ const Suspension: FC<DirectoryProps> = ({ directory, path }) =>
         action={`${path}/suspend`}
         label="Suspend"
         kind="danger"
-        confirm="Live sessions end now, and nobody can log in until you resume it. Files and webhooks stay."
+        confirm="Live sessions end now, and logins are refused until you resume the directory. Files and webhooks stay."
       />
     </Section>
   );
@@ -64,7 +64,7 @@ const Limits: FC<DirectoryProps> = ({ directory, path }) => {
         name="expires_at"
         type="datetime-local"
         value={stored.expires_at}
-        hint="Live sessions end then, and nobody can log in. Leave empty for no expiry."
+        hint="Live sessions end then, and logins are refused. Leave empty for no expiry."
       />
       <Field
         label="Allowed networks"

@@ -183,9 +183,9 @@ function reasonsIn(lines: readonly LogLine[], username: string): LoginAttempt[] 
 function withReasons(attempts: readonly LoginAttempt[], reasons: readonly LoginAttempt[]): LoginAttempt[] {
   const found = [...attempts];
   for (const reason of reasons) {
-    const isIts = ({ at, address, text }: LoginAttempt): boolean =>
+    const isSameRefusal = ({ at, address, text }: LoginAttempt): boolean =>
       text.endsWith(UNEXPLAINED) && address === reason.address && Math.abs(at - reason.at) < LOGIN;
-    const index = found.findIndex(isIts);
+    const index = found.findIndex(isSameRefusal);
     const attempt = found[index];
     if (attempt) found[index] = { ...attempt, text: attempt.text.replace(UNEXPLAINED, reason.text) };
     else found.push(reason);

@@ -13,7 +13,7 @@ import { nextUid } from '../../foundation/db/shared.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { DEFAULTS } from './defaults.ts';
-import { type DeleteOptions, markDeleted, takeAway } from './delete.ts';
+import { type DeleteOptions, markDeleted, removeFromHost } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import { isHomeAway } from './node-placement.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
@@ -189,7 +189,7 @@ async function undo(options: CreateOptions, directory: DirectoryRow, actor?: Act
     const audited = actor && ({ actor: { ...actor, credential: undefined }, action: 'undo-create' } as const);
     const deleted = await markDeleted(options, directory.account_id, directory.id, audited, removeAnswer);
     isMarked = true;
-    if (deleted) await takeAway(options, deleted, true);
+    if (deleted) await removeFromHost(options, deleted, true);
   } catch {
     // Another node removes it as soon as it can.
     if (isMarked && !isHere) return;

@@ -43,14 +43,14 @@ export async function deleteDirectory(
       (await unanswered(options, accountId, id));
     if (!deleted) return notFound();
     try {
-      await takeAway(options, deleted);
+      await removeFromHost(options, deleted);
     } catch (error) {
       if (!isHomeAway(error) || (await remember(options, accountId, deleted))) throw error;
     }
   };
   await refusingWhenFull(() =>
     // The background removes the rows once there is room, unless this process ends before that.
-    withDiskReserve(options, { accountId, id }, work, (directory) => takeAway(options, directory)),
+    withDiskReserve(options, { accountId, id }, work, (directory) => removeFromHost(options, directory)),
   );
 }
 
@@ -82,7 +82,7 @@ export function markDeleted(
 }
 
 /** Removes the directory from its host; the background removes its rows. @param isNew whether no client knows it yet. */
-export async function takeAway(options: DeleteOptions, directory: Deleted, isNew = false): Promise<void> {
+export async function removeFromHost(options: DeleteOptions, directory: Deleted, isNew = false): Promise<void> {
   await options.host.remove(directory, isNew);
   // Another node removes the rows as well.
   if (directory.node === options.placement.here) options.removal.add(directory.id);

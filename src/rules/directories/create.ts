@@ -129,7 +129,7 @@ async function moveNew(
       .executeTakeFirst();
     if (!moved) return notFound();
     await markPendingApply(tx, { id, ...moved });
-    await leaveBehind(tx, directory);
+    await recordLeftover(tx, directory);
     const row = { ...directory, ...home, ...moved };
     await actor?.response?.keep(tx, { directory: row, password });
     return row;
@@ -137,7 +137,7 @@ async function moveNew(
 }
 
 /** Makes a node remove what it may have made of a directory that is not at home there. */
-async function leaveBehind(tx: Transaction<Tables>, { id, node, sftp_username, uid }: DirectoryRow): Promise<void> {
+async function recordLeftover(tx: Transaction<Tables>, { id, node, sftp_username, uid }: DirectoryRow): Promise<void> {
   await tx
     .insertInto('leftovers')
     .values({ node, directory_id: id, sftp_username, uid })
@@ -195,7 +195,7 @@ async function undo(options: CreateOptions, directory: DirectoryRow, actor?: Act
     if (isMarked && !isHere) return;
     options.removal.add(directory.id, async (tx) => {
       await removeAnswer?.(tx);
-      if (!isHere) await leaveBehind(tx, directory);
+      if (!isHere) await recordLeftover(tx, directory);
     });
     if (isHere) await options.host.remove(directory).catch(() => undefined);
   }

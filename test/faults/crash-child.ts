@@ -252,7 +252,7 @@ const operations: Record<string, () => Promise<void>> = {
     const options = rules(systemClock());
     const row = await hostedById(database.reads, account, directory);
     dieAfter(Number(step));
-    if (row) await options.host.shutOut(row);
+    if (row) await options.host.blockLogins(row);
     options.database.reserve.release();
   },
   async delete() {

@@ -45,7 +45,7 @@ export function recordingHost(): RecordingHost {
       return known !== undefined && HOSTED.every((column) => isDeepStrictEqual(known[column], directory[column]));
     },
     endSessions: async ({ sftp_username }) => void calls.push(`end sessions ${sftp_username}`),
-    shutOut: async ({ sftp_username }) => void calls.push(`shut out ${sftp_username}`),
+    blockLogins: async ({ sftp_username }) => void calls.push(`shut out ${sftp_username}`),
     makeDurable: async () => undefined,
     async remove({ sftp_username }) {
       calls.push(`remove ${sftp_username}`);

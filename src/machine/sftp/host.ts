@@ -57,7 +57,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
     }
   }
 
-  async function shutOut({ sftp_username: username }: { readonly sftp_username: string }): Promise<void> {
+  async function blockLogins({ sftp_username: username }: { readonly sftp_username: string }): Promise<void> {
     removeCredentials(paths, username);
     await end(username);
   }
@@ -94,9 +94,9 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
     async endSessions({ sftp_username: username }) {
       if (liveSessions(paths, username).length > 0) await end(username);
     },
-    shutOut,
+    blockLogins,
     async remove({ sftp_username: username, uid }) {
-      await shutOut({ sftp_username: username });
+      await blockLogins({ sftp_username: username });
       if (!isJailDiskThere(paths)) throw new JailDiskMissing(); // its files would stay on that disk
       trash.discard(username);
       quotas.apply(uid, null);

@@ -76,7 +76,7 @@ export function hostOfAll({
         if (directory.expires_at !== null && directory.expires_at <= clock.now()) await local.endSessions(directory);
         return;
       }
-      await local.shutOut(directory);
+      await local.blockLogins(directory);
       log.error({ directory_id: directory.id, username: directory.sftp_username }, LOST_DELETION);
     },
     quotaObstacle: async (directory) =>
@@ -89,8 +89,8 @@ export function hostOfAll({
       await tombstones.add(directory.sftp_username);
     },
     // On other nodes these follow from the change itself.
-    async shutOut(directory) {
-      if (directory.node === here) await local.shutOut(directory);
+    async blockLogins(directory) {
+      if (directory.node === here) await local.blockLogins(directory);
     },
     async endSessions(directory) {
       if (directory.node === here) await local.endSessions(directory);

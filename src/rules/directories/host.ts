@@ -40,7 +40,7 @@ export interface DirectoryHost {
   /** Ends the live sessions of a user whom sshd already refuses. Repeatable. */
   endSessions(directory: Pick<HostedDirectory, 'sftp_username' | 'node'>): Promise<void>;
   /** Removes the credentials and ends the live sessions, so that nobody has access any more. The files stay. Repeatable. */
-  shutOut(directory: Pick<HostedDirectory, 'sftp_username' | 'node'>): Promise<void>;
+  blockLogins(directory: Pick<HostedDirectory, 'sftp_username' | 'node'>): Promise<void>;
   /**
    * Removes the credentials, ends the live sessions and moves the jail out of reach before it resolves; then removes the
    * files in the background. Repeatable.

@@ -34,7 +34,7 @@ export async function withDiskReserve<T>(
   }
   const directory = await hostedById(database.reads, accountId, id);
   if (!directory) return undefined;
-  await host.shutOut(directory);
+  await host.blockLogins(directory);
   database.reserve.release();
   try {
     return await work();

@@ -29,7 +29,7 @@ export interface Leave {
     /** Refuses logins from here on; live sessions go on. */
     lock(username: string): void;
     /** Also ends the live sessions. */
-    shutOut(directory: Leaving): Promise<void>;
+    blockLogins(directory: Leaving): Promise<void>;
   };
   readonly uploads: Draining;
 }
@@ -87,7 +87,7 @@ export function departures(options: DeparturesOptions): Depart {
     const over = performance.now() + GRACE_MS;
     const begun = await uploads.written(id);
     while (!begun.isDisjointFrom(await uploads.written(id)) && performance.now() < over) await setTimeout(POLL_MS);
-    await local.shutOut(directory);
+    await local.blockLogins(directory);
     while (moveLock.underWay(id) > 0 && performance.now() < over) await setTimeout(POLL_MS);
     if (moveLock.underWay(id) > 0) throw new OperatorError('a request is busy with a file of the directory: try again');
     await uploads.drained(directory);

@@ -136,8 +136,8 @@ function nameOf({ pid, startTime }: Session): string {
 async function endSession(paths: Paths, username: string, name: string): Promise<void> {
   const session = liveSessions(paths, username).find((each) => nameOf(each) === name);
   if (!session) return;
-  const isIts = ({ pid }: { readonly pid: number }): boolean => ancestorsOf(pid).includes(session.pid);
-  const jailed = (await jailedProcesses(paths)).filter(isIts);
+  const belongsToSession = ({ pid }: { readonly pid: number }): boolean => ancestorsOf(pid).includes(session.pid);
+  const jailed = (await jailedProcesses(paths)).filter(belongsToSession);
   const started = jailed.map(({ pid }) => ({ pid, startTime: startTimeOf(pid) }));
   const deadline = performance.now() + KILL_TIMEOUT_MS;
   while (startTimeOf(session.pid) === session.startTime && performance.now() < deadline) {

@@ -217,10 +217,10 @@ function clientsIn(lines: readonly LogLine[]): Set<string> {
 /** Whether a password or key is reported as right after a line that may hold a client's text. */
 function isOutOfTurn(lines: readonly LogLine[]): boolean {
   const first = lines.findIndex(({ message }) => !OWN_LINES.some((form) => form.test(message)));
-  return first !== -1 && lines.slice(first).some(({ message }) => saysRight(message));
+  return first !== -1 && lines.slice(first).some(({ message }) => isCredentialRight(message));
 }
 
-function saysRight(message: string): boolean {
+function isCredentialRight(message: string): boolean {
   return DECISION.exec(message)?.[1] === 'Accepted' || NOT_ADMITTED.test(message);
 }
 

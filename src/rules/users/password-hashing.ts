@@ -42,7 +42,7 @@ const derive = promisify<string, Buffer, number, { N: number; r: number; p: numb
 export function createPasswordHashing(cost: Cost = COST): PasswordHashing {
   const queue = createHashingQueue();
   /** A hash of no known password, to compare with when there is no user. */
-  const nobodys = encode(cost, randomBytes(SALT_BYTES), randomBytes(KEY_BYTES));
+  const dummyHash = encode(cost, randomBytes(SALT_BYTES), randomBytes(KEY_BYTES));
 
   async function derived(password: string, { ln, r, p }: Cost, salt: Buffer, from: Origin): Promise<Buffer> {
     // Keyboards may send the same text in different code points.
@@ -59,7 +59,7 @@ export function createPasswordHashing(cost: Cost = COST): PasswordHashing {
     async matching(password, hashes, from = KNOWN) {
       const known = hashes.map(decode);
       const keys = new Map<string, Buffer>();
-      for (const each of known.length > 0 ? known : [decode(nobodys)])
+      for (const each of known.length > 0 ? known : [decode(dummyHash)])
         if (!keys.has(nameOf(each))) keys.set(nameOf(each), await derived(password, each.cost, each.salt, from));
       return known.map((each) => timingSafeEqual(keys.get(nameOf(each)) ?? Buffer.alloc(KEY_BYTES), each.key));
     },

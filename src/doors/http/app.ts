@@ -41,7 +41,7 @@ import { errorResponse, refusal } from '../web/responses.ts';
 import { rawPath } from '../web/requested-path.ts';
 import type { Route } from './route.ts';
 import type { Turn } from '../web/turns.ts';
-import { mindingQuery } from './unknown-names.ts';
+import { checkingQueryNames } from './unknown-names.ts';
 import type { MayReach } from '../web/warnings.ts';
 
 export interface AppOptions {
@@ -127,7 +127,7 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
     const isPost = method === 'POST';
     const readsBody = ({ headers }: IncomingMessage): boolean =>
       isJson || (isPost && headers['idempotency-key'] !== undefined);
-    const minding = mindingQuery(isPost ? repeatable(endpoint) : endpoint, operation);
+    const minding = checkingQueryNames(isPost ? repeatable(endpoint) : endpoint, operation);
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
     app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }

@@ -24,7 +24,7 @@ function refuse(names: readonly string[]): void {
 }
 
 /** Wraps an endpoint so that it refuses unknown query parameters, or warns about them. */
-export function mindingQuery(endpoint: Endpoint, { query, isSpecified }: Operation): Endpoint {
+export function checkingQueryNames(endpoint: Endpoint, { query, isSpecified }: Operation): Endpoint {
   const known = Object.keys(query && 'entries' in query ? (query.entries as object) : {});
   return async (c, caller) => {
     const given = c.req.url.includes('?') ? c.req.query() : {};

@@ -60,11 +60,11 @@ export function createRequests({ reads, session, apply }: RequestsOptions): Requ
   /** Resolves when the home has sent a message, or after a while. */
   async function answer(id: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const ofSame = waiting.get(id) ?? new Set();
-    waiting.set(id, ofSame.add(resolve));
+    const waitersForDirectory = waiting.get(id) ?? new Set();
+    waiting.set(id, waitersForDirectory.add(resolve));
     await Promise.race([promise, setTimeout(POLL_MS, undefined, { ref: false })]);
-    ofSame.delete(resolve);
-    if (ofSame.size === 0) waiting.delete(id);
+    waitersForDirectory.delete(resolve);
+    if (waitersForDirectory.size === 0) waiting.delete(id);
   }
 
   return {

@@ -188,12 +188,12 @@ test('the audit shows what was set, as the API does', async () => {
   );
 });
 
-test('507 on a full disk: the directory is shut out first, whatever comes of it', async () => {
+test('507 on a full disk: its logins are blocked first, whatever comes of it', async () => {
   const here = await place();
   here.api.host.fail(systemError('ENOSPC'));
   const { status, json } = await here.change({ suspended: true });
   assert.deepEqual([status, json], [507, { error: 'Not enough storage space' }]);
-  assert.ok(here.api.host.calls.includes(`shut out ${here.username}`));
+  assert.ok(here.api.host.calls.includes(`block logins of ${here.username}`));
 });
 
 test('422 for a body that is no object, and for fields in an object of their own', async () => {

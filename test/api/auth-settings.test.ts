@@ -183,13 +183,13 @@ test('the audit names the change and shows no secret; the log has none either', 
   assert.equal([...api.log, ...api.requestLines].join().includes(sftp_password), false);
 });
 
-test('507 when the host has no room: the directory is shut out first, then stays as the row says', async () => {
+test('507 when the host has no room: its logins are blocked first, then stays as the row says', async () => {
   const api = await shared();
   const { id, sftp_username } = await api.directory();
   api.host.fail(systemError('ENOSPC'));
   const answer = await api.send('POST', `/directories/${id}/password`);
   assert.deepEqual([answer.status, answer.json], [507, { error: 'Not enough storage space' }]);
-  assert.ok(api.host.calls.includes(`shut out ${sftp_username}`));
+  assert.ok(api.host.calls.includes(`block logins of ${sftp_username}`));
   api.host.fail(undefined);
   const again = await api.send('POST', `/directories/${id}/password`);
   const { sftp_password } = dataOf<{ sftp_password: string }>(again);

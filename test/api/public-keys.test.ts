@@ -195,7 +195,7 @@ test('507 on a full disk: a removal shuts the directory out first and is repeate
   here.api.host.fail(systemError('ENOSPC'));
   const answer = await here.remove(first.fingerprint);
   assert.deepEqual([answer.status, answer.json], [507, { error: 'Not enough storage space' }]);
-  assert.ok(here.api.host.calls.some((call) => call.startsWith('shut out ')));
+  assert.ok(here.api.host.calls.some((call) => call.startsWith('block logins of ')));
   here.api.host.fail(undefined);
   assert.deepEqual(prints(await here.list()), [second.fingerprint]);
 });

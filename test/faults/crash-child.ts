@@ -248,7 +248,7 @@ const operations: Record<string, () => Promise<void>> = {
     await applyPending({ ...options, log });
   },
   /** How a deletion begins when the disk is full. */
-  async 'shut out'() {
+  async 'block logins'() {
     const options = rules(systemClock());
     const row = await hostedById(database.reads, account, directory);
     dieAfter(Number(step));

@@ -145,7 +145,7 @@ for (const [name, access, limit] of [
 
 test('a deletion on a full disk, cut off before its commit: the directory is unchanged', async (t) => {
   await using place = await crashPlace();
-  const deaths = await place.deaths('shut out', {});
+  const deaths = await place.deaths('block logins', {});
   // The last one has to release the reserve on SQLite's disk.
   assert.ok(deaths.length >= (onPostgres ? 3 : 4), `only ${deaths.length} steps`);
   await place.nextStart();

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type DirectoryHost, HOSTED, type HostedDirectory } from '../../src/rules/directories/host.ts';
 
 export interface RecordingHost extends DirectoryHost {
-  /** `apply <username> <mode> <key or -> <max>` and `shut out <username>` and `remove <username>`, in order. */
+  /** `apply <username> <mode> <key or -> <max>` and `block logins of <username>` and `remove <username>`, in order. */
   readonly calls: string[];
   /** Directories that it serves, by username. */
   readonly served: Map<string, HostedDirectory>;
@@ -45,7 +45,7 @@ export function recordingHost(): RecordingHost {
       return known !== undefined && HOSTED.every((column) => isDeepStrictEqual(known[column], directory[column]));
     },
     endSessions: async ({ sftp_username }) => void calls.push(`end sessions ${sftp_username}`),
-    blockLogins: async ({ sftp_username }) => void calls.push(`shut out ${sftp_username}`),
+    blockLogins: async ({ sftp_username }) => void calls.push(`block logins of ${sftp_username}`),
     makeDurable: async () => undefined,
     async remove({ sftp_username }) {
       calls.push(`remove ${sftp_username}`);

@@ -127,8 +127,8 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
     const isPost = method === 'POST';
     const readsBody = ({ headers }: IncomingMessage): boolean =>
       isJson || (isPost && headers['idempotency-key'] !== undefined);
-    const minding = checkingQueryNames(isPost ? repeatable(endpoint) : endpoint, operation);
-    const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
+    const checked = checkingQueryNames(isPost ? repeatable(endpoint) : endpoint, operation);
+    const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await checked(c, ...who));
     app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }
   const byLink = linkEndpoint({

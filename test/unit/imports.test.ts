@@ -67,7 +67,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'arrivals/uploads/draining.ts',
   ],
   'operating/reports': [
-    'rules/directories/access.ts',
     'rules/history/daily-totals.ts',
     'arrivals/files/partial.ts',
     'rules/history/audit-in-words.ts',

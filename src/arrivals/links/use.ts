@@ -4,11 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Selectable, Transaction } from 'kysely';
-import type { Clock } from '../../foundation/base/clock.ts';
+import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, LinksTable, Tables } from '../../foundation/db/schema.ts';
-import { hasExpired } from '../../rules/directories/access.ts';
+
 import { isWithin } from '../../rules/directories/networks.ts';
 import { pathOf } from '../uploads/file-path.ts';
 import { historyRow, recordHistory } from '../uploads/record/transfer-history.ts';

@@ -77,3 +77,8 @@ export function stepMeter(clock: Clock, monotonic: Monotonic): () => Micros {
     return Math.abs(offset - before) > TOLERANCE ? Math.round(offset - before) : 0;
   };
 }
+
+/** Whether a key, a link or a directory is no longer valid. `null` never expires. */
+export function hasExpired({ expires_at }: { readonly expires_at: Micros | null }, now: Micros): boolean {
+  return expires_at !== null && expires_at <= now;
+}

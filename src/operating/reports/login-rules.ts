@@ -2,9 +2,8 @@
  * Why a customer cannot log in: what the directory's settings let in, and what to do about a refusal in sshd's log. `berth explain` and
  * the dashboard say the same.
  */
-import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import { formatMicros, type Micros, hasExpired } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
-import { hasExpired } from '../../rules/directories/access.ts';
 
 export type LoginSettings = Pick<DirectoryRow, 'suspended' | 'expires_at' | 'allowed_networks' | 'auth_mode'>;
 

@@ -6,12 +6,12 @@
  * or signed out, changes nothing.
  */
 import type { Transaction } from 'kysely';
-import type { Clock } from '../../foundation/base/clock.ts';
+import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import type { Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { lockedAccount } from './accounts.ts';
 import { requireApi } from './plans.ts';
-import { hasExpired, requireChanges, type Scope, SCOPE_COLUMNS, scopeOf, UNLIMITED } from './scope.ts';
+import { requireChanges, type Scope, SCOPE_COLUMNS, scopeOf, UNLIMITED } from './scope.ts';
 
 /** The key or session that let a request in, with the role that it had then. */
 export type Credential =
@@ -90,7 +90,7 @@ async function keyInForce(
   const own = tx.selectFrom('api_keys').select(['role', ...SCOPE_COLUMNS]);
   const live = own.where('id', '=', id).where('account_id', '=', accountId).where('revoked_at', 'is', null);
   const key = await live.forShare().executeTakeFirst();
-  return key && !hasExpired(key, clock) ? key : undefined;
+  return key && !hasExpired(key, clock.now()) ? key : undefined;
 }
 
 async function roleInSession(

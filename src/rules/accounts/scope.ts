@@ -3,7 +3,7 @@
  * that is limited to directories sees nothing else of the account.
  */
 import type { ApiKeysTable } from '../../foundation/db/schema.ts';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 
 export interface Scope {
@@ -27,10 +27,6 @@ export function scopeOf({ read_only, directories }: Omit<Columns, 'expires_at'>)
   if (read_only === 0 && directories === null) return UNLIMITED;
   const ids = directories === null ? undefined : new Set(JSON.parse(directories) as string[]);
   return { isReadOnly: read_only === 1, directories: ids };
-}
-
-export function hasExpired({ expires_at }: Pick<Columns, 'expires_at'>, clock: Clock): boolean {
-  return expires_at !== null && expires_at <= clock.now();
 }
 
 /** @throws {BerthError} `not_authorized` for a read-only key. */

@@ -7,7 +7,7 @@
  */
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
-import type { Micros } from '../../foundation/base/clock.ts';
+import { type Micros, hasExpired } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import type { Actor } from '../history/audit.ts';
 import { checked, orBlank, timestamp } from '../../foundation/base/validation.ts';
@@ -84,10 +84,6 @@ export async function updateAccess(
   const access = accessIn(directory);
   if (hasExpired(access, options.clock.now())) await options.host.endSessions(directory);
   return access;
-}
-
-export function hasExpired({ expires_at }: Pick<Access, 'expires_at'>, now: Micros): boolean {
-  return expires_at !== null && expires_at <= now;
 }
 
 /** Whether the directory accepts public keys only, and has none. */

@@ -3,12 +3,12 @@
  * from the next request on.
  */
 import type { Kysely } from 'kysely';
-import type { Clock } from '../../foundation/base/clock.ts';
+import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Plan, Role, Tables } from '../../foundation/db/schema.ts';
 import type { Credential } from '../accounts/actor.ts';
 import { type Environment, hashKey, isWellFormedKey } from './key-format.ts';
-import { hasExpired, type Scope, scopeOf } from '../accounts/scope.ts';
+import { type Scope, scopeOf } from '../accounts/scope.ts';
 
 export interface Principal {
   readonly accountId: string;
@@ -41,7 +41,7 @@ export function createAuthenticate(reads: Kysely<Tables>, environment: Environme
   return async (key) => {
     if (!isWellFormedKey(key, environment)) return undefined;
     const found = await byHash.first(reads, { hash: hashKey(key) });
-    if (!found || hasExpired(found, clock)) return undefined;
+    if (!found || hasExpired(found, clock.now())) return undefined;
     const { accountId, keyId, role, plan } = found;
     const credential = { kind: 'api-key', id: keyId, role, clock } as const;
     return { accountId, keyId, role, plan, scope: scopeOf(found), credential };

@@ -1,8 +1,8 @@
 /** Components that lists and pages of directories share. */
 import type { FC } from 'hono/jsx';
-import type { Micros } from '../../../foundation/base/clock.ts';
+import { type Micros, hasExpired } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../../foundation/db/schema.ts';
-import { hasExpired, lacksKey } from '../../../rules/directories/access.ts';
+import { lacksKey } from '../../../rules/directories/access.ts';
 import type { FormFields } from '../environment.ts';
 import { Field } from './form.tsx';
 import { Empty } from './section.tsx';

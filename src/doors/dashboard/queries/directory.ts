@@ -1,8 +1,8 @@
 /** Queries for the overview of one directory. Each uses an index. */
 import type { Kysely } from 'kysely';
-import type { Micros } from '../../../foundation/base/clock.ts';
+import { type Micros, hasExpired } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
-import { hasExpired, lacksKey } from '../../../rules/directories/access.ts';
+import { lacksKey } from '../../../rules/directories/access.ts';
 import { auditSentence } from '../../../rules/history/audit-sentences.ts';
 import { type Span, totalsByDay } from '../../../rules/history/daily-totals.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';

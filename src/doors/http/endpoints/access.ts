@@ -1,6 +1,6 @@
 /** /api/v1/directories/:id/access: suspension, expiry and networks. */
-import { formatMicros } from '../../../foundation/base/clock.ts';
-import { type Access, AccessFields, accessOf, hasExpired, updateAccess } from '../../../rules/directories/access.ts';
+import { formatMicros, hasExpired } from '../../../foundation/base/clock.ts';
+import { type Access, AccessFields, accessOf, updateAccess } from '../../../rules/directories/access.ts';
 import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';

@@ -13,7 +13,7 @@ import type { Config } from '../foundation/base/config.ts';
 import type { Log } from '../foundation/base/log.ts';
 import { startSpareMemory } from '../foundation/base/spare-memory.ts';
 import { createClockLead } from '../foundation/db/clock-lead.ts';
-import { refuseForeign, refuseMissing } from '../foundation/db/damage.ts';
+import { refuseOtherInstallation, refuseMissing } from '../foundation/db/damage.ts';
 import { lockInstance } from '../foundation/db/instance-lock.ts';
 import { type Database, openDatabase } from '../foundation/db/open.ts';
 import { FIRST_UID } from '../rules/directories/create.ts';
@@ -89,7 +89,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const opening = { check: true, isEager: true, reserveBeside: config.databaseFile };
   const database = own(await openDatabase(config.database, opening));
   const { reads } = database;
-  await refuseForeign(reads, config);
+  await refuseOtherInstallation(reads, config);
   applyCredentials({ paths, log }, await dueHere(reads, config));
   const background = createBackground(log);
   own(startSpareMemory(background));

@@ -49,7 +49,7 @@ export async function copyToPostgres({ file, url, node, progress, stop }: Copyin
   client.on('error', () => undefined); // the next statement says it, too
   using closing = new DisposableStack();
   try {
-    await refuseForeign(client, url);
+    await refuseOtherPrograms(client, url);
     const source = closing.use(openSource(file));
     // Create the schema, unless an earlier run has.
     await (await openPostgres(url)).close();
@@ -68,7 +68,7 @@ export async function copyToPostgres({ file, url, node, progress, stop }: Copyin
 }
 
 /** Connects, and checks that the database has no tables other than berth's. */
-async function refuseForeign(client: pg.Client, url: string): Promise<void> {
+async function refuseOtherPrograms(client: pg.Client, url: string): Promise<void> {
   await client.connect();
   const names = await tablesOf(client);
   if (names.length === 0 || names.includes('kysely_migration')) return;

@@ -37,7 +37,7 @@ export function refuseMissing({ database, stateDir }: Pick<Config, 'database' | 
  * @throws {OperatorError} when it has no directory of this node, although SFTP users exist here: they would lose their
  * credentials.
  */
-export async function refuseForeign(
+export async function refuseOtherInstallation(
   reads: Kysely<Tables>,
   { database, node, stateDir }: Pick<Config, 'database' | 'node' | 'stateDir'>,
 ): Promise<void> {

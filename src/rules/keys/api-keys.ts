@@ -110,7 +110,7 @@ export async function createKey(
       created_by: actor?.keyId ?? null,
       expires_at,
       read_only: read_only ? (1 as const) : (0 as const),
-      directories: named ? JSON.stringify(await directoriesNamed(tx, accountId, named)) : null,
+      directories: named ? JSON.stringify(await idsOfKeyDirectories(tx, accountId, named)) : null,
     };
     await tx
       .insertInto('api_keys')
@@ -124,7 +124,7 @@ export async function createKey(
 }
 
 /** @returns the ids of those directories. @throws {ValidationError} naming each that the account does not have. */
-async function directoriesNamed(
+async function idsOfKeyDirectories(
   tx: Transaction<Tables>,
   accountId: string,
   named: readonly string[],

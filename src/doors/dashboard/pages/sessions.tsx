@@ -11,7 +11,7 @@ import { type DashboardEnv, isAdmin, type PageContext, targetOf } from '../envir
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type Live, renderedIn } from '../live.tsx';
-import { directoriesNamed } from '../queries/account.ts';
+import { directoriesOfUsers } from '../queries/account.ts';
 
 const PATH = '/dashboard/sessions';
 const DONE = { ended: 'The session has ended. Its client may connect again.' };
@@ -25,7 +25,7 @@ export function sessionsPage(app: Hono<DashboardEnv>, options: EndSessionOptions
 
   async function listOf(c: PageContext) {
     const { accountId } = c.get('user').principal;
-    const directories = await directoriesNamed(database.reads, accountId, sessions.usernames());
+    const directories = await directoriesOfUsers(database.reads, accountId, sessions.usernames());
     const all = directories
       .flatMap(({ id, name, sftp_username }) => sessions.of(sftp_username).map((session) => ({ id, name, session })))
       .toSorted((a, b) => b.session.since - a.session.since)

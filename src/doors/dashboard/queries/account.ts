@@ -31,7 +31,7 @@ export async function directoryForTest(reads: Kysely<Tables>, accountId: string)
 }
 
 /** The account's directories that have one of these usernames. */
-export async function directoriesNamed(reads: Kysely<Tables>, accountId: string, usernames: readonly string[]) {
+export async function directoriesOfUsers(reads: Kysely<Tables>, accountId: string, usernames: readonly string[]) {
   if (usernames.length === 0) return [];
   return reads
     .selectFrom('directories')

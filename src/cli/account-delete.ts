@@ -10,7 +10,7 @@ import { OperatorError } from '../foundation/base/errors.ts';
 import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
 import { holdingsOf } from '../operating/reports/queries.ts';
 import { withDatabase } from './database.ts';
-import { confirm, irrevocable } from './directory/which.ts';
+import { confirm, irrevocable } from './directory/named-directory.ts';
 import type { Invocation } from './invocation.ts';
 
 /** How long the command waits for the service, and how often it checks. */

@@ -8,7 +8,7 @@ import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket
 import { directoryKnown } from '../operating/reports/named.ts';
 import { counted, escaped } from '../foundation/base/terminal.ts';
 import { withDatabase } from './database.ts';
-import { confirm, irrevocable } from './directory/which.ts';
+import { confirm, irrevocable } from './directory/named-directory.ts';
 import type { Invocation } from './invocation.ts';
 
 const HELP = `

@@ -10,7 +10,7 @@ import { directoriesNamed } from '../operating/reports/named.ts';
 import { displayName } from '../arrivals/uploads/file-path.ts';
 import { withDatabase } from './database.ts';
 import { asking } from './directory/service.ts';
-import { confirm, irrevocable } from './directory/which.ts';
+import { confirm, irrevocable } from './directory/named-directory.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
 import { printRows, type RowStyle } from './rows.ts';

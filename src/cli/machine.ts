@@ -73,7 +73,7 @@ Examples:
 /** Says what it means to accept the disk at BERTH_JAIL_DIR, and asks, unless that is the disk of the jails. */
 async function askAboutDisk(invocation: Invocation, config: Config, options: { readonly yes?: true }): Promise<void> {
   const { checkJailDisk, filesNotHere } = await import('../machine/sftp/jail-disk.ts');
-  const { confirm } = await import('./directory/which.ts');
+  const { confirm } = await import('./directory/named-directory.ts');
   const isRefused = await checkJailDisk(config).then(
     () => false,
     () => true,

@@ -6,7 +6,7 @@ import { receive } from '../operating/nodes/move/receive.ts';
 import { type MoveOutcome, runMove } from '../operating/nodes/move/run.ts';
 import { operatorKeyId, operatorLogin, OPERATOR, operatorSocket } from '../foundation/base/operator-socket.ts';
 import { pathsOf } from '../machine/sftp/paths.ts';
-import { named } from './directory/which.ts';
+import { named } from './directory/named-directory.ts';
 import type { Invocation } from './invocation.ts';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import type { Invocation } from '../invocation.ts';
 import { sftpCommand, type DirectoryAnswer, table } from './fields.ts';
-import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
+import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './named-directory.ts';
 
 export function suspendCommand(invocation: Invocation): Command {
   return switchCommand(invocation, 'suspend', true).description(

@@ -16,7 +16,7 @@ import {
   withFields,
 } from './fields.ts';
 import { type Answer, type Ask, asking } from './service.ts';
-import { type CommonOptions, show } from './which.ts';
+import { type CommonOptions, show } from './named-directory.ts';
 
 const HELP = `
 This is the only time the password is shown. With --public-key, its user can log in with the key or the password.

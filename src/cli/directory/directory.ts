@@ -5,7 +5,7 @@ import { columns } from '../../foundation/base/terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer, since } from '../options.ts';
 import { type DirectoryAnswer, summaryOf } from './fields.ts';
-import { type CommonOptions, confirm, irrevocable, type Named, named, onDirectory, show } from './which.ts';
+import { type CommonOptions, confirm, irrevocable, type Named, named, onDirectory, show } from './named-directory.ts';
 
 export function showCommand(invocation: Invocation): Command {
   return onDirectory(new Command('show').description('Show a directory'))

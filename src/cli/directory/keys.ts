@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { columns } from '../../foundation/base/terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { readKey } from './fields.ts';
-import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
+import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './named-directory.ts';
 
 interface PublicKey {
   readonly fingerprint: string;

@@ -5,7 +5,7 @@ import type { Invocation } from '../invocation.ts';
 import { columns } from '../../foundation/base/terminal.ts';
 import { moment } from '../options.ts';
 import { table } from './fields.ts';
-import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
+import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './named-directory.ts';
 
 interface LinkOptions extends CommonOptions {
   readonly until: Micros;

@@ -6,7 +6,7 @@ import type { Invocation } from '../invocation.ts';
 import { moment } from '../options.ts';
 import { showAll } from './directory.ts';
 import { authModeOption, type FieldOptions, fieldsOf, withFields } from './fields.ts';
-import { type CommonOptions, named, onDirectory } from './which.ts';
+import { type CommonOptions, named, onDirectory } from './named-directory.ts';
 
 const HELP = `
 An empty --description or --external-id removes the present one. Some options need several requests of the API, sent one

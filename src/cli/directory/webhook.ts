@@ -6,7 +6,7 @@ import { OperatorError } from '../../foundation/base/errors.ts';
 import type { Invocation } from '../invocation.ts';
 import { since } from '../options.ts';
 import { type DirectoryAnswer, table } from './fields.ts';
-import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
+import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './named-directory.ts';
 
 const HELP = `
 Examples:

@@ -118,6 +118,7 @@ async function endRemovals(): Promise<void> {
     database,
     background: createBackground(log),
     clock: systemClock(),
+    log,
     node: config.node,
     filesRoot,
     syncer: new FileSyncer({ isOn: true }),

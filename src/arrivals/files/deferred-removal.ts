@@ -17,7 +17,8 @@ import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import { type Clock, SECOND } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, FilesTable } from '../../foundation/db/schema.ts';
-import { BerthError } from '../../foundation/base/errors.ts';
+import { BerthError, isUnavailable } from '../../foundation/base/errors.ts';
+import type { Log } from '../../foundation/base/log.ts';
 import { bytesOf, type FilePath, parentOf, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
 import { bytesReadBy } from '../uploads/processes.ts';
@@ -51,6 +52,7 @@ export interface DeferralOptions extends TakingOptions {
   readonly database: Pick<Database, 'db' | 'reads'>;
   readonly background: Background;
   readonly clock: Clock;
+  readonly log: Log;
   /** The node whose directories are served. */
   readonly node: string;
   readonly isJailDiskThere: () => boolean;
@@ -85,6 +87,13 @@ interface Reading {
   readonly since: number;
 }
 
+/** What all removals share that are looked at together. */
+interface Moment {
+  readonly readings: Map<number, Reading>;
+  /** The live sessions of directories, as `sessionsOf` returns them. */
+  readonly sessions: Map<string, readonly BySession[] | undefined>;
+}
+
 /** What code that removes files, or needs their names, asks for. */
 export type Deferral = Pick<DeferredRemovals, 'mayBeAskedFor' | 'added' | 'endOf' | 'endAt'>;
 
@@ -106,7 +115,8 @@ export class DeferredRemovals {
   async mayBeAskedFor(directory: DirectoryRow, file: RecordedUpload): Promise<boolean> {
     if (this.#isOld(file)) return false;
     const { by } = await senderOf(this.#options.database.reads, { ...file, directory_id: directory.id });
-    return this.#sessionsOf(directory, by) !== 'none' && (await this.#hasRoom(directory));
+    const sessions = sessionsOfClient(this.#options.sessionsOf(directory), by);
+    return sessions !== 'none' && (await this.#hasRoom(directory));
   }
 
   /** A row has become `removed`. */
@@ -140,38 +150,54 @@ export class DeferredRemovals {
   }
 
   async #tick(signal: AbortSignal): Promise<void> {
-    const { isJailDiskThere, through } = this.#options;
-    if (!this.#mayHaveSome || !isJailDiskThere()) return;
+    if (!this.#mayHaveSome || !this.#options.isJailDiskThere()) return;
     // Set again by a removal that comes while these rows are read.
     this.#mayHaveSome = false;
+    const now: Moment = { readings: new Map(), sessions: new Map() };
     const left = new Map<string, Known>();
-    const readings = new Map<number, Reading>();
-    for (let after = { directory_id: '', id: '' }, count = PAGE; count === PAGE && !signal.aborted;) {
-      const rows = await this.#removed()
-        .where(({ eb, refTuple, tuple }) =>
-          eb(refTuple('f.directory_id', 'f.id'), '>', tuple(after.directory_id, after.id)),
-        )
-        .orderBy('f.directory_id')
-        .orderBy('f.id')
-        .limit(PAGE)
-        .execute();
-      count = rows.length;
-      after = rows.at(-1) ?? after;
-      const due: Waiting[] = [];
-      for (const row of rows) {
-        const known = this.#known.get(row.id) ?? (await this.#firstKnown(row));
-        left.set(row.id, known);
-        if (performance.now() >= known.due && !this.#isAskedFor(row, known, readings)) due.push(row);
+    let isWhole = false;
+    try {
+      for (let after = { directory_id: '', id: '' }, count = PAGE; count === PAGE && !signal.aborted;) {
+        const rows = await this.#removed()
+          .where(({ eb, refTuple, tuple }) =>
+            eb(refTuple('f.directory_id', 'f.id'), '>', tuple(after.directory_id, after.id)),
+          )
+          .orderBy('f.directory_id')
+          .orderBy('f.id')
+          .limit(PAGE)
+          .execute();
+        count = rows.length;
+        after = rows.at(-1) ?? after;
+        const due: Waiting[] = [];
+        for (const row of rows) {
+          const known = this.#known.get(row.id) ?? (await this.#firstKnown(row));
+          left.set(row.id, known);
+          if (performance.now() >= known.due && !this.#isAskedFor(row, known, now)) due.push(row);
+        }
+        await eachOf(due, async (row) => {
+          if (signal.aborted) return;
+          if (await this.#hasEnded(row)) left.delete(row.id);
+          else retryLater(left.get(row.id));
+        });
       }
-      await eachOf(due, async (row) => {
-        if (signal.aborted) return;
-        if (await unlessRefused(through(row.directory_id, () => this.#end(row)))) left.delete(row.id);
-        else retryLater(left.get(row.id));
-      });
+      isWhole = true;
+    } finally {
+      this.#known = left;
+      this.#readings = now.readings;
+      this.#mayHaveSome ||= !isWhole || left.size > 0;
     }
-    this.#known = left;
-    this.#readings = readings;
-    this.#mayHaveSome ||= left.size > 0;
+  }
+
+  /** A file that the disk does not give must not keep the others. */
+  async #hasEnded(row: Waiting): Promise<boolean> {
+    const { log, through } = this.#options;
+    try {
+      return await unlessRefused(through(row.directory_id, () => this.#end(row)));
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      log.error({ err: error, directory: row.directory_id }, 'cannot take a removed file from the disk, trying again');
+      return false;
+    }
   }
 
   async #firstKnown(row: Waiting): Promise<Known> {
@@ -179,12 +205,14 @@ export class DeferredRemovals {
     return { sender, tries: 0, due: 0 };
   }
 
-  #isAskedFor(row: Waiting, { sender }: Known, readings: Map<number, Reading>): boolean {
+  #isAskedFor(row: Waiting, { sender }: Known, { readings, sessions }: Moment): boolean {
     if (this.#isOld(row)) return false;
-    const sessions = this.#sessionsOf({ id: row.directory_id, sftp_username: row.sftp_username }, sender);
-    if (sessions === 'none' || sessions === 'unknown') return sessions === 'unknown';
+    const { directory_id: id, sftp_username } = row;
+    if (!sessions.has(id)) sessions.set(id, this.#options.sessionsOf({ id, sftp_username }));
+    const own = sessionsOfClient(sessions.get(id), sender);
+    if (own === 'none' || own === 'unknown') return own === 'unknown';
     // Looks at all of them: each has to be idle for itself.
-    return sessions.filter(({ pid }) => !this.#isIdle(pid, readings)).length > 0;
+    return own.filter(({ pid }) => !this.#isIdle(pid, readings)).length > 0;
   }
 
   /** Whether the process has read nothing from its client for a while, as far as this process has watched it. */
@@ -198,17 +226,6 @@ export class DeferredRemovals {
       readings.set(pid, reading);
     }
     return reading.bytes !== undefined && now - reading.since >= IDLE_MS;
-  }
-
-  /** The live sessions of the client that has uploaded a file: several may work together. */
-  #sessionsOf(jail: Jail, sender: BySession | undefined): readonly BySession[] | 'none' | 'unknown' {
-    if (!sender) return 'none';
-    const sessions = this.#options.sessionsOf(jail);
-    if (!sessions) return 'unknown';
-    const own = sessions.filter(
-      ({ pid, address }) => pid === sender.pid || (address !== '' && address === sender.address),
-    );
-    return own.length > 0 ? own : 'none';
   }
 
   /** A clock that was set back does not keep a file. */
@@ -301,6 +318,19 @@ export class DeferredRemovals {
     });
     if (!(await quarantined(row.id, taken))) await unlink(taken);
   }
+}
+
+/** The live sessions of the client that has uploaded a file: several may work together. */
+function sessionsOfClient(
+  sessions: readonly BySession[] | undefined,
+  sender: BySession | undefined,
+): readonly BySession[] | 'none' | 'unknown' {
+  if (!sender) return 'none';
+  if (!sessions) return 'unknown';
+  const own = sessions.filter(
+    ({ pid, address }) => pid === sender.pid || (address !== '' && address === sender.address),
+  );
+  return own.length > 0 ? own : 'none';
 }
 
 function retryLater(known: Known | undefined): void {

@@ -26,7 +26,7 @@ export async function openTransit({ jailDir, folder, ...options }: TransitOption
 export interface FilesOptions
   extends
     Pick<DirectoryFilesOptions, 'database' | 'clock' | 'transact' | 'isChecked'>,
-    Pick<DeferralOptions, 'background' | 'node' | 'isJailDiskThere' | 'through' | 'quarantined'> {
+    Pick<DeferralOptions, 'log' | 'background' | 'node' | 'isJailDiskThere' | 'through' | 'quarantined'> {
   readonly transit: Transit;
   readonly live: LiveFiles;
 }
@@ -40,9 +40,18 @@ export interface StartedFiles {
 }
 
 export function startFiles({ live, transit, ...options }: FilesOptions): StartedFiles {
-  const { database, background, clock, node, isJailDiskThere, through, quarantined } = options;
+  const { database, background, clock, log, node, isJailDiskThere, through, quarantined } = options;
   const taking = { ...live, transit, database };
-  const deferral = new DeferredRemovals({ ...taking, background, clock, node, isJailDiskThere, through, quarantined });
+  const deferral = new DeferredRemovals({
+    ...taking,
+    background,
+    clock,
+    log,
+    node,
+    isJailDiskThere,
+    through,
+    quarantined,
+  });
   const access = { ...taking, deferral };
   const files = directoryFiles({ ...access, ...options });
   return { access, files, deferral, close: () => deferral.close() };

@@ -135,7 +135,12 @@ test('request schemas have the limits that the rules have', () => {
   assert.partialDeepStrictEqual(CreateDirectory, {
     required: ['name'],
     properties: {
-      name: { type: 'string', maxLength: 100, allOf: [{ pattern: '\\S' }] },
+      name: {
+        type: 'string',
+        maxLength: 100,
+        pattern: '\\S',
+        allOf: [{ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' }],
+      },
       description: { type: ['string', 'null'], maxLength: 2000 },
       external_id: { maxLength: 255 },
       metadata: { type: ['object', 'null'] },

@@ -34,6 +34,7 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   auth_mode: { 'is invalid': 'Choose how customers log in.' },
   code: { 'is wrong, or was used already': 'The code is wrong or has already been used. Enter a new one.' },
   current_password: { 'is wrong': 'Your current password is wrong.' },
+  description: { 'is invalid': 'The description contains a character that cannot be stored.' },
   email: {
     'has already been taken': 'A user with this email address already exists.',
     'is invalid': 'Enter an email address such as dana@example.com.',
@@ -43,6 +44,7 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'must be in the future': 'Choose a time in the future.',
     'must be within 366 days': 'Choose a time within 366 days.',
   },
+  external_id: { 'is invalid': 'The external ID contains a character that cannot be stored.' },
   max_bytes: { 'is invalid': 'Enter a size such as 500 MB or 2.5 GB.' },
   max_connections: { 'is invalid': 'The number of connections must be a whole number.' },
   name: { 'is invalid': 'The name contains a character that cannot be stored.' },

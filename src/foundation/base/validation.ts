@@ -29,10 +29,26 @@ export const storable = [
   v.metadata<string, { readonly pattern: string }>({ pattern: '^[^\\u0000]*$' }),
 ] as const;
 
+/** A line that people type. A control character would garble the terminal, the log or the mail that shows it. */
+export const line = [
+  v.check<string, string>((text) => text.isWellFormed() && !/\p{Cc}/u.test(text), INVALID),
+  v.metadata<string, { readonly pattern: string }>({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' }),
+] as const;
+
+/** Like `line`, for paragraphs: they have line ends, and tabs that were pasted. */
+export const paragraphs = [
+  v.check<string, string>((text) => text.isWellFormed() && !/[^\P{Cc}\t\n\r]/u.test(text), INVALID),
+  v.metadata<string, { readonly pattern: string }>({
+    pattern: '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$',
+  }),
+] as const;
+
 /** At least one character that is not white space. */
 export const filled = v.regex<string, string>(/\S/, BLANK);
 
-export const optionalText = (limit: number) => v.nullable(v.pipe(v.string(INVALID), ...storable, ...atMost(limit)));
+/** @param kind `line` or `paragraphs`. */
+export const optionalText = (limit: number, kind: typeof line | typeof paragraphs) =>
+  v.nullable(v.pipe(v.string(INVALID), ...kind, ...atMost(limit)));
 
 /** Reports one problem at a time: a value that is not a whole number is not compared to the bounds. */
 export const wholeNumber = (min: number, max: number) =>

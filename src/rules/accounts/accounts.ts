@@ -6,17 +6,10 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { AccountsTable, Plan, Tables } from '../../foundation/db/schema.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
-import { atMost, checked, filled, INVALID, orBlank, storable } from '../../foundation/base/validation.ts';
+import { atMost, checked, filled, line, orBlank } from '../../foundation/base/validation.ts';
 
-/** The name of an account or a key. Control characters would garble the terminal it is listed on. */
-export const GivenName = v.pipe(
-  v.string(orBlank),
-  filled,
-  ...storable,
-  ...atMost(100),
-  v.check((text) => !/\p{Cc}/u.test(text), INVALID),
-  v.metadata({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' }),
-);
+/** The name of an account or a key. */
+export const GivenName = v.config(v.pipe(v.string(orBlank), filled, ...line, ...atMost(100)), { abortPipeEarly: true });
 
 /** @throws {ValidationError} when the name is blank, too long or not printable. */
 export async function createAccount(

@@ -6,9 +6,10 @@ import {
   checked,
   filled,
   INVALID,
+  line,
   optionalText,
   orBlank,
-  storable,
+  paragraphs,
   wholeNumber,
 } from '../../foundation/base/validation.ts';
 import { DEFAULTS } from './defaults.ts';
@@ -17,18 +18,21 @@ import { parsePublicKey, type PublicKey, whyNoPublicKey } from './public-key.ts'
 
 const METADATA_BYTES = 16_384;
 
-const name = v.pipe(
-  v.string(orBlank),
-  ...storable,
-  filled,
-  ...atMost(100),
-  v.description('The name. Slug and username are derived from it when the directory is created.'),
+const name = v.config(
+  v.pipe(
+    v.string(orBlank),
+    filled,
+    ...line,
+    ...atMost(100),
+    v.description('The name. Slug and username are derived from it when the directory is created.'),
+  ),
+  { abortPipeEarly: true },
 );
 
-const notes = v.pipe(optionalText(2000), v.description('Notes.'));
+const notes = v.pipe(optionalText(2000, paragraphs), v.description('Notes.'));
 
 const externalId = v.pipe(
-  optionalText(255),
+  optionalText(255, line),
   v.description(
     'Your own reference, such as a customer or an order number. Webhooks contain it, and you can filter the list by it.',
   ),

@@ -138,8 +138,8 @@ test('request schemas have the limits that the rules have', () => {
       name: {
         type: 'string',
         maxLength: 100,
-        pattern: '\\S',
-        allOf: [{ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' }],
+        pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
+        allOf: [{ pattern: '\\S' }],
       },
       description: { type: ['string', 'null'], maxLength: 2000 },
       external_id: { maxLength: 255 },

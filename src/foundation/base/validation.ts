@@ -46,6 +46,13 @@ export const paragraphs = [
 /** At least one character that is not white space. */
 export const filled = v.regex<string, string>(/\S/, BLANK);
 
+/** A name: a line that is not blank. In a pipe that ends at the first problem, so that a blank one has one message. */
+export const nameLine = [
+  v.check<string, string>((text) => /\S/.test(text), BLANK),
+  v.metadata<string, { readonly allOf: readonly { readonly pattern: string }[] }>({ allOf: [{ pattern: '\\S' }] }),
+  ...line,
+] as const;
+
 /** @param kind `line` or `paragraphs`. */
 export const optionalText = (limit: number, kind: typeof line | typeof paragraphs) =>
   v.nullable(v.pipe(v.string(INVALID), ...kind, ...atMost(limit)));

@@ -6,10 +6,10 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { AccountsTable, Plan, Tables } from '../../foundation/db/schema.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
-import { atMost, checked, filled, line, orBlank } from '../../foundation/base/validation.ts';
+import { atMost, checked, nameLine, orBlank } from '../../foundation/base/validation.ts';
 
 /** The name of an account or a key. */
-export const GivenName = v.config(v.pipe(v.string(orBlank), filled, ...line, ...atMost(100)), { abortPipeEarly: true });
+export const GivenName = v.config(v.pipe(v.string(orBlank), ...nameLine, ...atMost(100)), { abortPipeEarly: true });
 
 /** @throws {ValidationError} when the name is blank, too long or not printable. */
 export async function createAccount(

@@ -7,6 +7,7 @@ import {
   filled,
   INVALID,
   line,
+  nameLine,
   optionalText,
   orBlank,
   paragraphs,
@@ -21,8 +22,7 @@ const METADATA_BYTES = 16_384;
 const name = v.config(
   v.pipe(
     v.string(orBlank),
-    filled,
-    ...line,
+    ...nameLine,
     ...atMost(100),
     v.description('The name. Slug and username are derived from it when the directory is created.'),
   ),

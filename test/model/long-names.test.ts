@@ -24,6 +24,11 @@ const LETTERS = [40, 43];
 /** How much longer than the log may be late a file is open, in µs, if nothing but the kernel tells it from others. */
 const SHOWN = 5000;
 
+/** As berth keeps paths: one character for each byte. */
+function toLatin1(name: string): string {
+  return Buffer.from(name).toString('latin1');
+}
+
 type Session = Story['sessions'][number];
 
 function storyOf(seed: number): Story {
@@ -32,14 +37,32 @@ function storyOf(seed: number): Story {
   const ends = random(3) === 0 ? [endIn(random)] : [];
   const latest = lag + (ends[0]?.away ?? 0);
   const letters = LETTERS[random(LETTERS.length)] ?? 40;
-  const long = Buffer.from('字'.repeat(letters)).toString('latin1');
+  const long = toLatin1('字'.repeat(letters));
   const atOnce = (): number => (letters === 40 ? 0 : latest + SHOWN) + random(200);
   let names = 0;
   const fresh = (base: string): string => `${base}${long}${(names += 1)}`;
   const stepsIn = (base: string, isCut: boolean): Step[] => {
     const path = fresh(base);
     const hold = atOnce() + (random(3) === 0 ? random(20_000) : 0);
-    switch (random(12)) {
+    switch (random(14)) {
+      case 12:
+      case 13: {
+        if (isCut) break;
+        // The log cuts off the second name of the rename.
+        const own = `${base}${(names += 1)}${'字'.repeat(20)}`;
+        const sent = (like?: string): Step[] => [
+          {
+            kind: 'put',
+            path: `${toLatin1(own)}.part`,
+            hold,
+            isDated: true,
+            ...(like !== undefined && { like, isDatedLike: true }),
+          },
+          { kind: 'replace', path: `${toLatin1(own)}.part`, to: toLatin1(own) },
+          { kind: 'pause' },
+        ];
+        return [...sent(), ...sent(toLatin1(own)), ...sent(toLatin1(own))];
+      }
       case 0:
         return [{ kind: 'put', path, hold, isLeft: true }];
       case 1:

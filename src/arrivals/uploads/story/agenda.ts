@@ -6,6 +6,7 @@
  * operation on a path related to its own, so the disk is never believed before the log.
  */
 import type { FilePath } from '../file-path.ts';
+import type { FileIdentity } from '../record/file-stat.ts';
 import { Look, Task } from './jobs.ts';
 import type { Operation } from './operations.ts';
 import { PathSet } from './path-set.ts';
@@ -116,6 +117,16 @@ export class Agenda {
     this.#looks.delete(look.path);
     if (look.isRepeated) this.look(look.path, now);
     if (look.until > now) this.look(look.path, look.until);
+  }
+
+  /** Whether an upload that may have left this file has ended, and is still to be recorded. */
+  isEndPending(stat: FileIdentity): boolean {
+    for (const { operation } of this.#tasks) {
+      if (operation.kind !== 'put') continue;
+      const { inode, bytes = stat.size_bytes } = operation.end;
+      if (inode === undefined ? bytes === stat.size_bytes : inode === stat.inode) return true;
+    }
+    return false;
   }
 
   get operations(): number {

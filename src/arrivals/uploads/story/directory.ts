@@ -55,6 +55,8 @@ export interface WorldOfDirectory {
   trackedAt(path: FilePath): TrackedFile | undefined;
   /** Whether a session that has opened a name like that, which the log has cut off, may be writing the file. */
   mayWrite(path: FilePath, inode: number): boolean;
+  /** Whether an upload that may have left this file has ended, and is still to be recorded. */
+  isEndPending(stat: FileStat): boolean;
   /** Whether a client may have set the times or the size of that file a moment ago. */
   wasSet(path: FilePath): boolean;
   /** The processes of the directory's live sessions. */

@@ -24,6 +24,9 @@ import type { Ending, Resize, TrackedFile } from './operations.ts';
 /** How long a file has to be missing before its row is removed, in ms. A move causes two events. */
 const GONE_MS = 3000;
 
+/** How soon to look again if an upload of the file is still to be recorded, in ms. */
+const PENDING_MS = 50;
+
 /** The pause between looks while the jails' disk is not mounted, in ms. */
 const AWAY_MS = 10_000;
 
@@ -79,6 +82,11 @@ export async function lookAt(
     const mustBeKnown = resized !== undefined || row.state === 'removed';
     if (mustBeKnown && directory.world.isDoubted(found)) return unproven(path, stat, row, directory);
     if (resized) return resize(look, stat, { resized, row }, directory);
+    if (directory.world.isEndPending(stat)) return { again: PENDING_MS };
+    // Another file with that size and those times is a copy, unless it has a row under the name with which a session has sent it.
+    const isOther = !isFileOf(row, stat) || isBornAfter(row, found);
+    const moved = isOther ? await elsewhere(look, found, stat, row, directory) : undefined;
+    if (moved) return moved;
     if (!endingOf(look, found, stat, row, directory)) {
       return file?.hasOpenWriters ? 'settled' : touched(row, stat, directory);
     }
@@ -87,6 +95,7 @@ export async function lookAt(
   const isNew = placement?.recorded === 0;
   if (isNew && isSame(placement, stat)) return placed(look, stat, { placement, row }, directory);
   if (!look.found?.isUnexplained) return { wait: 'explanation' };
+  if (directory.world.isEndPending(stat)) return { again: PENDING_MS };
   // A session still writes the file, and its close will be logged. Or its end has become known meanwhile, and is still to be applied.
   if (file && (file.isHeld(stat.inode) || file.puts.length > 0)) return { again: REST_MS };
   // A client may have set the file's times, so only the size has to agree.
@@ -109,6 +118,11 @@ function isStillPartial(row: FileRow, { size_bytes, ctime }: FileStat): boolean 
 /** Whether somebody may have put a copy of the row's file there. After a removal, that is a new file. */
 function isCopyOf(row: FileRow, stat: FileStat): boolean {
   return row.state !== 'removed' && isCopy(row, stat);
+}
+
+/** Whether another file has got the inode of the row's file, which is gone. */
+function isBornAfter(row: FileRow, { birthtimeMs }: Found): boolean {
+  return row.inode >= 0 && birthtimeMs * 1000 > row.uploaded_at;
 }
 
 /** There is no file at the path, but there is a row. */
@@ -214,28 +228,23 @@ async function elsewhere(
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome | undefined> {
-  const { files, world, row: of } = directory;
+  const { files, world } = directory;
   const { path } = look;
   const set = { wasSet: look.wasSet, bornAt: found.birthtimeMs * 1000 };
   const other = await rowElsewhere(set, stat, row, directory);
-  if (other) {
-    const isFinal = other.state === 'waiting' && !world.isTemporary(path);
-    if (isFinal && !look.isSynced(stat)) return { wait: 'sync' };
-    if (row) await directory.forget(row);
-    const about = { path, from: pathOf(other.path), at: world.now, bytes: stat.size_bytes };
-    const values = isFinal ? { state: directory.arrivalState, uploaded_at: world.now, session_pid: null } : {};
-    const written = await files.update(other, { ...stat, ...values, path: bytesOf(path) });
-    if (isFinal) await directory.arrived(about, written);
-    else if (isKnownByName(other)) await directory.record({ ...about, event: 'renamed' });
-    return known(written, stat, directory);
-  }
-  const removed = world.lost.rowOf(of.id, stat, set);
-  if (!removed) return undefined;
+  const of = other ?? world.lost.rowOf(directory.row.id, stat, set);
+  if (!of) return undefined;
+  const isFinal = of.state === 'waiting' && !world.isTemporary(path);
+  if (isFinal && !look.isSynced(stat)) return { wait: 'sync' };
   if (row) await directory.forget(row);
-  directory.found.push(removed);
-  const { id, state, uploaded_at, source, session_pid } = removed;
-  const values = { ...stat, id, state, uploaded_at, source, session_pid, path: bytesOf(path) };
-  return known(await files.put(values, undefined), stat, directory);
+  const about = { path, from: pathOf(of.path), at: world.now, bytes: stat.size_bytes };
+  const values = isFinal ? { state: directory.arrivalState, uploaded_at: world.now, session_pid: null } : {};
+  const now = { ...stat, ...values, path: bytesOf(path) };
+  if (!other) directory.found.push(of);
+  const written = other ? await files.update(other, now) : await files.put({ ...of, ...now }, undefined);
+  if (isFinal) await directory.arrived(about, written);
+  else if (other && isKnownByName(other)) await directory.record({ ...about, event: 'renamed' });
+  return known(written, stat, directory);
 }
 
 /** The row that has the file under an old name. */
@@ -247,8 +256,11 @@ async function rowElsewhere(
 ): Promise<FileRow | undefined> {
   for (const row of await directory.files.ofInode(stat)) {
     if (row.id === own?.id) continue;
-    const there = directory.fileAt(pathOf(row.path));
-    if (mayHave(row, stat, set) && !(there && isFileOf(row, there))) return row;
+    const path = pathOf(row.path);
+    const there = directory.fileAt(path);
+    // A client may have set the times under the old name.
+    const wasSet = set.wasSet || directory.world.wasSet(path);
+    if (mayHave(row, stat, { ...set, wasSet }) && !(there && isFileOf(row, there))) return row;
   }
   return undefined;
 }

@@ -197,7 +197,12 @@ export interface MaySet {
  * seen, or a client may have set its times since.
  */
 export function mayHave(row: FileRow, stat: FileStat, { wasSet, bornAt }: MaySet): boolean {
-  const isOfThat = wasSet && row.size_bytes === stat.size_bytes && bornAt <= row.uploaded_at;
+  const isOlder = bornAt <= row.uploaded_at;
+  // Another file has got the inode since.
+  if (row.inode >= 0 && !isOlder) return false;
+  // If nobody has seen the file, it was made shortly before its upload ended, whatever times a client has set.
+  const isMadeThen = row.inode === UNKNOWN_INODE && bornAt > row.uploaded_at - RESTART_LAG;
+  const isOfThat = isOlder && (wasSet || isMadeThen) && row.size_bytes === stat.size_bytes;
   return isSame(row, stat) || isUnseen(row, stat) || isOfThat;
 }
 

@@ -326,7 +326,7 @@ export class Recorder {
     return applied;
   }
 
-  #worldOf({ jail, story }: Work, now: Micros): WorldOfDirectory {
+  #worldOf({ jail, story, agenda }: Work, now: Micros): WorldOfDirectory {
     const { world, isTemporary, isChecked = false, doubts } = this.#options;
     return {
       lstat: (path) => world.lstat(jail, path),
@@ -335,6 +335,7 @@ export class Recorder {
       isChecked,
       trackedAt: (path) => story.fileAt(path),
       mayWrite: (path, inode) => story.mayWrite(path, inode),
+      isEndPending: (stat) => agenda.isEndPending(stat),
       wasSet: (path) => story.wasSet(path),
       pids: () => story.pids(),
       lost: this.#lost,

@@ -127,7 +127,8 @@ async function explainUnknown(
 
 function fromLog(found: Logins, limit: number): Explained {
   const notes = found.logins.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
-  return { directory: null, happenings: found.logins.slice(-limit), notes: [...notes, ...noteOf(found)] };
+  const why = refusalNotes(found.logins);
+  return { directory: null, happenings: found.logins.slice(-limit), notes: [...why, ...notes, ...noteOf(found)] };
 }
 
 /** A note that sshd's log begins later than what is shown, for example because the journal is full or not kept over a reboot. */

@@ -96,6 +96,10 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
     /^no password was sent, and no known key$/,
     'The client did not offer a key that was added here. Check which key it uses, and whether it may use a password.',
   ],
+  [
+    /no [A-Za-z ]+ in common: the client offers only /,
+    'Its algorithms are too old for sshd. Ask the customer to update the client, or its SSH library.',
+  ],
   [/refuses as too weak: update the client$/, 'Ask the customer to update the client.'],
 ];
 

@@ -79,6 +79,12 @@ const OWN_LINES = [
   /^pam_\w+\(sshd:\w+\): /,
 ];
 
+/** sshd and the client have no algorithm in common, so that no name was sent. The offer is the client's text. */
+const NO_AGREEMENT =
+  /^Unable to negotiate with \S+ port \d+: no matching ([A-Za-z ]+) found\. Their offer: (.*?)(?: \[preauth\])?$/;
+/** How many characters of an offer are shown. */
+const OFFER_LENGTH = 300;
+
 /** A username that does not exist. It is the client's text, and may hold anything. */
 const UNKNOWN_USER = /^Invalid user (.*) from (\S+) port \d+$/;
 /** The listener's line about a client whose connection it closes (sshd_config(5), PerSourcePenalties, MaxStartups). */
@@ -123,7 +129,7 @@ export function attemptsFrom(lines: readonly LogLine[], address: string): Attemp
     const [first] = connection;
     return all.length > 0 || !first
       ? all
-      : [{ at: first.at, kind: 'refused' as const, address, text: 'disconnected without logging in' }];
+      : [{ at: first.at, kind: 'refused' as const, address, text: whyNameless(connection) }];
   });
   const all = [...attempts, ...own.filter(isListener).flatMap((connection) => droppedIn(connection, address))];
   return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
@@ -246,6 +252,15 @@ function attemptsOf(lines: readonly LogLine[], username: string): LoginAttempt[]
     if (left === username && found.length === 0) refuse(client, whyLeft(oldSignature));
   }
   return found;
+}
+
+/** Why a client left before it sent a name. */
+function whyNameless(connection: readonly LogLine[]): string {
+  for (const { message } of connection) {
+    const [, what, offer = ''] = NO_AGREEMENT.exec(message) ?? [];
+    if (what !== undefined) return `no ${what} in common: the client offers only ${offer.slice(0, OFFER_LENGTH)}`;
+  }
+  return 'disconnected without logging in';
 }
 
 function notAdmitted(seeming: string): string {

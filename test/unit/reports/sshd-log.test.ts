@@ -261,3 +261,19 @@ test('a refusal has a remedy by its reason, whatever was right before it', () =>
     assert.match(remedyFor(refusal) ?? '', words, refusal);
   assert.equal(remedyFor('right password, but not admitted'), undefined);
 });
+
+test('a client that has no algorithm in common with sshd is told apart, with what it offers and a remedy', () => {
+  const kinds = ['host key type', 'key exchange method', 'cipher', 'MAC'];
+  const refused = kinds.flatMap((kind, index) =>
+    lines([
+      50 + index,
+      `Unable to negotiate with 192.0.2.7 port 60${index}: no matching ${kind} found. Their offer: ssh-rsa,ssh-dss [preauth]`,
+    ]),
+  );
+  const found = texts(attemptsFrom(refused, '192.0.2.7'));
+  assert.deepEqual(
+    found,
+    kinds.map((kind) => `refused 192.0.2.7: no ${kind} in common: the client offers only ssh-rsa,ssh-dss`),
+  );
+  for (const text of found) assert.match(remedyFor(text) ?? '', /update the client/);
+});

@@ -30,6 +30,7 @@ import { createReceived, placesIn, startChecks } from '../arrivals/checks/start.
 import { openTransit, startFiles } from '../arrivals/files/start.ts';
 import { forgetCutOff } from '../arrivals/links/use.ts';
 import { createFileChanges } from '../arrivals/uploads/file-changes.ts';
+import { temporaryNames } from '../arrivals/uploads/file-path.ts';
 import type { Jail } from '../arrivals/uploads/jails.ts';
 import { startUploads, type Uploads } from '../arrivals/uploads/start.ts';
 import { uploadList } from '../arrivals/uploads/upload-list.ts';
@@ -104,7 +105,14 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const { transact } = webhooks;
 
   // Arrivals. What a crash left in transit is put back before uploads follows the directories.
-  const arriving = { ...ground, node: config.node, jailDir: config.jailDir, transact, isChecked: !!config.check };
+  const arriving = {
+    ...ground,
+    node: config.node,
+    jailDir: config.jailDir,
+    transact,
+    isChecked: !!config.check,
+    isUnannounced: temporaryNames(config.unannouncedNames),
+  };
   const usedKeys = own(startUsedKeys({ ...ground, paths }));
   const changes = createFileChanges();
   const received = createReceived();

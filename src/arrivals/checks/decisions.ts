@@ -18,7 +18,7 @@ import { insertTransfers } from '../../rules/history/transfers.ts';
 import { announceUpload } from '../uploads/arrival.ts';
 import { checkingOf } from '../files/file-rows.ts';
 import { changed, currentTag, inUse } from '../files/content.ts';
-import { displayName, pathOf } from '../uploads/file-path.ts';
+import { displayName, type IsTemporary, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory, senderOf } from '../uploads/record/transfer-history.ts';
@@ -33,6 +33,7 @@ export interface DecisionOptions {
   /** This machine's name. */
   readonly node: string;
   readonly transact: Transact;
+  readonly isUnannounced?: IsTemporary | undefined;
   readonly access: FileAccess;
   /** The path of an upload's file in the quarantine. */
   placeOf(directoryId: string, uploadId: string): string;
@@ -57,7 +58,7 @@ export interface Decisions {
 const REASON_LENGTH = 500;
 
 export function decisions(options: DecisionOptions): Decisions {
-  const { clock, node, transact, access, placeOf } = options;
+  const { clock, node, transact, isUnannounced, access, placeOf } = options;
 
   /** The row and its directory. Throws unless the file is still the one that was checked. */
   async function asChecked(tx: Transaction<Tables>, { id, account_id }: DirectoryRow, fileId: string, tag?: string) {
@@ -87,7 +88,7 @@ export function decisions(options: DecisionOptions): Decisions {
         return { value: undefined, destinations: [] };
       }
       const upload = { path, at, bytes: row.size_bytes, ...(await senderOf(tx, row)) };
-      const { history: entry, uploads } = announceUpload({ directory, files }, upload, row.id);
+      const { history: entry, uploads } = announceUpload({ directory, files, isUnannounced }, upload, row.id);
       await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at, check_failure: null });
       await files.flush();
       await insertTransfers(tx, [entry.row]);

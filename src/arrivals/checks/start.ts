@@ -1,4 +1,5 @@
 /** Wires the checks: received files go to the checker, and are then announced or moved to the quarantine. */
+import type { IsTemporary } from '../uploads/file-path.ts';
 import { join } from 'node:path';
 import type { Background } from '../../foundation/base/background.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
@@ -35,6 +36,7 @@ export interface ChecksOptions {
   /** Undefined when nothing is checked. */
   readonly settings: CheckSettings | undefined;
   readonly transact: Transact;
+  readonly isUnannounced?: IsTemporary | undefined;
   readonly access: FileAccess;
   readonly files: Pick<DirectoryFiles, 'removeChecking'>;
   readonly received: Pick<Received, 'follow'>;

@@ -6,7 +6,7 @@
  */
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { UploadEvent } from '../../deliveries/webhooks/outbox.ts';
-import { displayName } from './file-path.ts';
+import { displayName, type IsTemporary } from './file-path.ts';
 import type { FileRow, Files } from './record/files.ts';
 import { type HistoryRow, historyRow } from './record/transfer-history.ts';
 import type { Announcement } from './story/operations.ts';
@@ -17,6 +17,8 @@ export interface Place {
   readonly files: Files;
   /** Whether uploads are checked before they are announced. */
   readonly isChecked: boolean;
+  /** Whether uploads of that name are only listed (`BERTH_UNANNOUNCED_NAMES`). */
+  readonly isUnannounced?: IsTemporary | undefined;
 }
 
 /**
@@ -47,12 +49,15 @@ export function arrive(place: Place, upload: Announcement, row: FileRow | undefi
 
 /** Makes an upload's history, webhook and event, and updates the time of the directory's last upload. */
 export function announceUpload(
-  { directory, files }: Omit<Place, 'isChecked'>,
+  { directory, files, isUnannounced }: Omit<Place, 'isChecked'>,
   upload: Announcement,
   uploadId: string | null,
 ): Arrived {
   files.announced(upload);
   const filename = displayName(upload.path);
   const event = { directory, uploadId, filename, sizeBytes: upload.bytes, uploadedAt: upload.at };
-  return { history: historyRow(directory, { ...upload, event: 'uploaded' }), uploads: [event] };
+  return {
+    history: historyRow(directory, { ...upload, event: 'uploaded' }),
+    uploads: isUnannounced?.(upload.path) ? [] : [event],
+  };
 }

@@ -14,7 +14,7 @@ import type { Transact } from '../../foundation/db/transact.ts';
 import { FileSyncer } from './disk/file-syncer.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
-import { bytesOf, type FilePath, type FilesRoot, jailFiles, temporaryNames } from './file-path.ts';
+import { type IsTemporary, bytesOf, type FilePath, type FilesRoot, jailFiles, temporaryNames } from './file-path.ts';
 import { type Jail, JailQueries, untilAnswered } from './jails.ts';
 import { JournalReader } from './log/journal-reader.ts';
 import { JournalStart } from './log/journal-start.ts';
@@ -60,6 +60,7 @@ export interface UploadsOptions {
   readonly sync: boolean;
   /** Whether uploads are checked before they are announced; false when left out. */
   readonly isChecked?: boolean | undefined;
+  readonly isUnannounced?: IsTemporary | undefined;
   readonly firstUid: number;
   /** How many directories are watched at most. */
   readonly watchLimit: number;
@@ -181,6 +182,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     node: options.node,
     isTemporary: temporaryNames(options.tempNames),
     isChecked: options.isChecked,
+    isUnannounced: options.isUnannounced,
     transact: options.transact,
     provenFrom: options.uncleanBoot?.at,
     doubts,

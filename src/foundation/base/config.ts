@@ -60,6 +60,8 @@ export interface Config {
   };
   /** Name patterns of uploads that are still to be renamed, with `*` for anything. */
   readonly tempNames: readonly string[];
+  /** Name patterns of uploads that are listed, and never announced. */
+  readonly unannouncedNames: readonly string[];
   /** Whether an upload is synced to the disk before it is announced. */
   readonly syncUploads: boolean;
   /** The checker that uploads have to pass before they are announced; undefined for none. */
@@ -213,6 +215,7 @@ const Environment = v.object({
   BERTH_WEBHOOK_CA: v.optional(folder),
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
   BERTH_TEMP_NAMES: v.optional(words, TEMPORARY_NAMES),
+  BERTH_UNANNOUNCED_NAMES: v.optional(words, ''),
   BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_CHECK: v.optional(checker),
   BERTH_CHECK_UNAVAILABLE: v.optional(v.picklist(['wait', 'pass'], 'must be wait or pass'), 'wait'),
@@ -378,6 +381,7 @@ function configOf(env: Settings): Config {
       retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS,
     },
     tempNames: env.BERTH_TEMP_NAMES,
+    unannouncedNames: env.BERTH_UNANNOUNCED_NAMES,
     syncUploads: env.BERTH_SYNC_UPLOADS === 'on',
     check: checkOf(env),
     metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },

@@ -7,7 +7,7 @@ import type { UploadEvent } from '../../../deliveries/webhooks/outbox.ts';
 import type { Transaction } from 'kysely';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { type ArrivalState, arrivalState, arrive, type Place } from '../arrival.ts';
-import type { FilePath } from '../file-path.ts';
+import type { IsTemporary, FilePath } from '../file-path.ts';
 import { type FileRow, Files } from '../record/files.ts';
 import { type FileStat, fileStat, STALE_MTIME } from '../record/file-stat.ts';
 import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/transfer-history.ts';
@@ -49,6 +49,8 @@ export interface WorldOfDirectory {
   isTemporary(path: FilePath): boolean;
   /** Whether uploads are checked before they are announced. */
   readonly isChecked: boolean;
+  /** Whether uploads of that name are only listed. */
+  readonly isUnannounced?: IsTemporary | undefined;
   /** False while the jails' disk is not mounted. */
   isDiskThere(): boolean;
   /** The story's file at a path. */
@@ -142,8 +144,9 @@ export class DirectoryInTransaction {
   async arrived(upload: Announcement, row: FileRow | undefined): Promise<void> {
     const [news] = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);
     if (!news) return;
-    const { isChecked } = this.world;
-    const { history, uploads } = arrive({ directory: this.row, files: this.files, isChecked }, upload, row);
+    const { isChecked, isUnannounced } = this.world;
+    const place = { directory: this.row, files: this.files, isChecked, isUnannounced };
+    const { history, uploads } = arrive(place, upload, row);
     this.history.push(history);
     this.uploads.push(...uploads);
   }

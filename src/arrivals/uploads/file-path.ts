@@ -95,5 +95,10 @@ export function beginsLike(path: FilePath, start: string): boolean {
  * can be spelled in many ways, so it is normalized.
  */
 export function folderOf(start: string): string | undefined {
-  return filePath(`${start.slice(0, start.lastIndexOf('/') + 1)}x`)?.slice(0, -1);
+  const folder = start.slice(0, start.lastIndexOf('/') + 1);
+  // Looks ask this for each name that they compare, and most are spelled plainly.
+  const isPlain = !folder.startsWith('.') && !folder.includes('//') && !folder.includes('/.');
+  if (isPlain && !folder.startsWith('/')) return folder;
+  if (isPlain && folder.startsWith(`/${ROOT}/`)) return folder.slice(ROOT.length + 2);
+  return filePath(`${folder}x`)?.slice(0, -1);
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { displayName, filePath, temporaryNames } from '../../../../src/arrivals/uploads/file-path.ts';
+import { displayName, filePath, folderOf, temporaryNames } from '../../../../src/arrivals/uploads/file-path.ts';
 import { pathsToLookAt } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent, readFrame, unvis } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import { Reads } from '../../../../src/arrivals/uploads/log/reads.ts';
@@ -194,6 +194,18 @@ test('bytes that are not UTF-8 stay apart as paths and are shown with U+FFFD', (
   assert.ok(one && two && one !== two);
   assert.equal(displayName(one), 'a\u{fffd}');
   assert.equal(displayName(two), 'a\u{fffd}');
+});
+
+test('the folder of a name that is cut off is that of any name which begins so, however it is spelled', () => {
+  const part = fc.constantFrom('', '.', '..', '.x', 'a', 'a.b', 'b"', 'files', 'filesx');
+  const folders = fc.array(part, { maxLength: 6 }).map((parts) => parts.map((each) => `${each}/`).join(''));
+  fc.assert(
+    fc.property(fc.constantFrom('', '/'), folders, (root, folder) => {
+      const whole = filePath(`${root}${folder}name`);
+      assert.equal(folderOf(`${root}${folder}na`), whole?.slice(0, -'name'.length));
+    }),
+    { numRuns: 2000 },
+  );
 });
 
 test('the default patterns know the temporary names of common clients, and no others', () => {

@@ -1278,7 +1278,7 @@ export interface components {
             url: string;
         };
         NewApiKey: {
-            name: string;
+            name: string & unknown;
             /** @enum {string} */
             role: "admin" | "member";
             /**

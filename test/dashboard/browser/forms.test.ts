@@ -147,7 +147,7 @@ test('a webhook secret that was typed when the session ended is not kept by the 
   const { page } = visit;
   const { id } = await berth.directory();
   await page.goto(`/dashboard/directories/${id}/webhook`);
-  await page.getByText('Replace the secret').click();
+  await page.getByText('Replace the secret', { exact: true }).click();
   await page.getByLabel('Your own secret').fill('whsec-that-nobody-may-read');
   await page.context().clearCookies();
   await page.getByRole('button', { name: 'Create new secret' }).click();
@@ -229,7 +229,7 @@ test('a secret that was typed into one form is not kept by the browser when anot
   );
   const seen = (): Promise<string> => page.evaluate(`localStorage.getItem('seen')`);
   await page.goto(`/dashboard/directories/${id}/webhook`);
-  await page.getByText('Replace the secret').click();
+  await page.getByText('Replace the secret', { exact: true }).click();
   await page.getByLabel('Your own secret').fill('whsec-that-nobody-may-read');
   await page.getByRole('button', { name: 'Save' }).first().click();
   await page.getByText('Saved.').waitFor();

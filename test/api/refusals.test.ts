@@ -138,7 +138,7 @@ test('404 for objects of another directory, even of the same account, and nothin
       const path = at(endpoint, id).replace(UNKNOWN, thingIn(other.id));
       const { status, text } = await api.send(endpoint.method, path, { json: endpoint.right });
       assert.equal(status, 404, `${endpoint.name}: ${text}`);
-      assert.doesNotMatch(text, /Directory|has gone/, endpoint.name);
+      assert.doesNotMatch(text, /Directory|no longer exists/, endpoint.name);
     }
   }
   assert.deepEqual(await contents(api), before);

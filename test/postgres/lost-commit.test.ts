@@ -1,9 +1,15 @@
 /** PostgreSQL commits a change, and its answer is lost on the way: a request that is repeated gets the response of the first. */
 import assert from 'node:assert/strict';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { startBerth } from '../support/berth.ts';
 import { hosted } from '../support/hosted.ts';
+import { until } from '../support/poll.ts';
 import { freshDatabase, postgresOnly, psql } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
 import { gateway } from './gateway.ts';
 
 test('a change whose commit is not confirmed is not made again for its Idempotency-Key', postgresOnly, async () => {
@@ -15,12 +21,12 @@ test('a change whose commit is not confirmed is not made again for its Idempoten
   const place = parts.use(scratch({ BERTH_DATABASE_URL: way.throughIt(database.url) }));
   const api = parts.use(await hosted(place));
   const { id } = await api.directory();
-  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
   const requests: readonly [path: string, json: object, status: number][] = [
     ['/directories', { directory: { name: 'Acme' } }, 201],
     ['/api_keys', { name: 'nightly', role: 'member' }, 201],
     [`/directories/${id}/password`, {}, 200],
-    [`/directories/${id}/links`, { for: 'upload', path: 'in/a', max_bytes: 1000, expires_at: until }, 201],
+    [`/directories/${id}/links`, { for: 'upload', path: 'in/a', max_bytes: 1000, expires_at }, 201],
   ];
   const changes = (): number => Number(psql(database.url, 'select count(*) from audit'));
   for (const [path, json, expected] of requests) {
@@ -35,3 +41,35 @@ test('a change whose commit is not confirmed is not made again for its Idempoten
     assert.equal(changes() - before, 1, path);
   }
 });
+
+test(
+  'a file whose removal is not confirmed is removed, and does not come back as a new upload',
+  postgresOnly,
+  async () => {
+    await using parts = new AsyncDisposableStack();
+    const database = freshDatabase();
+    parts.defer(() => database.drop());
+    const corner = parts.use(scratch({ BERTH_DATABASE_URL: '' }));
+    const way = parts.use(await gateway(corner.dir));
+    const place = parts.use(scratch({ BERTH_DATABASE_URL: way.throughIt(database.url) }));
+    const berth = parts.use(await startBerth(place));
+    const directory = await berth.directory();
+    const remove = async (): Promise<number> => {
+      await until('it is an upload', async () => (await berth.uploads(directory)).length === 1);
+      const [upload] = await berth.uploads(directory);
+      way.loseCommitOf('remove-file');
+      return (await berth.send('DELETE', `/directories/${directory.id}/uploads/${upload?.id}`)).status;
+    };
+    writeFileSync(join(directory.files, 'by-hand'), 'data');
+    assert.equal(await remove(), 204);
+    {
+      await using connection = await berth.connect(directory);
+      await (await sftpSession(connection)).put('by-session', 'data');
+      assert.equal(await remove(), 503);
+    }
+    await until('no file is left', () => readdirSync(directory.files).length === 0);
+    await wait(4000);
+    assert.deepEqual(await berth.uploads(directory), []);
+    assert.equal(Number(psql(database.url, "select count(*) from transfers where event = 'uploaded'")), 2);
+  },
+);

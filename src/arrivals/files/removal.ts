@@ -158,8 +158,12 @@ export async function withdrawing(
   if (!stats.isFile() || !isSame(upload, fileStat(stats))) throw changed();
   // What a session writes from now on is a new upload.
   if (isHeldNow(directory.id, stats.ino)) throw inUse();
-  await work(true);
-  deferral.added();
+  try {
+    await work(true);
+  } finally {
+    // It may have been committed although PostgreSQL has not said so.
+    deferral.added();
+  }
   return undefined;
 }
 

@@ -5,9 +5,11 @@
  */
 import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
+import { isUnavailable } from '../../foundation/base/errors.ts';
 import { syncAll } from '../../foundation/base/sync.ts';
 import { isLive, notFound } from '../../rules/directories/target.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
@@ -17,6 +19,10 @@ import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 import { changed, gone, inUse } from './content.ts';
 import type { Transit } from './transit.ts';
+
+/** How long a removal waits for a database that has not confirmed it, and how often it asks, in ms. */
+const DOUBT_MS = 10_000;
+const POLL_MS = 200;
 
 /** A directory that has a file. */
 type Holder = Pick<DirectoryRow, 'id' | 'account_id' | 'uid' | 'sftp_username'>;
@@ -62,10 +68,35 @@ export async function takingOut(
     await verifyTaken(options, directory, upload, taken);
     await work();
   } catch (error) {
+    // If it was committed, the file would come back as a new upload.
+    if (isUnavailable(error) && (await hasNoRow(options, directory, upload, taken))) return taken;
     await putBack(options, directory, upload, taken);
     throw error;
   }
   return taken;
+}
+
+/** Whether the file has no row. False if the database does not say so in time. */
+async function hasNoRow(
+  { database }: TakingOptions,
+  directory: Holder,
+  { id }: RecordedUpload,
+  taken: string,
+): Promise<boolean> {
+  const { ino } = lstatSync(taken);
+  const rows = database.reads
+    .selectFrom('files')
+    .select('id')
+    .where('directory_id', '=', directory.id)
+    .where((eb) => eb.or([eb('id', '=', id), eb('inode', '=', ino)]));
+  for (const over = performance.now() + DOUBT_MS; performance.now() < over; await wait(POLL_MS)) {
+    try {
+      return (await rows.executeTakeFirst()) === undefined;
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+    }
+  }
+  return false;
 }
 
 async function putBack(

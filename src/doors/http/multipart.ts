@@ -20,9 +20,11 @@ export function isForm(type = ''): boolean {
 }
 
 export interface BodyFile {
-  /** The name in the form; undefined for a body that is the file itself. */
+  /** The name in the form, without folders; undefined for a body that is the file itself, and for a file that has no name there. */
   readonly name: string | undefined;
+  /** Throws {BerthError} `incomplete_body` for a body that ends too early. */
   readonly content: AsyncIterable<Buffer>;
+  /** Call it when the content is not read to its end. */
   close(): void;
 }
 
@@ -36,30 +38,21 @@ export async function fileInBody(incoming: IncomingMessage): Promise<BodyFile> {
   return isForm(type) ? fileInForm(received, type) : { name: undefined, content: received, close: () => undefined };
 }
 
-export interface FormFile {
-  /** The name that the browser gave the file, without folders. */
-  readonly name: string;
-  /** Throws {BerthError} `incomplete_body` for a body that ends too early. */
-  readonly content: AsyncIterable<Buffer>;
-  /** Call it when the content is not read to its end. */
-  close(): void;
-}
-
 /**
  * @param type the body's `Content-Type`, for which `isForm` holds.
  * @throws {BerthError} `incomplete_body` for a body that ends too early, or has no file; `unsupported_media_type`.
  */
-export async function fileInForm(body: AsyncIterable<Buffer>, type: string): Promise<FormFile> {
-  const found = Promise.withResolvers<{ readonly name: string; readonly stream: Readable }>();
+export async function fileInForm(body: AsyncIterable<Buffer>, type: string): Promise<BodyFile> {
+  const found = Promise.withResolvers<{ readonly name: string | undefined; readonly stream: Readable }>();
   let file: Readable | undefined;
   const parser = parserOf(type);
-  parser.once('file', (_field, stream, name) => {
+  parser.once('file', (_field, stream, name: string | undefined) => {
     file = stream;
     // Its errors are those of the parser, too.
     file.on('error', () => undefined);
     if (name === '') found.reject(new BerthError('incomplete_body', 'Choose a file first.'));
     // Browsers escape a quote, which would end the name (HTML, "Multipart form data").
-    else found.resolve({ name: name.replaceAll('%22', '"'), stream });
+    else found.resolve({ name: name?.replaceAll('%22', '"'), stream });
   });
   parser.on('file', (_field, stream) => stream !== file && stream.resume());
   const source = Readable.from(boundedBefore(body, () => file !== undefined));

@@ -60,6 +60,8 @@ void describe('a form', () => {
     'with a folded header': part('data', BROWSER.replace('; f', ';\r\n f')) + END,
     'with a quote in the name':
       part('data', 'Content-Disposition: form-data; name="file"; filename="a\\";b.csv"') + END,
+    'with a file that has no name':
+      part('data', 'Content-Disposition: form-data; name="file"', 'Content-Type: application/octet-stream') + END,
     'with an unknown character set':
       part('data', "Content-Disposition: form-data; filename*=none''a", 'Content-Type: a/b; charset=x') + END,
   };

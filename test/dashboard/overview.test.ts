@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
 import { directoryDays } from '../../src/doors/dashboard/queries/directory.ts';
@@ -107,6 +108,12 @@ test('days are counted as they are recorded, whole days in UTC, and found by the
     { ...upload('a', now - DAY), bytes: null },
   ];
   await db.transaction().execute((tx) => insertTransfers(tx, rows.slice(0, 4)));
+  // Each node writes them in the same order, so that two nodes do not deadlock.
+  const written = await sql<{ owner_id: string }>`select owner_id from daily_totals order by rowid`.execute(db);
+  assert.deepEqual(
+    written.rows.map(({ owner_id }) => owner_id),
+    ['a', 'a', 'b', 'd', 'd'],
+  );
   await db.transaction().execute((tx) => insertTransfers(tx, rows.slice(4)));
   const today = 20_000 * DAY;
   assert.deepEqual(await uploadsByDay(reads, 'a', { now, days: 3 }), [

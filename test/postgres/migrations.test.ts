@@ -109,3 +109,35 @@ test(
     }
   },
 );
+
+/** The columns of 0.1.0, and of the schema before the totals by day were one table. */
+const OLDER = ['007-quotas-of-nodes', '026-failed-events'];
+
+interface Column {
+  readonly id: string;
+  readonly table: string;
+  readonly isRequired: boolean;
+}
+
+const COLUMNS = `select coalesce(json_agg(json_build_object('id', table_name || '.' || column_name, 'table', table_name,
+    'isRequired', is_nullable = 'NO' and column_default is null and is_identity = 'NO' and is_generated = 'NEVER')), '[]')
+  from information_schema.columns where table_schema = 'public' and table_name not like 'kysely%'`;
+
+const columnsOf = (url: string) => JSON.parse(psql(url, COLUMNS)) as Column[];
+
+test('nodes with an older berth can write to all of their tables after the migration', postgresOnly, async (t) => {
+  for (const last of OLDER) {
+    const { url, drop } = freshDatabase('template0');
+    t.after(() => drop());
+    await (await openDatabase(url, { known: only(names.indexOf(last) + 1) })).close();
+    const before = columnsOf(url);
+    await (await openDatabase(url)).close();
+    const after = columnsOf(url);
+    const gone = before.filter(({ id }) => !after.some((each) => each.id === id));
+    const tables = new Set(before.map(({ table }) => table));
+    const required = after.filter(
+      ({ id, table, isRequired }) => isRequired && tables.has(table) && !before.some((each) => each.id === id),
+    );
+    assert.deepEqual([gone, required], [[], []], last);
+  }
+});

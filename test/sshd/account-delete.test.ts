@@ -25,6 +25,8 @@ test('deleting an account deletes everything in it, and nothing else', async () 
   const theirs = (made.json as { data: { id: string; sftp_username: string; sftp_password: string } }).data;
   await using database = await opened(berth.config.database);
   const { accountId: id } = berth;
+  const total = { owner_id: id, kind: 'storage', day: 0, count: 0, bytes: 4 } as const;
+  await database.db.insertInto('daily_totals').values(total).execute();
   await using session = await connect(first.login);
   writeFileSync(join(first.files, 'data.csv'), 'data');
   const environment = { ...place.environment, SUDO_USER: 'alice' };
@@ -51,6 +53,7 @@ test('deleting an account deletes everything in it, and nothing else', async () 
   for (const table of ['directories', 'api_keys'] as const)
     left.push(...(await database.db.selectFrom(table).select('id').where('account_id', '=', id).execute()));
   left.push(...(await database.db.selectFrom('accounts').select('id').where('id', '=', id).execute()));
+  left.push(...(await database.db.selectFrom('daily_totals').select('kind').where('owner_id', '=', id).execute()));
   assert.deepEqual(left, []);
   const deletions = await database.db
     .selectFrom('audit')

@@ -36,6 +36,8 @@ export interface RecordingOptions {
   readonly isDead?: () => boolean;
   /** How long the log takes to be heard, in ms. */
   readonly lag?: number;
+  /** Called when a transaction begins. */
+  readonly begun?: () => void;
   /** Called after the looks of a transaction, before it is committed. */
   readonly beforeCommit?: () => void;
   /** Called after each commit. What it throws is what the recorder hears of it. */
@@ -85,6 +87,7 @@ export function recording(options: RecordingOptions) {
     isTemporary,
     async transact(work) {
       const written = await database.db.transaction().execute(async (tx) => {
+        options.begun?.();
         const { value } = await work(tx);
         beforeCommit?.();
         return value;

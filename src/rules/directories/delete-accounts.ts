@@ -60,6 +60,7 @@ async function removeAccount({ database }: Options, id: string): Promise<void> {
     await tx.deleteFrom('kept_answers').where('account_id', '=', id).execute();
     await tx.deleteFrom('kept_answer_totals').where('account_id', '=', id).execute();
     await tx.deleteFrom('api_keys').where('account_id', '=', id).execute();
+    await tx.deleteFrom('daily_totals').where('owner_id', '=', id).execute();
     await tx.deleteFrom('accounts').where('id', '=', id).execute();
   });
 }

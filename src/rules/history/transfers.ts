@@ -64,5 +64,7 @@ function uploadTotals(rows: readonly Transfer[]): DailyTotalsTable[] {
       totals.set(key, total);
     }
   }
-  return [...totals.values()];
+  // In the same order on every node, so that two nodes do not deadlock.
+  const keys = [...totals.keys()].toSorted();
+  return keys.flatMap((key) => totals.get(key) ?? []);
 }

@@ -268,7 +268,11 @@ export class Recorder {
   async #record(taken: readonly Taken<Work>[], notes: readonly SessionNote[]): Promise<void> {
     const { log, compare } = this.#options;
     try {
-      for (const applied of await this.#write(taken, notes)) this.#conclude(applied);
+      const applied = await this.#write(taken, notes);
+      for (const each of applied) this.#conclude(each);
+      // Directories that were left out go before those that had their turn.
+      for (const { work, isLeftOut } of applied)
+        if (!isLeftOut && this.#now.delete(work)) this.#now.add(work, work.amount);
     } catch (error) {
       if (isPassing(error)) {
         log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');

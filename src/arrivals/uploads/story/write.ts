@@ -39,6 +39,8 @@ export interface Taken<W> {
 export interface Applied<W> extends Taken<W> {
   readonly outcomes: readonly (Outcome | 'hold')[];
   readonly lookOutcomes: readonly LookOutcome[];
+  /** The transaction was over before it came to this directory. */
+  readonly isLeftOut: boolean;
   /** Runs after the commit. */
   readonly afterwards: readonly (() => void)[];
 }
@@ -100,7 +102,8 @@ export async function write<W extends { readonly jail: Jail }>(
 /** The result for a directory that was deleted or moved to another node: its work is dropped. */
 function nothingOf<W>(taken: Taken<W>): Applied<W> {
   const outcomes = taken.tasks.map(() => 'done' as const);
-  return { ...taken, outcomes, lookOutcomes: taken.looks.map(() => 'settled' as const), afterwards: [] };
+  const lookOutcomes = taken.looks.map(() => 'settled' as const);
+  return { ...taken, outcomes, lookOutcomes, isLeftOut: false, afterwards: [] };
 }
 
 /** Defers requests until the commit, because the transaction may be repeated. */
@@ -119,6 +122,7 @@ function deferred({ look, compared, compare, waits, committed }: Requests, after
  * task (`Agenda.takeLooks`).
  */
 async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryInTransaction, isOver: () => boolean) {
+  const isLeftOut = isOver();
   const held = new PathSet();
   const outcomes: (Outcome | 'hold')[] = [];
   for (const task of tasks) {
@@ -137,7 +141,7 @@ async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryIn
     const file = directory.world.trackedAt(look.path);
     lookOutcomes.push(isOver() ? { again: 0 } : await lookAt(look, file, directory));
   }
-  return { outcomes, lookOutcomes };
+  return { outcomes, lookOutcomes, isLeftOut };
 }
 
 /** Splits the work into single operations and looks. */
@@ -148,9 +152,15 @@ export function separated<W>(taken: readonly Taken<W>[]): Taken<W>[] {
   ]);
 }
 
-/** Whether an error is temporary: no space, too many open files, an I/O error, or an unavailable database. */
+/** PostgreSQL's codes for a missing table and a missing column: a newer berth on another node has migrated the schema. */
+const MIGRATED: ReadonlySet<string> = new Set(['42P01', '42703']);
+
+/**
+ * Whether an error is temporary: no space, too many open files, an I/O error, an unavailable database, or a schema for which this node
+ * has to be upgraded.
+ */
 export function isPassing(error: unknown): boolean {
   const code = errorCode(error) ?? '';
-  if (isUnavailable(error) || isOutOfDescriptors(error)) return true;
+  if (isUnavailable(error) || isOutOfDescriptors(error) || MIGRATED.has(code)) return true;
   return /^SQLITE_(FULL|BUSY|IOERR|CANTOPEN)/.test(code) || code === 'EIO';
 }

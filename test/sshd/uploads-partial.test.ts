@@ -180,7 +180,9 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     await refused(/The file has changed|there is no such partial file|There is no partial file of that id/);
     unlinkSync(file);
     symlinkSync(secret, file);
-    await refused(/The file (has changed|no longer exists)|there is no such partial file|There is no partial file of that id/);
+    await refused(
+      /The file (has changed|no longer exists)|there is no such partial file|There is no partial file of that id/,
+    );
     assert.ok(existsSync(secret));
     unlinkSync(file);
     // Its row goes in a while, too.

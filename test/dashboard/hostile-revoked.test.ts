@@ -76,6 +76,7 @@ function apiChanges(ids: Ids): Change[] {
       .replace(':id', ids.directories)
       .replace(':path{.+}', 'new.csv')
       .replace(':upload_id', ids.files)
+      .replace(':file_id', ids.partial)
       .replace(':delivery_id', ids.deliveries)
       .replace(':link_id', ids.links)
       .replace(':key_id', ids['api-keys'])
@@ -283,8 +284,10 @@ test('a request that waits as long, with a key that is still valid, is carried o
 test("the account's webhook and partial files are changed only with a key that is still valid", async () => {
   // An announced file is no partial one any more.
   for (const ends of [
-    ['/api/v1/webhook', '/account/webhook', /\/partial\/[^/]+\/announce$/],
-    [/\/partial\/[^/]+\/delete$/],
+    ['/api/v1/webhook', '/account/webhook', /^\/dashboard\/.*\/partial\/[^/]+\/announce$/],
+    [/^\/dashboard\/.*\/partial\/[^/]+\/delete$/],
+    [/^\/api\/.*\/partial\/[^/]+\/announce$/],
+    [/^\/api\/.*\/partial\/[^/]+$/],
   ])
     await withChanges(async (berth, database, changes) => {
       for (const end of ends) {
@@ -293,7 +296,8 @@ test("the account's webhook and partial files are changed only with a key that i
         const by = { ...(await holder(berth, kindOf(change))), ways: { kept: async () => undefined } };
         const before = await stateOf(database, by.id);
         const [status] = await afterTheEnd(berth, database, [change], { by, way: 'kept', hold: 'transaction' });
-        assert.equal(status, kindOf(change) === 'key' ? 200 : 303, change.path);
+        const wanted = kindOf(change) === 'session' ? 303 : change.method === 'DELETE' ? 204 : 200;
+        assert.equal(status, wanted, change.path);
         assert.notEqual(await stateOf(database, by.id), before, change.path);
       }
     });

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { startBerth } from '../support/berth.ts';
 import { hosted } from '../support/hosted.ts';
+import { put, uploadLink } from '../support/links.ts';
 import { until } from '../support/poll.ts';
 import { freshDatabase, postgresOnly, psql } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
@@ -60,6 +61,10 @@ test(
       way.loseCommitOf('remove-file');
       return (await berth.send('DELETE', `/directories/${directory.id}/uploads/${upload?.id}`)).status;
     };
+    // The sender of a single-use link can try again.
+    const link = await uploadLink(berth, directory, 'by-link', { once: true });
+    way.loseCommitOf('placements');
+    assert.equal((await put(berth, link, 'data')).status, 503);
     writeFileSync(join(directory.files, 'by-hand'), 'data');
     assert.equal(await remove(), 204);
     {
@@ -70,6 +75,7 @@ test(
     await until('no file is left', () => readdirSync(directory.files).length === 0);
     await wait(4000);
     assert.deepEqual(await berth.uploads(directory), []);
-    assert.equal(Number(psql(database.url, "select count(*) from transfers where event = 'uploaded'")), 2);
+    assert.equal((await put(berth, link, 'data')).status, 201);
+    assert.equal(Number(psql(database.url, "select count(*) from transfers where event = 'uploaded'")), 3);
   },
 );

@@ -13,6 +13,7 @@ import type { Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { isAbsent, lstatBeneath, placeIn } from '../../foundation/base/beneath.ts';
 import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
+import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
@@ -163,40 +164,49 @@ async function announce(
   const { inode } = stat;
   const at = clock.now();
   const of = { directory_id: target.id, inode };
-  const used = await database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, target.actor);
-    const link = await byLink?.take(tx);
-    const directory = await lockedDirectory(tx, target);
-    await tx
-      .deleteFrom('placements')
-      .where('inserted_at', '<', at - PLACEMENT_TIMEOUT)
-      .execute();
-    await withdrawFrom(tx, of);
-    await requireRoom(tx, directory, stat, at);
-    await tx
-      .insertInto('placements')
-      .values({
-        ...of,
-        mtime: stat.mtime,
-        size_bytes: stat.size_bytes,
-        inserted_at: at,
-        via: byLink ? 'link' : null,
-        address: byLink?.address ?? null,
-        link_id: link ?? null,
-      })
-      .execute();
-    const file = { from: null, to: displayName(path) };
-    if (target.actor) await insertAudit(tx, target.actor, { action: 'put-file', at, directory, details: { file } });
-    return link;
-  });
-  return async (error: unknown): Promise<never> => {
-    await database.db.transaction().execute(async (tx) => {
-      await withdrawFrom(tx, of);
-      if (used !== undefined) await tx.updateTable('links').set({ used_at: null }).where('id', '=', used).execute();
+  const commit = async (): Promise<void> =>
+    database.db.transaction().execute(async (tx) => {
+      await verifyActor(tx, target.actor);
+      const link = await byLink?.take(tx);
+      const directory = await lockedDirectory(tx, target);
+      await tx
+        .deleteFrom('placements')
+        .where('inserted_at', '<', at - PLACEMENT_TIMEOUT)
+        .execute();
+      await withdrawalOf(tx, of).execute();
+      await requireRoom(tx, directory, stat, at);
+      await tx
+        .insertInto('placements')
+        .values({
+          ...of,
+          mtime: stat.mtime,
+          size_bytes: stat.size_bytes,
+          inserted_at: at,
+          via: byLink ? 'link' : null,
+          address: byLink?.address ?? null,
+          link_id: link ?? null,
+        })
+        .execute();
+      const file = { from: null, to: displayName(path) };
+      if (target.actor) await insertAudit(tx, target.actor, { action: 'put-file', at, directory, details: { file } });
+    });
+  const withdraw = async (): Promise<void> =>
+    database.db.transaction().execute(async (tx) => {
+      const own = withdrawalOf(tx, of).where('inserted_at', '=', at).returning('link_id');
+      const used = (await own.executeTakeFirst())?.link_id ?? null;
+      if (used !== null) await tx.updateTable('links').set({ used_at: null }).where('id', '=', used).execute();
       const requestId = target.actor?.requestId;
       if (requestId === undefined) return;
       await tx.deleteFrom('audit').where('request_id', '=', requestId).where('at', '=', at).execute();
     });
+  try {
+    await commit();
+  } catch (error) {
+    if (mayBeCommitted(error)) await onceAvailable(withdraw).catch(() => undefined);
+    throw error;
+  }
+  return async (error: unknown): Promise<never> => {
+    await withdraw();
     throw error;
   };
 }
@@ -228,8 +238,8 @@ function overQuota(): BerthError {
   return new BerthError('storage_full', 'The quota of the directory does not allow it');
 }
 
-function withdrawFrom(tx: Transaction<Tables>, { directory_id, inode }: { directory_id: string; inode: number }) {
-  return tx.deleteFrom('placements').where('directory_id', '=', directory_id).where('inode', '=', inode).execute();
+function withdrawalOf(tx: Transaction<Tables>, { directory_id, inode }: { directory_id: string; inode: number }) {
+  return tx.deleteFrom('placements').where('directory_id', '=', directory_id).where('inode', '=', inode);
 }
 
 /** How many numbers are tried before a random one: an outsider must not make this long. */

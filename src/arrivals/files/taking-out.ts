@@ -5,11 +5,10 @@
  */
 import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
-import { setTimeout as wait } from 'node:timers/promises';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
-import { isUnavailable } from '../../foundation/base/errors.ts';
+import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
 import { syncAll } from '../../foundation/base/sync.ts';
 import { isLive, notFound } from '../../rules/directories/target.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
@@ -19,10 +18,6 @@ import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 import { changed, gone, inUse } from './content.ts';
 import type { Transit } from './transit.ts';
-
-/** How long a removal waits for a database that has not confirmed it, and how often it asks, in ms. */
-const DOUBT_MS = 10_000;
-const POLL_MS = 200;
 
 /** A directory that has a file. */
 type Holder = Pick<DirectoryRow, 'id' | 'account_id' | 'uid' | 'sftp_username'>;
@@ -69,7 +64,7 @@ export async function takingOut(
     await work();
   } catch (error) {
     // If it was committed, the file would come back as a new upload.
-    if (isUnavailable(error) && (await hasNoRow(options, directory, upload, taken))) return taken;
+    if (mayBeCommitted(error) && (await hasNoRow(options, directory, upload, taken))) return taken;
     await putBack(options, directory, upload, taken);
     throw error;
   }
@@ -89,14 +84,8 @@ async function hasNoRow(
     .select('id')
     .where('directory_id', '=', directory.id)
     .where((eb) => eb.or([eb('id', '=', id), eb('inode', '=', ino)]));
-  for (const over = performance.now() + DOUBT_MS; performance.now() < over; await wait(POLL_MS)) {
-    try {
-      return (await rows.executeTakeFirst()) === undefined;
-    } catch (error) {
-      if (!isUnavailable(error)) throw error;
-    }
-  }
-  return false;
+  const row = await onceAvailable(() => rows.executeTakeFirst()).catch(() => 'unknown');
+  return row === undefined;
 }
 
 async function putBack(

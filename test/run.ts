@@ -47,7 +47,14 @@ const QUICK = [
   'test/sshd/uploads-{announced,overwritten,partial,renamed}.test.ts',
   ...(existsSync('/usr/bin/chromium') ? ['test/dashboard/browser/story.test.ts'] : []),
 ];
-const NOT_QUICK = ['test/api/fuzz/*', 'test/api/hostile-*'];
+/** Of these: floods, large files, hundreds of processes, felt times, and what needs chromium, rclone or promtool. */
+const NOT_QUICK = [
+  'test/api/fuzz/*',
+  'test/api/{directory-commands,docs,hostile-*,large-files,user-commands}.test.ts',
+  'test/dashboard/{client-commands,*-speed,largest-inputs,live-slow,login-log}.test.ts',
+  'test/unit/packaging/monitoring.test.ts',
+  'test/webhooks/{fairness,refusing}.test.ts',
+];
 const SLOWEST_SHOWN = 5;
 const COSTLIEST_SHOWN = 20;
 /** In characters. */

@@ -19,7 +19,7 @@ export function sharedClientPackage(): () => string {
 }
 
 function build(place: string): string {
-  if (!existsSync(MODULES)) throw new Error(`first, npm ci in ${CLIENT} (scripts/test does it)`);
+  if (!existsSync(MODULES)) throw new Error(`first, npm ci in ${CLIENT} (scripts/test --all does it)`);
   const folder = join(place, 'berth-client');
   cpSync(CLIENT, folder, { recursive: true, filter: (path) => path !== MODULES });
   symlinkSync(MODULES, join(folder, 'node_modules'));

@@ -108,7 +108,8 @@ test('a wrong input is reported beside its field, and stays there', async () => 
   );
   assert.match(refused.text, /<details open="">/);
   assert.match(refused.text, /value="&quot;&gt;&lt;b&gt;x/);
-  for (const name of ['', 'a\0b', 'a\r\nb', 'x'.repeat(101)]) assert.equal((await user.post(LIST, { name })).status, 422);
+  for (const name of ['', 'a\0b', 'a\r\nb', 'x'.repeat(101)])
+    assert.equal((await user.post(LIST, { name })).status, 422);
   assert.equal((await user.post(LIST)).status, 422);
   assert.deepEqual(dataOf(await berth.send('GET', '/directories')), []);
   // Names of every kind that may be.

@@ -1,4 +1,4 @@
-/** Debian's chromium, driven by playwright. Where it is missing, tests fail: `scripts/test` installs it. */
+/** Debian's chromium, driven by playwright. Where it is missing, tests fail: `scripts/test --all` installs it. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after } from 'node:test';

@@ -1,4 +1,4 @@
-/** Prometheus' tool for rules and metrics. scripts/test gets it from Debian's package. */
+/** Prometheus' tool for rules and metrics. scripts/test --all gets it from Debian's package. */
 import { existsSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 

@@ -107,6 +107,16 @@ test('an unverified email is trusted only in the domains of the setting, and nev
   assert.equal((await come(here, { sub: '7', email: 'dana@EXAMPLE.com', groups })).answer.status, 303);
 });
 
+test('a confirmation counts only for the email that it stands beside', async () => {
+  await using here = await company(map(GROUP));
+  const confirmed = { sub: '1', email: 'eve@example.com', email_verified: true, groups: [GROUP] };
+  const { answer } = await come(here, confirmed, { idToken: { email: EMAIL, groups: [GROUP] } });
+  assert.equal(answer.status, 403, answer.text);
+  const unconfirmed = { sub: '2', email: EMAIL, groups: [GROUP] };
+  const other = await come(here, unconfirmed, { idToken: { email_verified: true, groups: [GROUP] } });
+  assert.equal(other.answer.status, 403, other.answer.text);
+});
+
 test('a refusal names the claim or the value that does not fit, briefly for the user and in full in the log', async () => {
   const { log, find } = linesOf('a sign-in with the company login was refused');
   await using here = await company(map(GROUP), { log });

@@ -7,6 +7,7 @@
 import * as openid from 'openid-client';
 import type { CompanyLogin } from '../../foundation/base/company-login-settings.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
+import { foldedEmail } from './users.ts';
 
 const TIMEOUT_SECONDS = 5;
 /** How long the provider's metadata is cached. */
@@ -110,9 +111,21 @@ export function openIdProvider(settings: CompanyLogin): OpenIdProvider {
       const isConfirmed = 'email_verified' in claims || isTrusted(claims['email'], settings);
       const isComplete = claim in claims && 'email' in claims && isConfirmed;
       if (isComplete || provider.serverMetadata().userinfo_endpoint === undefined) return claims;
-      return { ...(await openid.fetchUserInfo(provider, tokens.access_token, claims.sub)), ...claims };
+      return joined(await openid.fetchUserInfo(provider, tokens.access_token, claims.sub), claims);
     },
   };
+}
+
+/** The claims of the ID token, then those of the endpoint. The email's confirmation is taken from where the email is. */
+function joined(info: Claims, token: Claims): Claims {
+  const both = { ...info, ...token };
+  if (emailOf(info) === emailOf(token)) return both;
+  const { email_verified } = 'email' in token ? token : info;
+  return { ...both, email_verified };
+}
+
+function emailOf({ email }: Claims): string | undefined {
+  return typeof email === 'string' ? foldedEmail(email) : undefined;
 }
 
 /** Client authentication by header, which every provider accepts by default (RFC 6749, section 2.3.1). */

@@ -98,6 +98,7 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
   const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_KYSELY] });
   /** What the files have printed: shown for those that fail. */
   const printed = new Map<string, string>();
+  const summarized = new Set<string>();
   for await (const { type, data } of events) {
     const file = fileOf(data);
     if (type === 'test:stdout' || type === 'test:stderr') {
@@ -115,6 +116,7 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
       say(text);
       if (isFile) showPrinted(printed, file);
     } else if (type === 'test:summary' && file !== '') {
+      summarized.add(file);
       total.tests += data.counts.tests;
       total.passed += data.counts.passed;
       total.skipped += data.counts.skipped;
@@ -123,6 +125,14 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
       if (!data.success) showPrinted(printed, file);
       printed.delete(file);
     }
+  }
+  // node:test takes a process that ends with 0 for a file that passed.
+  for (const file of files.map((path) => relative(PROJECT, path))) {
+    if (summarized.has(file) || failures.some((failure) => failure.file === file)) continue;
+    const text = `FAILED ${file}\n  It ended before its tests, or has none.\n`;
+    failures.push({ file, text });
+    say(text);
+    showPrinted(printed, file);
   }
 }
 

@@ -159,6 +159,12 @@ test('files with a prefix are found among many others without reading these', as
   for (const prefix of ['bb', 'zz', 'b'])
     assert.ok((await filesByPath(counted, id, { prefix, limit: 10 })).length <= 10);
   assert.ok(rowsRead < many.length, `${rowsRead} rows`);
+
+  const half = many[7] ?? Buffer.alloc(0);
+  await db.updateTable('files').set({ state: 'partial' }).where('path', '=', half).execute();
+  rowsRead = 0;
+  const partial = await filesByPath(counted, id, { states: ['partial'], limit: 10 });
+  assert.deepEqual([partial.map(({ path }) => String(path)), rowsRead], [[String(half)], 1]);
 });
 
 test('If-None-Match and If-Match say what may be replaced; of many that make one file, one wins', async () => {

@@ -54,6 +54,21 @@ const after = compiled<{ directory: string; after: Buffer; limit: number }>()((d
     .limit(p('limit')),
 );
 
+/** Reads the index of partial files, which are few. Materialized, since SQLite would choose the index of all paths. */
+const partialAfter = compiled<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
+  db
+    .with(
+      (name) => name('partial').materialized(),
+      (cte) =>
+        cte.selectFrom('files').select(COLUMNS).where('directory_id', '=', p('directory')).where('state', '=', PARTIAL),
+    )
+    .selectFrom('partial')
+    .selectAll()
+    .where(pathAfter(db, p('after')))
+    .orderBy(byPathIndex(db))
+    .limit(p('limit')),
+);
+
 const at = compiled<{ directory: string; path: Buffer }>()((db, p) =>
   db
     .selectFrom('files')
@@ -95,13 +110,14 @@ export async function filesByPath(
   const isAsked = (row: Row): row is ListedFile => states.some((state) => state === row.state);
   const add = (rows: readonly Row[]): unknown =>
     found.push(...rows.filter(isAsked).filter(({ path }) => displayName(path).startsWith(prefix)));
+  const next = states.every((state) => state === 'partial') ? partialAfter : after;
   let last = start;
   if (Buffer.compare(start, beginning) < 0) {
     add(await at.all(reads, { directory, path: beginning }));
     last = beginning;
   }
   for (;;) {
-    const rows = await after.all(reads, { directory, after: last, limit: BATCH });
+    const rows = await next.all(reads, { directory, after: last, limit: BATCH });
     add(rows);
     last = rows.at(-1)?.path ?? last;
     const isEnd = rows.length < BATCH || !last.subarray(0, beginning.length).equals(beginning);

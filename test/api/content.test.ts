@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readdirSync,
   readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -141,6 +142,26 @@ test('404 for the removal of a file whose directory is deleted meanwhile; neithe
   const { status, json } = await files.api.send('DELETE', `${files.path}/${id}`);
   assert.deepEqual([status, json], [404, { error: 'Directory not found' }]);
   assert.deepEqual(files.inTransit(), []);
+});
+
+test('409 for the removal of a file whose folder becomes a link meanwhile; its row stays, and nothing is done through the link', async () => {
+  using place = scratch();
+  let meanwhile = (): void => undefined;
+  await using api = await hosted(place, { caughtUp: async () => meanwhile() });
+  const files = await filesOf(api);
+  mkdirSync(join(files.root, 'in'));
+  const outside = join(place.dir, 'outside');
+  mkdirSync(outside);
+  const id = await files.upload('in/f', 'data');
+  meanwhile = () => {
+    renameSync(join(files.root, 'in'), join(files.root, 'moved'));
+    symlinkSync(outside, join(files.root, 'in'));
+  };
+  const { status, json } = await files.api.send('DELETE', `${files.path}/${id}`);
+  assert.deepEqual([status, json], [409, { error: 'The file has changed since this upload' }]);
+  assert.deepEqual(readdirSync(outside), []);
+  const row = await api.database.reads.selectFrom('files').select('state').where('id', '=', id).executeTakeFirst();
+  assert.equal(row?.state, 'uploaded');
 });
 
 test('404 when the file has gone; 409 when it is another one, a link, or being written', async () => {

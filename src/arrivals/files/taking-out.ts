@@ -66,7 +66,8 @@ export async function takingOut(
     // If it was committed, the file would come back as a new upload.
     if (mayBeCommitted(error) && (await hasNoRow(options, directory, upload, taken))) return taken;
     await putBack(options, directory, upload, taken);
-    throw error;
+    // Somebody has moved its folder.
+    throw isAbsent(error) ? changed() : error;
   }
   return taken;
 }
@@ -98,8 +99,9 @@ async function putBack(
   try {
     transit.putBack({ root: filesRoot(directory.sftp_username), uid }, pathOf(upload.path), taken);
   } catch (error) {
+    if (!isAbsent(error)) throw error;
     // A folder that is missing although its directory is live may return. The next start tries again.
-    if (!isAbsent(error) || (await isLive(database.reads, { id, accountId: account_id }))) throw error;
+    if (await isLive(database.reads, { id, accountId: account_id })) throw changed();
     await unlink(taken);
     notFound(error);
   }

@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import { cutOff } from '../support/demo.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { rounds } from '../support/long.ts';
 import { document } from '../support/openapi.ts';
@@ -36,6 +37,11 @@ const FOUND: Readonly<Record<string, (berth: TestBerth, directory: TestDirectory
     dataOf<{ id: string }[]>(await send('GET', `/directories/${id}/deliveries`))[0]?.id,
   fingerprint: async ({ send }, { id }) =>
     dataOf<{ public_key_fingerprint: string }>(await send('GET', `/directories/${id}`)).public_key_fingerprint,
+  file_id: async (berth, directory) => {
+    await cutOff(berth, directory);
+    const partial = await berth.send('GET', `/directories/${directory.id}/files?state=partial`);
+    return dataOf<{ id: string }[]>(partial)[0]?.id;
+  },
   path: async () => 'reports/2026-11.csv',
   link_id: async ({ send }, { id }) => dataOf<{ id: string }[]>(await send('GET', `/directories/${id}/links`))[0]?.id,
   key_id: async ({ send }) =>
@@ -45,7 +51,7 @@ const FOUND: Readonly<Record<string, (berth: TestBerth, directory: TestDirectory
 /** By a link, which costs a tenth of a login by SFTP. */
 async function upload(berth: TestBerth, { id }: TestDirectory): Promise<void> {
   const expires_at = new Date(Date.now() + 3_600_000).toISOString();
-  const json = { for: 'upload', path: 'orders.csv', max_bytes: 100, expires_at };
+  const json = { for: 'upload', path: 'report.csv', max_bytes: 100, expires_at };
   const { url } = dataOf<{ url: string }>(await berth.send('POST', `/directories/${id}/links`, { json }));
   const { pathname, search } = new URL(url.replace(/:0\//, '/'));
   const { status } = await berth.send('PUT', `/${pathname}${search}`, { body: 'a,b\n', authorization: null });

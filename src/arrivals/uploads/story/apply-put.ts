@@ -44,7 +44,7 @@ export async function applyPut(operation: Put, task: Task, directory: DirectoryI
   const row = await directory.files.at(path);
   // It is what was removed, or older.
   if (row?.state === 'removed' && end.at <= row.uploaded_at) return 'done';
-  if (!stat || (await isAnother(operation, here ?? path, stat, row, directory))) {
+  if (!stat || (await isAnother(operation, task, here ?? path, stat, row, directory))) {
     // The file may have been renamed or removed by a request whose line has not been read yet.
     if (here !== undefined && !isHeard(task, stat) && task.waits < MOST_WAITS) return { wait: 'log', seen: stat };
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
@@ -124,6 +124,7 @@ async function isMoved(path: FilePath, stat: FileStat, { files }: DirectoryInTra
 /** Whether the file at the path is another one than was uploaded. */
 async function isAnother(
   { end, file }: Put,
+  task: Task,
   path: FilePath,
   stat: FileStat,
   row: FileRow | undefined,
@@ -143,9 +144,12 @@ async function isAnother(
   const mayBeOlder = end.isComplete && !end.isDoubted && openedAt !== undefined;
   const isOlder = mayBeOlder && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
-  // Nothing but its name says that it is the upload, and it lacks what was written.
+  // Nothing but its name says that it is the upload, and it lacks what was written: a part was written twice, or it is another upload's.
   const isSmaller = expected !== undefined && stat.size_bytes < expected && stat.mtime <= end.at + TIMER_GRAIN;
-  if (mayBeOlder && inode === undefined && isSmaller && !file.wasSet) return true;
+  if (mayBeOlder && inode === undefined && isSmaller && !file.wasSet) {
+    if (!isHeard(task, stat)) return true;
+    if ((await directory.files.ofInode(stat)).some((other) => pathOf(other.path) !== path)) return true;
+  }
   // A file that was touched since its row was written may be the upload: an open file keeps its inode.
   const isTouched = row?.inode === stat.inode && !isUnchanged(row, stat);
   return !isTouched && isPlaced(stat, undefined, directory);

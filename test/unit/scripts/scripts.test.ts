@@ -385,7 +385,7 @@ test('a test file whose process ends before its tests do has failed', () => {
   using place = scratch();
   const file = join(place.dir, 'ends.test.mjs');
   writeFileSync(file, "import { test } from 'node:test';\ntest('ends', () => process.exit(0));\n");
-  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const { NODE_TEST_CONTEXT: _, TEST_FAILURES: _failures, ...env } = process.env;
   const args = ['--require', './test/support/each-file-apart.cjs', 'test/run.ts', file];
   const { status, stdout } = spawnSync(process.execPath, args, { cwd: PROJECT, env, encoding: 'utf8' });
   assert.match(stdout, /FAILED \S+ends\.test\.mjs\n +It ended before its tests/);

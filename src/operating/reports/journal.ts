@@ -3,11 +3,15 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
 import type { LogLine, SshdLog } from './sshd-log.ts';
 
 const UNIT = '_SYSTEMD_UNIT=berth-sshd.service';
+
+/** How often the journal is asked for new lines. */
+const POLL_MS = 5000;
 
 /** How many processes one query names: what fits into a command line. */
 const BATCH = 500;
@@ -31,9 +35,16 @@ async function linesNaming(what: string, since: Micros): Promise<LogLine[] | und
   return lines.toSorted((a, b) => a.at - b.at);
 }
 
+/** journalctl's `--follow` needs the boot's id, which `berth.service` does not see (ProcSubset): so it is asked again and again. */
 async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
-  for await (const line of output(['--follow', '--no-tail', `--since=@${Math.floor(since / SECOND)}`, UNIT], signal))
-    yield entryOf(line);
+  let from = `--since=@${Math.floor(since / SECOND)}`;
+  while (!signal.aborted) {
+    for await (const line of output([from, UNIT], signal)) {
+      from = `--after-cursor=${(JSON.parse(line) as JournalEntry).__CURSOR}`;
+      yield entryOf(line);
+    }
+    await wait(POLL_MS, undefined, { signal }).catch(() => undefined);
+  }
 }
 
 /** The lines of journalctl, which ends with the loop that reads them. Without journalctl there are none. */
@@ -89,6 +100,7 @@ interface JournalEntry {
   readonly _PID?: string;
   readonly _TRANSPORT?: string;
   readonly __REALTIME_TIMESTAMP: string;
+  readonly __CURSOR: string;
 }
 
 function entryOf(line: string): LogLine {

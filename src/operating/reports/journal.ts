@@ -35,11 +35,11 @@ async function linesNaming(what: string, since: Micros): Promise<LogLine[] | und
   return lines.toSorted((a, b) => a.at - b.at);
 }
 
-/** journalctl's `--follow` needs the boot's id, which `berth.service` does not see (ProcSubset): so it is asked again and again. */
+/** `--follow` ends at once where the boot's id is hidden, as in berth.service (ProcSubset): then the journal is asked again and again. */
 async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
   let from = `--since=@${Math.floor(since / SECOND)}`;
-  while (!signal.aborted) {
-    for await (const line of output([from, UNIT], signal)) {
+  for (let how = ['--follow', '--no-tail']; !signal.aborted; how = []) {
+    for await (const line of output([...how, from, UNIT], signal)) {
       from = `--after-cursor=${(JSON.parse(line) as JournalEntry).__CURSOR}`;
       yield entryOf(line);
     }

@@ -10,7 +10,7 @@ import { receiver } from '../support/receiver.ts';
 import { type ShownDelivery, webhookPlace } from './webhook-place.ts';
 
 const shared = sharedHosted({ dispatches: true });
-/** Whose deliveries stay pending. */
+/** Its deliveries stay pending. */
 const quiet = sharedHosted();
 
 const UNKNOWN = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';

@@ -145,7 +145,7 @@ export function sharedChecks(): { socket: string; shared: () => Promise<CheckPla
   return { socket, shared };
 }
 
-/** What is read is the account's alone. */
+/** Reads the rows of this account only. */
 async function checkPlaceOf(berth: TestBerth): Promise<CheckPlace> {
   const { place, accountId: account } = berth;
   const directory = await berth.directory();

@@ -63,6 +63,9 @@ test('with the account’s URL alone a test can be sent, and webhooks be turned 
   assert.match(String((await berth.receiver.next()).body), /"test":true/);
   await place.addDelivery({ state: 'failed' });
   assert.match(textOf((await member.get(path)).text), /Failing since .*0% delivered in 7 days/s);
+  const failed = `/dashboard/deliveries?directory=${place.directory.id}&amp;state=failed`;
+  for (const page of [path, path.replace(/\/webhook$/, '')])
+    assert.ok((await member.get(page)).text.includes(`href="${failed}"`), page);
   assert.match(textOf((await member.get('/dashboard/failing-webhooks')).text), /Acme/);
 
   const off = await member.submit(`${path}/off`);

@@ -31,7 +31,7 @@ export interface SharedSshd {
   user(): Promise<{ row: HostedDirectory; login: { port: number; username: string; password: string } }>;
 }
 
-/** The same of an sshd without a berth, whose users are made through the host alone. */
+/** Like `sharedBerth`, for an sshd without a berth: only the host makes its users. */
 export function sharedSshd(): () => Promise<SharedSshd> {
   return once(async (parts) => {
     const place = parts.use(scratch());

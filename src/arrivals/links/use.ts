@@ -139,7 +139,7 @@ export function linkUses({ database, clock }: { readonly database: Database; rea
         if (bytes === 0 && end > start) return;
         const about = { path: pathOf(link.path), at: clock.now(), bytes, byLink: { address } };
         const isDone = cutOffAfter === undefined && (isLast || end === download.file.size);
-        // Whoever reads all but the last byte has the file as well.
+        // A client that reads all but the last byte has the file as well.
         const reason = `bytes ${start} to ${start + bytes - 1} of ${download.file.size}`;
         const row = isDone
           ? historyRow(directory, { ...about, event: 'downloaded' })

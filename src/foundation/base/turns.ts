@@ -1,6 +1,6 @@
 /**
- * Turns on what directories and receivers share: whoever has little to do goes first, so that nobody with one upload waits behind
- * another's thousands. Those with much to do take turns in what is left, and always get a part.
+ * Turns on what directories and receivers share: those with little to do go first, so that one upload does not wait behind
+ * another customer's thousands. Those with much to do take turns in what is left, and always get a part.
  */
 
 /** How many things to do are little. */
@@ -26,7 +26,7 @@ export class Turns<T> {
     return this.#short.delete(each) || this.#long.delete(each);
   }
 
-  /** Whose turn it is. They have to be added again for another one. */
+  /** Takes the next one. It has to be added again for another turn. */
   take(): T | undefined {
     const isLong = this.#short.size === 0 || (this.#untilLong === 0 && this.#long.size > 0);
     this.#untilLong = isLong ? SHORT_TURNS : Math.max(0, this.#untilLong - 1);

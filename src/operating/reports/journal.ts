@@ -40,8 +40,9 @@ async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<L
   let from = `--since=@${Math.floor(since / SECOND)}`;
   for (let how = ['--follow', '--no-tail']; !signal.aborted; how = []) {
     for await (const line of output([...how, from, UNIT], signal)) {
-      from = `--after-cursor=${(JSON.parse(line) as JournalEntry).__CURSOR}`;
-      yield entryOf(line);
+      const entry = entryOf(line);
+      from = `--after-cursor=${entry.__CURSOR}`;
+      yield lineOf(entry);
     }
     await wait(POLL_MS, undefined, { signal }).catch(() => undefined);
   }
@@ -64,7 +65,7 @@ async function* output(args: readonly string[], signal?: AbortSignal): AsyncGene
 
 /** That of the whole journal: it removes its oldest files, whatever units they have lines of. */
 async function beginning(): Promise<Micros | undefined> {
-  for await (const line of output([])) return entryOf(line).at;
+  for await (const line of output([])) return lineOf(entryOf(line)).at;
   return undefined;
 }
 
@@ -90,7 +91,7 @@ async function entriesOf(args: readonly string[]): Promise<LogLine[]> {
 
 async function linesOf(texts: AsyncIterable<string>): Promise<LogLine[]> {
   const lines: LogLine[] = [];
-  for await (const line of texts) lines.push(entryOf(line));
+  for await (const line of texts) lines.push(lineOf(entryOf(line)));
   return lines;
 }
 
@@ -103,13 +104,9 @@ interface JournalEntry {
   readonly __CURSOR: string;
 }
 
-function entryOf(line: string): LogLine {
-  const {
-    MESSAGE: message,
-    _PID: pid = '',
-    _TRANSPORT: by,
-    __REALTIME_TIMESTAMP: at,
-  } = JSON.parse(line) as JournalEntry;
+const entryOf = (line: string): JournalEntry => JSON.parse(line) as JournalEntry;
+
+function lineOf({ MESSAGE: message, _PID: pid = '', _TRANSPORT: by, __REALTIME_TIMESTAMP: at }: JournalEntry): LogLine {
   const isText = typeof message === 'string';
   return {
     at: Number(at),

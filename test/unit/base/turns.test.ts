@@ -1,4 +1,4 @@
-/** Who gets the next turn: nobody waits behind another's thousands, and nobody waits for ever. */
+/** The order of turns: nobody waits behind another's thousands, and nobody waits for ever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
@@ -6,7 +6,7 @@ import { FairQueue, Turns } from '../../../src/foundation/base/turns.ts';
 
 const MUCH = 1000;
 
-test('whoever has little to do goes first, and the others in the order in which they came', () => {
+test('those with little to do go first, and the others in the order in which they came', () => {
   const turns = new Turns<string>();
   turns.add('a', MUCH);
   turns.add('b', MUCH);
@@ -15,7 +15,7 @@ test('whoever has little to do goes first, and the others in the order in which 
   assert.deepEqual([turns.take(), turns.take(), turns.take(), turns.take()], ['c', 'a', 'b', undefined]);
 });
 
-test('whoever has much to do gets a turn, however many others have little', () => {
+test('those with much to do get a turn, however many others have little', () => {
   const turns = new Turns<number>();
   turns.add(-1, MUCH);
   let before = 0;

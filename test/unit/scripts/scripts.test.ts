@@ -158,7 +158,7 @@ test('a long wait is not silent', async () => {
   assert.deepEqual(await once(child, 'close'), [0, null]);
 });
 
-test('apt waits for whoever holds its locks, and says for whom', async () => {
+test('apt waits for the program that holds its locks, and names it', async () => {
   using place = scratch();
   const lock = join(place.dir, 'lock');
   const hold = `import fcntl, sys; f = open('${lock}', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()`;

@@ -175,7 +175,7 @@ export function logHistory(log: Log, rows: readonly HistoryRow[]): void {
   }
 }
 
-/** Who sent a file. Empty for one that was found on the disk, or put there by the API. */
+/** The session or link that sent a file. Empty for a file that was found on the disk, or put there by the API. */
 export interface Sender {
   readonly by?: BySession;
   readonly byLink?: { readonly address: string };

@@ -16,6 +16,7 @@ import { WebhookHealthLine } from '../components/webhook-health.tsx';
 import { Badge, counted, Facts, Size, sizeInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf } from '../environment.ts';
 import { directoryDays, lastAttempts } from '../queries/directory.ts';
+import { deliveriesOf } from './account-deliveries.tsx';
 import { type WebhookHealth, webhookHealth } from '../queries/webhook-health.ts';
 
 export interface DirectoryOptions {
@@ -71,7 +72,7 @@ export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions
             />
           </Section>
           <Section title="Webhook">
-            <Webhook url={url} path={path} health={health} />
+            <Webhook url={url} path={path} deliveries={deliveriesOf(id)} health={health} />
           </Section>
         </div>
         <DaysChoice current={days} />
@@ -117,17 +118,19 @@ interface WebhookProps {
   /** Where webhooks go; null when none are sent. */
   readonly url: string | null;
   readonly path: string;
+  /** Where the directory's deliveries are listed. */
+  readonly deliveries: string;
   readonly health: WebhookHealth;
 }
 
-const Webhook: FC<WebhookProps> = ({ url, path, health }) =>
+const Webhook: FC<WebhookProps> = ({ url, path, deliveries, health }) =>
   url === null ? (
     <p>
       <a href={`${path}/webhook`}>Set a webhook</a> to be notified of each file as soon as it is complete.
     </p>
   ) : (
     <>
-      <WebhookHealthLine of={health} deliveries={`${path}/webhook/deliveries?`} hasReceiver />
+      <WebhookHealthLine of={health} deliveries={deliveries} hasReceiver />
       <p>
         <Name of={url} href={`${path}/webhook`} />
       </p>

@@ -17,7 +17,7 @@ const ASKPASS = fileURLToPath(new URL('../support/askpass', import.meta.url));
 
 /** The command as it is shown on the page, with what a test needs beside it. */
 async function commandOf(visitor: Visitor, directory: TestDirectory, client: string): Promise<string> {
-  const { text: html } = await visitor.get(`${pathOf(directory)}/connect`);
+  const { text: html } = await visitor.get(`${pathOf(directory)}/access`);
   const shown =
     new RegExp(`<h3[^>]*>${client}</h3><p[^>]*>[^<]*</p><div class="code"><pre[^>]*>([^<]*)</pre>`).exec(html)?.[1] ??
     '';
@@ -50,7 +50,7 @@ for (const [client, prepared] of Object.entries(CLIENTS)) {
     await new Promise((resolve, reject) =>
       session.writeFile('a-file.csv', 'x', (error) => (error ? reject(error) : resolve(0))),
     );
-    const { text: html } = await user.get(`${pathOf(directory)}/connect`);
+    const { text: html } = await user.get(`${pathOf(directory)}/access`);
     const known = join(files.dir, '.ssh', 'known_hosts');
     mkdirSync(join(files.dir, '.ssh'), { mode: 0o700 });
     const lines = [...html.matchAll(/data-copy="(\[127[^"]*)"/g)].map(([, line = '']) => line);

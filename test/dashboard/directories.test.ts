@@ -63,7 +63,7 @@ test('the first directory: made by a member, its password shown once, and it log
   const page = await member.get(address);
   const password = passwordIn(page) ?? '';
   assert.match(page.text, /<h1>Acme &lt;script&gt;U\+202E😀<\/h1>/);
-  assert.match(page.text, /Directory created\. Send these details/);
+  assert.match(page.text, /Created\..*Copy the password now/);
   assert.equal(passwordIn(await member.get(address)), undefined, 'shown once');
 
   const [made] = dataOf<Record<string, string>[]>(await berth.send('GET', '/directories'));
@@ -164,7 +164,7 @@ test('a row shows the last upload even if its file has gone, how the user logs i
   assert.deepEqual((await stateOf('Uploading'))?.slice(2, 4), ['0 B', `${minute} UTC`]);
 
   await done(user, `${pathOf(suspended)}/suspend`);
-  await done(user, `${pathOf(expired)}/access`, { expires_at: '2001-01-01T00:00' });
+  await done(user, `${pathOf(expired)}/access/limits`, { expires_at: '2001-01-01T00:00' });
   const database = await openDatabase(berth.config.database);
   const delivery = {
     id: randomUUID(),
@@ -181,7 +181,7 @@ test('a row shows the last upload even if its file has gone, how the user logs i
   assert.equal((await stateOf('Suspended'))?.at(-1), 'suspendedwebhook failing');
   assert.equal((await stateOf('Expired'))?.at(-1), 'expired');
   assert.equal((await stateOf('Uploading'))?.at(-1), 'live');
-  assert.match((await user.get(pathOf(suspended))).text, />webhook failing</);
+  assert.match((await user.get(`${pathOf(suspended)}/access`)).text, /Webhook fails since/);
 });
 
 test('headings put it into order, the search narrows it down, and the links of a page keep both', async () => {

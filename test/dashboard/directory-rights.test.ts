@@ -38,7 +38,8 @@ const ADMIN_ACTIONS = [
   'password',
   'suspend',
   'resume',
-  'access',
+  'access/limits',
+  'access/allow',
   'quota',
   'auth-mode',
   'public-keys',
@@ -51,10 +52,10 @@ test('a member cannot change how customers log in, and sees no form for it', asy
   const directory = await berth.directory();
   const before = await shownByApi(berth, directory);
   for (const code of ['constructor', '__proto__', '<b>'])
-    assert.doesNotMatch((await member.get(`${pathOf(directory)}?done=${code}`)).text, /class="notice"/);
-  const { text: html } = await member.get(pathOf(directory));
+    assert.doesNotMatch((await member.get(`${pathOf(directory)}/access?done=${code}`)).text, /class="notice"/);
+  const { text: html } = await member.get(`${pathOf(directory)}/access`);
   for (const action of ADMIN_ACTIONS) {
-    assert.ok(!html.includes(`${pathOf(directory)}/${action}"`), action);
+    assert.ok(!html.includes(`action="${pathOf(directory)}/${action}"`), action);
     assert.equal((await member.post(`${pathOf(directory)}/${action}`, { max_bytes: '' })).status, 403, action);
   }
   assert.doesNotMatch(html, /New password|Suspend|Public key<\/label>/);
@@ -74,7 +75,7 @@ test("every request for another account's directory gets the answer for an unkno
     const [theirs, nobodys] = await Promise.all(
       [directory, { id: '00000000-0000-4000-8000-000000000000' }].map((of) =>
         action === ''
-          ? stranger.get(pathOf(of))
+          ? stranger.get(`${pathOf(of)}/access`)
           : stranger.post(`${pathOf(of)}${action}`, { max_connections: '1', ...fields }),
       ),
     );

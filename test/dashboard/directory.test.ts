@@ -30,14 +30,14 @@ test('New password: shown once, in force, the old one refused; suspended refused
   const renewed = await done(user, `${path}/password`);
   const password = passwordIn(renewed) ?? '';
   assert.match(password, /^[A-Za-z0-9]{32}$/);
-  assert.equal(passwordIn(await user.get(`${path}/connect`)), undefined, 'shown once');
+  assert.equal(passwordIn(await user.get(`${path}/access`)), undefined, 'shown once');
   assert.deepEqual([await lets(directory.password), await lets(password)], [false, true]);
 
   await using live = await connect({ ...directory.login, password });
   assert.match((await done(user, `${path}/suspend`)).text, /suspended<.*Resume/s);
   await live.closed;
   assert.equal(await lets(password), false);
-  assert.match((await done(user, `${path}/resume`)).text, />live<.*Suspend/s);
+  assert.match((await done(user, `${path}/resume`)).text, /Resumed\..*Suspend/s);
   assert.equal(await lets(password), true);
 
   assert.deepEqual(await audited(berth, directory).then((all) => all.slice(2)), [
@@ -103,7 +103,10 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
   const path = pathOf(directory);
   const access = () => shownByApi(berth, directory, '/access');
 
-  await done(user, `${path}/access`, { expires_at: '2099-01-02T03:04', allowed_networks: ' 203.0.113.0/24,\r\n::1 ' });
+  await done(user, `${path}/access/limits`, {
+    expires_at: '2099-01-02T03:04',
+    allowed_networks: ' 203.0.113.0/24,\r\n::1 ',
+  });
   const networks = ['203.0.113.0/24', '::1/128'];
   assert.deepEqual(await access(), {
     suspended: false,
@@ -111,18 +114,18 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
     allowed_networks: networks,
   });
   assert.equal(await opens(berth.place, berth, directory.username, directory.password), false);
-  const page = await user.get(`${path}/login`);
+  const page = await user.get(`${path}/access`);
   assert.match(page.text, /value="2099-01-02T03:04" id="expires_at"/);
   assert.match(page.text, /203\.0\.113\.0\/24\n::1\/128/);
 
   // A time that is more exact than the field shows stays as it is.
   const exact = '2099-01-02T03:04:05.000006Z';
   await berth.send('PATCH', `/directories/${directory.id}/access`, { json: { expires_at: exact } });
-  await done(user, `${path}/access`, { expires_at: '2099-01-02T03:04:05', allowed_networks: '' });
+  await done(user, `${path}/access/limits`, { expires_at: '2099-01-02T03:04:05', allowed_networks: '' });
   assert.deepEqual(await access(), { suspended: false, expires_at: exact, allowed_networks: [] });
   assert.equal(await opens(berth.place, berth, directory.username, directory.password), true);
 
-  const wrong = await user.post(`${path}/access`, {
+  const wrong = await user.post(`${path}/access/limits`, {
     expires_at: 'soon',
     allowed_networks: '::1\r\n10.0.0.1/8\r\nnot an <b>',
   });
@@ -134,9 +137,9 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
   );
   assert.match(wrong.text, /10\.0\.0\.1\/8\r\nnot an &lt;b&gt;/, 'what was typed is still there');
 
-  assert.match((await done(user, `${path}/access`, { expires_at: '2001-01-01T00:00' })).text, />expired</);
+  assert.match((await done(user, `${path}/access/limits`, { expires_at: '2001-01-01T00:00' })).text, />expired</);
   assert.equal(await opens(berth.place, berth, directory.username, directory.password), false);
-  await done(user, `${path}/access`, { expires_at: '' });
+  await done(user, `${path}/access/limits`, { expires_at: '' });
   assert.equal(await opens(berth.place, berth, directory.username, directory.password), true);
 });
 

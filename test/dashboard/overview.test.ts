@@ -6,7 +6,6 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
-import { directoryDays } from '../../src/doors/dashboard/queries/directory.ts';
 import { storageByDay, storedIn, uploadsByDay } from '../../src/doors/dashboard/queries/overview.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { noteStorage } from '../../src/rules/history/daily-totals.ts';
@@ -212,28 +211,4 @@ test('the storage of the day is noted by one pass over an index', sqliteOnly, as
   clock.offset = DAY;
   await noteStorage({ database: api.database, clock });
   assert.deepEqual(await look(), [undefined, 140, 140]);
-});
-
-test('a directory’s storage is noted on days on which its files change, and holds until the next', async () => {
-  using files = scratch();
-  await using api = await hosted(files);
-  const { db, reads } = api.database;
-  const clock = movedClock();
-  const { id } = await api.directory();
-  const still = await api.directory();
-  const bytesOf = async (directory: string, storage_bytes: number) =>
-    (await directoryDays(reads, { id: directory, storage_bytes }, { now: clock.now(), days: 3 })).map(
-      ({ stored }) => stored,
-    );
-  const changed = { ...upload(api.tenant.accountId, clock.now()), directory_id: id, event: 'removed' as const };
-  await db.transaction().execute((tx) => insertTransfers(tx, [changed]));
-  for (const [day, storage_bytes] of [100, 40, 30].entries()) {
-    clock.offset = day * DAY;
-    await db.updateTable('directories').set({ storage_bytes }).execute();
-    await noteStorage({ database: api.database, clock });
-  }
-  assert.deepEqual(await bytesOf(id, 7), [100, 100, 7]);
-  assert.deepEqual(await bytesOf(still.id, 7), [undefined, undefined, 7]);
-  clock.offset = 5 * DAY;
-  assert.deepEqual(await bytesOf(id, 7), [100, 100, 7], 'as measured before the days shown');
 });

@@ -144,9 +144,7 @@ test('every page of a large account weighs at most 60 KB', { timeout: 600_000 },
     ...['/failing-webhooks', '/sessions', '/api-keys', '/team', '/account', '/profile'].map(
       (page) => `/dashboard${page}`,
     ),
-    ...['', '?days=90', '/connect', '/login', '/files', '/files?folder=', '/files?q=order', '/links', '/webhook'].map(
-      (page) => busy + page,
-    ),
+    ...['/access', '/files', '/files?folder=', '/files?q=order', '/links', '/webhook'].map((page) => busy + page),
     ...[`/webhook/deliveries/${delivery}`, '/activity', '/settings'].map((page) => busy + page),
   ];
   for (const page of pages) {

@@ -5,6 +5,9 @@ import { type Listing, type Order, ORDERS, type SortedPlace } from './queries/di
 export const DIRECTORIES = '/dashboard/directories';
 export const IMPORT = `${DIRECTORIES}/import`;
 
+/** The address of a directory's deliveries. */
+export const deliveriesOf = (directoryId: string): string => `/dashboard/deliveries?directory=${directoryId}`;
+
 /** In characters; longer than every name and reference. */
 const LONGEST_SEARCH = 300;
 

@@ -9,6 +9,8 @@ import type { Actor } from '../../rules/history/audit.ts';
 import type { ApiEnv } from '../web/observe.ts';
 import type { SignedIn, Visit } from '../../rules/users/sessions.ts';
 import type { UserChange } from '../../rules/users/users.ts';
+import type { FailedLogin } from './queries/failed-login.ts';
+import type { WebhookState } from './queries/webhook-health.ts';
 
 export interface DashboardEnv {
   Bindings: ApiEnv['Bindings'];
@@ -21,6 +23,8 @@ export interface DashboardEnv {
     /** Set for the pages of a directory. */
     directory: DirectoryRow;
     access: AccessState;
+    /** Reads what the line below the directory's name says. */
+    status: () => Promise<DirectoryStatus>;
     /** Set when a form is shown again because it was refused, so that its fields say why. */
     refused?: Refused;
   };
@@ -33,6 +37,18 @@ export type AccessState =
   | { readonly kind: 'expired'; readonly at: Micros }
   /** `by` and `at` are missing when the audit does not have the change any more. */
   | { readonly kind: 'suspended'; readonly by?: string; readonly at?: Micros };
+
+/** What the line below a directory's name says. */
+export interface DirectoryStatus {
+  /** When the latest file arrived; null before the first. */
+  readonly lastFile: Micros | null;
+  /** How many sessions there are now. */
+  readonly connected: number;
+  /** Undefined if no webhooks are sent. */
+  readonly webhook: WebhookState | undefined;
+  /** The last failed login, unless a later login or a change of the settings has ended its cause. */
+  readonly failedLogin: FailedLogin | undefined;
+}
 
 export type FormFields = Readonly<Record<string, string>>;
 

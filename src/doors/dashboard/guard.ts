@@ -7,17 +7,15 @@ import { bodyLimit } from 'hono/body-limit';
 import { csrf } from 'hono/csrf';
 import { routePath } from 'hono/route';
 import { secureHeaders } from 'hono/secure-headers';
-import type { Kysely } from 'kysely';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory } from '../../rules/directories/target.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { ClientAddress } from '../web/client-address.ts';
 import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../../rules/users/sessions.ts';
 import { IMPORT } from './directories-view.ts';
-import { accessState } from './queries/directory.ts';
+import { accessState, directoryStatus, type StatusOptions } from './queries/directory.ts';
 import { type DashboardEnv, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
@@ -181,11 +179,13 @@ export const adminOnly: Handler = async (c, next) => {
 };
 
 /** Finds the directory of a page. @throws {BerthError} `directory_not_found`. */
-export function withDirectory(reads: Kysely<Tables>, clock: Clock): MiddlewareHandler<DashboardEnv, '/:id'> {
+export function withDirectory(options: StatusOptions): MiddlewareHandler<DashboardEnv, '/:id'> {
+  const { reads, clock } = options;
   return async (c, next) => {
     const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
     c.set('directory', directory);
     c.set('access', await accessState(reads, directory, clock.now()));
+    c.set('status', () => directoryStatus(options, directory));
     return next();
   };
 }

@@ -24,7 +24,7 @@ import { createTries } from '../../rules/users/tries.ts';
 import type { Send } from '../../deliveries/webhooks/send.ts';
 import { serveAssets } from './assets.ts';
 import { noteDone } from './after-redirect.ts';
-import type { DashboardEnv } from './environment.ts';
+import { type DashboardEnv, pathOf } from './environment.ts';
 import { everyRequest, findSession, requireSession, withDirectory } from './guard.ts';
 import { createLive } from './live.tsx';
 import { accountDeliveriesPage } from './pages/account-deliveries.tsx';
@@ -33,9 +33,7 @@ import { activityPage } from './pages/activity.tsx';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { COMPANY_LOGIN, companyLoginPages } from './pages/company-login.tsx';
 import { directoriesPage } from './pages/directories.tsx';
-import { directoryPage } from './pages/directory.tsx';
-import { connectPage } from './pages/directory/connect.tsx';
-import { loginPage } from './pages/directory/login.tsx';
+import { accessPage } from './pages/directory/access.tsx';
 import { settingsPage } from './pages/directory/settings.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
 import { failingWebhooksPage } from './pages/failing-webhooks.tsx';
@@ -166,10 +164,9 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   failingWebhooksPage(app, database);
   directoriesPage(app, rules);
   importPage(app, rules, log);
-  app.use('/dashboard/directories/:id/*', withDirectory(database.reads, clock));
-  directoryPage(app, { ...options, clock, reads: database.reads });
-  connectPage(app, rules, options.hostKeys);
-  loginPage(app, rules, options.logins);
+  app.use('/dashboard/directories/:id/*', withDirectory({ ...options, clock, reads: database.reads }));
+  formerAddresses(app);
+  accessPage(app, rules, options);
   settingsPage(app, rules);
   const live = createLive({ ...options, database, clock });
   filesPage(app, { ...options, reads: database.reads, live });
@@ -188,6 +185,13 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);
   return app;
+}
+
+/** A directory opens on its files. The other addresses are from before 0.4, and may be bookmarks. */
+function formerAddresses(app: Hono<DashboardEnv>): void {
+  const pages = { '': 'files', '/connect': 'access', '/login': 'access' };
+  for (const [former, page] of Object.entries(pages))
+    app.get(`/dashboard/directories/:id${former}`, (c) => c.redirect(`${pathOf(c)}/${page}`, 303));
 }
 
 /** Limits that use the monotonic clock. */

@@ -2,8 +2,10 @@
  * Why a customer cannot log in: what the directory's settings let in, and what to do about a refusal in sshd's log. `berth explain` and
  * the dashboard say the same.
  */
+import ipaddr from 'ipaddr.js';
 import { formatMicros, type Micros, hasExpired } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
+import type { LoginAttempt } from './sshd-log.ts';
 
 export type LoginSettings = Pick<DirectoryRow, 'suspended' | 'expires_at' | 'allowed_networks' | 'auth_mode'>;
 
@@ -60,9 +62,9 @@ function method({ auth_mode }: LoginSettings): LoginCheck {
     case 'both':
       return { lets: 'all', text: 'A password or a public key works' };
     case 'password':
-      return { lets: 'all', text: 'The password works' };
+      return { lets: 'all', text: 'Password login is on' };
     case 'public_key':
-      return { lets: 'some', text: 'Only a public key works: passwords are refused' };
+      return { lets: 'some', text: 'Key only: passwords are off' };
   }
 }
 
@@ -83,11 +85,13 @@ function publicKeys({ auth_mode }: LoginSettings, keys: number): LoginCheck {
   return { lets: 'all', text: keys === 0 ? 'No public key has been added' : `${count} can be used` };
 }
 
+const NOT_ALLOWED = /not from an allowed network$/;
+
 /** What to do about each reason in sshd's log (`sshd-log.ts`). The reason is at the end of the text. */
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [/suspended$/, 'Resume the directory.'],
   [/expired$/, 'Set a later expiry, or none.'],
-  [/not from an allowed network$/, 'Add the address to the allowed networks.'],
+  [NOT_ALLOWED, 'Add the address to the allowed addresses.'],
   [/too many connections$/, 'Ask the customer to close other sessions, or raise the limit of connections.'],
   [/wrong password$/, 'Create a new password, and send it to the customer.'],
   [/^unknown key /, 'Add this key if it is the customer’s. Otherwise the client has to use another one.'],
@@ -106,4 +110,42 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
 /** What to do about a refusal, by its text in the log. */
 export function remedyFor(refusal: string): string | undefined {
   return REMEDIES.find(([reason]) => reason.test(refusal))?.[1];
+}
+
+/** A remedy for somebody who may not change how customers log in. */
+export function forMembers(remedy: string): string {
+  return remedy
+    .replace(/^(?:Add|Allow|Create|Resume|Set) /, (word) => `Ask an admin to ${word.toLowerCase()}`)
+    .replace(', and add it if', ', and ask an admin to add it if');
+}
+
+/** The address to allow, if the login failed only because of it. */
+export function addressToAllow({ text, address }: LoginAttempt): string | undefined {
+  return NOT_ALLOWED.test(text) ? (address ?? undefined) : undefined;
+}
+
+interface Now {
+  /** The last login that succeeded. */
+  readonly login: LoginAttempt | undefined;
+  readonly directory: LoginSettings;
+  readonly now: Micros;
+}
+
+/** Whether a failed login is settled: another one succeeded since, or the setting that refused it has changed. */
+export function isOver(failed: LoginAttempt, { login, directory, now }: Now): boolean {
+  if (login !== undefined && login.at > failed.at) return true;
+  if (failed.text.endsWith('suspended')) return directory.suspended === 0;
+  if (failed.text.endsWith('expired')) return !hasExpired(directory, now);
+  const address = addressToAllow(failed);
+  return address !== undefined && isAllowed(address, JSON.parse(directory.allowed_networks) as string[]);
+}
+
+function isAllowed(address: string, allowed: readonly string[]): boolean {
+  if (allowed.length === 0) return true;
+  if (!ipaddr.isValid(address)) return false;
+  const client = ipaddr.process(address);
+  return allowed.some((network) => {
+    const [range, bits] = ipaddr.parseCIDR(network);
+    return range.kind() === client.kind() && client.match(range, bits);
+  });
 }

@@ -39,7 +39,7 @@ for (const [name, javaScriptEnabled, viewport] of [
       if (await dialog.isVisible()) await dialog.getByRole('button', { name: button, exact: true }).click();
     };
 
-    await page.goto(`${home}/login`);
+    await page.goto(`${home}/access`);
     if (javaScriptEnabled) {
       await page.getByRole('button', { name: 'Suspend' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
@@ -52,7 +52,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     await page.getByRole('button', { name: 'Suspend' }).waitFor();
     assert.match(await access(), /"suspended":false/);
 
-    await page.goto(`${home}/connect`);
+    await page.goto(`${home}/access`);
     await press('New password');
     const shown = page.locator('[data-secret="sftp-password"]');
     await shown.waitFor();
@@ -60,7 +60,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     assert.match((await shown.textContent()) ?? '', /^\S{32}$/);
     if (javaScriptEnabled) await copies(page, (await shown.textContent()) ?? '');
 
-    await page.goto(`${home}/login`);
+    await page.goto(`${home}/access`);
     await page.getByLabel('Public key').fill(KEY);
     await press('Add key');
     await page.getByRole('cell', { name: 'laptop' }).waitFor();
@@ -133,7 +133,7 @@ for (const [name, viewport] of [
     await page.getByLabel('Name', { exact: true }).fill('Acme');
     await page.getByRole('button', { name: 'Create directory' }).click();
     await page.getByRole('heading', { level: 1, name: 'Acme' }).waitFor();
-    await page.getByText('Directory created.').waitFor();
+    await page.getByText('Created.').waitFor();
     assert.match((await page.locator('[data-secret="sftp-password"]').textContent()) ?? '', /^\S{32}$/);
     await page.getByRole('link', { name: 'Settings' }).click();
     await page.getByText('7 days').waitFor();

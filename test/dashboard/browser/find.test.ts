@@ -32,7 +32,7 @@ test('slash and Ctrl+K find a directory from every page, by keyboard alone; with
     assert.deepEqual(await seriousOf(page), []);
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
-    await page.waitForURL(`**/dashboard/directories/${id}`);
+    await page.waitForURL(`**/dashboard/directories/${id}/files`);
   }
   await page.keyboard.press('/');
   await page.keyboard.type('שלום');

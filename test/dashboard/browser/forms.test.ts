@@ -34,9 +34,9 @@ for (const [name, options] of [
     await using visit = await openSignedIn(browser, berth, options);
     const { page, wrong } = visit;
     const { id } = await berth.directory();
-    await page.goto(`/dashboard/directories/${id}/login`);
-    await page.getByLabel('Allowed networks').fill('::1\nnot an address');
-    await page.getByLabel('Allowed networks').press('Tab');
+    await page.goto(`/dashboard/directories/${id}/access`);
+    await page.getByLabel('Allowed addresses').fill('::1\nnot an address');
+    await page.getByLabel('Allowed addresses').press('Tab');
     await page.keyboard.press('Enter');
     const summary = page.getByRole('alert');
     await summary.waitFor();
@@ -45,7 +45,7 @@ for (const [name, options] of [
     if (hasScript) await until('the summary has the focus', () => page.evaluate<boolean>(hasFocus));
     await inView(page, '[role=alert]', ...(hasScript ? ['#allowed_networks'] : []));
     await summary.getByRole('link', { name: 'Line 2: "not an address" is not an IP address or a CIDR range.' }).click();
-    assert.equal(await page.getByLabel('Allowed networks').inputValue(), '::1\nnot an address');
+    assert.equal(await page.getByLabel('Allowed addresses').inputValue(), '::1\nnot an address');
     await inView(page, '#allowed_networks');
     if (hasScript) assert.equal(await page.evaluate('document.activeElement.id'), 'allowed_networks');
     assert.deepEqual(wrong, []);
@@ -57,7 +57,7 @@ test('a question is in the middle, names its object, and has one red button; a p
   await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
   const { page, wrong } = visit;
   const { id } = await berth.directory({ name: 'Acme invoices' });
-  await page.goto(`/dashboard/directories/${id}/login`);
+  await page.goto(`/dashboard/directories/${id}/access`);
   await page.getByRole('button', { name: 'Suspend' }).click();
   const dialog = page.getByRole('dialog', { name: 'Suspend: Acme invoices' });
   await dialog.waitFor();
@@ -188,7 +188,7 @@ test('what was typed into one form of a page is still there after another one wa
   await using visit = await openSignedIn(browser, berth);
   const { page } = visit;
   const { id } = await berth.directory();
-  const login = `/dashboard/directories/${id}/login`;
+  const login = `/dashboard/directories/${id}/access`;
   const key = page.getByLabel('Public key');
   const save = page.getByRole('button', { name: 'Save' }).first();
   const stored = (): Promise<string> => page.evaluate('JSON.stringify({ ...sessionStorage })');
@@ -245,7 +245,7 @@ test('a time is kept like other input, in the user’s zone', async () => {
   await using visit = await openSignedIn(browser, berth);
   const { page } = visit;
   const { id } = await berth.directory();
-  const path = `/dashboard/directories/${id}/login`;
+  const path = `/dashboard/directories/${id}/access`;
   await page.goto(path);
   await page.getByLabel('Expires').fill('2031-05-06T07:08');
   const cookies = await page.context().cookies();
@@ -289,14 +289,14 @@ test('berth is down when a form is sent: going back shows the input again', asyn
   await using visit = await openSignedIn(browser, berth);
   const { page } = visit;
   const { id } = await berth.directory();
-  await page.goto(`/dashboard/directories/${id}/login`);
-  const networks = page.getByLabel('Allowed networks');
+  await page.goto(`/dashboard/directories/${id}/access`);
+  const networks = page.getByLabel('Allowed addresses');
   const save = page.getByRole('button', { name: 'Save' }).last();
   await networks.fill('192.0.2.0/24');
-  await page.route('**/access', (route) => route.abort('connectionrefused'));
+  await page.route('**/access/limits', (route) => route.abort('connectionrefused'));
   await save.click();
   await page.waitForURL('chrome-error://chromewebdata/');
-  await page.unroute('**/access');
+  await page.unroute('**/access/limits');
   await page.goBack();
   await page.getByText('berth didn’t answer, so this may not have been saved.').waitFor();
   assert.equal(await networks.inputValue(), '192.0.2.0/24');

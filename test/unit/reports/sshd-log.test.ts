@@ -252,7 +252,7 @@ test('a refusal has a remedy by its reason, whatever was right before it', () =>
     [`unknown key ${key}`, /Add this key/],
     ['right password, but suspended', /Resume/],
     [`right key ${key}, but expired`, /later expiry/],
-    ['right password, but not from an allowed network', /allowed networks/],
+    ['right password, but not from an allowed network', /allowed addresses/],
     ['too many connections', /limit of connections/],
     ['too many tries on one connection', /IdentitiesOnly/],
     ['no password was sent, and no known key', /Check which key/],

@@ -18,6 +18,7 @@ import { Links } from './section.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from './text.tsx';
 import { NO_KEY } from './directory.tsx';
+import { StatusLine } from './status-line.tsx';
 import { Badge, Time } from './values.tsx';
 
 interface NavigationItem {
@@ -246,18 +247,16 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
 };
 
 const TABS = {
-  Overview: '',
-  Connect: '/connect',
-  Login: '/login',
   Files: '/files',
+  Access: '/access',
   Webhook: '/webhook',
   Activity: '/activity',
   Settings: '/settings',
 };
 
-/** The path of a tab by its name, below the directory's. */
+/** The path of a tab by its name, below the directory's. Former names lead to the files. */
 export function tabPath(name: string): string {
-  return Object.entries(TABS).find(([each]) => each === name)?.[1] ?? '';
+  return Object.entries(TABS).find(([each]) => each === name)?.[1] ?? TABS.Files;
 }
 
 interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'>, Omit<TitleProps, 'heading'> {
@@ -284,7 +283,7 @@ export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
     [tab, pathOf(c) + TABS[tab]],
   ] as const;
   const above = [['Directories', DIRECTORIES] as const, ...(page === undefined ? [] : own)];
-  const title = tab === 'Overview' ? name : [page, tab, name].filter((part) => part !== undefined).join(' · ');
+  const title = [page, tab, name].filter((part) => part !== undefined).join(' · ');
   return (
     <Layout
       title={title}
@@ -293,17 +292,15 @@ export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
       done={{ resumed: 'Resumed. Customers can log in again.', ...done }}
       state={
         <>
-          <Badge
-            kind={access.kind === 'live' ? 'good' : 'waiting'}
-            text={access.kind === 'no-key' ? NO_KEY : access.kind}
-          />{' '}
+          {access.kind !== 'live' && <Badge kind="waiting" text={access.kind === 'no-key' ? NO_KEY : access.kind} />}{' '}
           {state}
         </>
       }
       {...others}
     >
-      <Closed of={access} tab={tab} />
+      <StatusLine />
       <Links class="tabs" label="Directory" links={tabs} current={tab} />
+      <Closed of={access} tab={tab} />
       {children}
     </Layout>
   );
@@ -319,7 +316,7 @@ const Closed: FC<{ of: AccessState; tab: string }> = ({ of: access, tab }) => {
     return (
       <p class="warning">
         <span>This directory accepts public keys only, and has none. Nobody can log in.</span>
-        {mayChange && <a href={`${path}/login#public_key`}>Add a key</a>}
+        {mayChange && <a href={`${path}/access#public_key`}>Add a key</a>}
       </p>
     );
   if (access.kind === 'expired')
@@ -328,7 +325,7 @@ const Closed: FC<{ of: AccessState; tab: string }> = ({ of: access, tab }) => {
         <span>
           Expired <Time at={access.at} />. Nobody can log in.
         </span>
-        {mayChange && <a href={`${path}/login#expires_at`}>Change the expiry</a>}
+        {mayChange && <a href={`${path}/access#expires_at`}>Change the expiry</a>}
       </p>
     );
   const { at, by } = access;

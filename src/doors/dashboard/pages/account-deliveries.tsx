@@ -52,9 +52,6 @@ interface Search {
   readonly candidates?: readonly DirectoryEntry[];
 }
 
-/** The address of the list with one directory's deliveries. */
-export const deliveriesOf = (directoryId: string): string => `${PATH}?directory=${directoryId}`;
-
 interface AccountDeliveriesOptions {
   readonly rules: WebhookRules;
   readonly live: Live;

@@ -133,7 +133,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
         ({ directory, password }) => ({
           kind: 'sftp-password',
           value: password,
-          page: `${DIRECTORIES}/${directory.id}/connect`,
+          page: `${DIRECTORIES}/${directory.id}/access`,
         }),
       );
       return `${made}?done=created`;

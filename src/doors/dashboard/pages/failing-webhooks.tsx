@@ -4,7 +4,7 @@ import type { Database } from '../../../foundation/db/open.ts';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Pager } from '../components/section.tsx';
 import type { DashboardEnv } from '../environment.ts';
-import { deliveriesOf } from './account-deliveries.tsx';
+import { deliveriesOf } from '../directories-view.ts';
 import { COUNTED, failingDirectories, type FailingDirectory } from '../queries/failing-webhooks.ts';
 import type { FC } from 'hono/jsx';
 import { number, Table } from '../components/table.tsx';

@@ -171,7 +171,7 @@ const NoFiles: FC<{ view: FilesView }> = ({ view }) => {
   if (view.kind === 'newest')
     return (
       <Empty title="No uploads yet">
-        Files appear here as soon as they arrive. <a href="connect">See how to connect</a>
+        Files appear here as soon as they arrive. <a href="access">See how to connect</a>
       </Empty>
     );
   const text = view.kind === 'search' ? plainText(clipped(view.text, 100)) : '';

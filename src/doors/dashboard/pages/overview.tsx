@@ -185,7 +185,7 @@ const FirstSteps: FC<{ begun: Begun; needsKey: boolean }> = ({ begun, needsKey }
     {
       isDone: begun.hasUpload,
       name: 'Log in and upload a file',
-      address: newest ? `${page}/connect` : page,
+      address: newest ? `${page}/access` : page,
       about: 'The directory’s Connect page has commands for common clients.',
     },
     {

@@ -18,7 +18,7 @@ import { readSnippets, Verification } from '../components/verification.tsx';
 import { WebhookHealthLine } from '../components/webhook-health.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
-import { deliveriesOf } from './account-deliveries.tsx';
+import { deliveriesOf } from '../directories-view.ts';
 import { latestDeliveries } from '../queries/deliveries.ts';
 import { webhookHealth } from '../queries/webhook-health.ts';
 import { takeShownOnce } from '../after-redirect.ts';

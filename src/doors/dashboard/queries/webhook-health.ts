@@ -9,10 +9,13 @@ export interface LastAttempt extends Pick<AttemptsTable, 'status' | 'error' | 's
   readonly isTest: boolean;
 }
 
-export interface WebhookHealth {
+export interface WebhookState {
   readonly failing: FailingWebhook | undefined;
   /** The latest attempt to the present URL that has ended; undefined before the first. */
   readonly last: LastAttempt | undefined;
+}
+
+export interface WebhookHealth extends WebhookState {
   readonly rate: DeliveryRate | undefined;
 }
 
@@ -35,12 +38,18 @@ export async function webhookHealth(
   directoryId: string,
   { now, url }: { readonly now: Micros; readonly url: string | undefined },
 ): Promise<WebhookHealth> {
-  const [failing, last, rate] = await Promise.all([
-    failingWebhooks(reads, [directoryId]),
-    url === undefined ? undefined : lastAttempt(reads, directoryId, url),
-    deliveryRate(reads, directoryId, now),
-  ]);
-  return { failing: failing.get(directoryId), last, rate };
+  return { ...(await webhookState(reads, directoryId, url)), rate: await deliveryRate(reads, directoryId, now) };
+}
+
+/** @param url as above. */
+export async function webhookState(
+  reads: Kysely<Tables>,
+  directoryId: string,
+  url: string | undefined,
+): Promise<WebhookState> {
+  const failing = await failingWebhooks(reads, [directoryId]);
+  const last = url === undefined ? undefined : await lastAttempt(reads, directoryId, url);
+  return { failing: failing.get(directoryId), last };
 }
 
 async function lastAttempt(reads: Kysely<Tables>, directoryId: string, url: string): Promise<LastAttempt | undefined> {

@@ -1,99 +1,129 @@
-/** A directory's access settings besides passwords and keys: suspension, expiry and networks. */
-import type { FC } from 'hono/jsx';
-import { formatMicros, type Micros } from '../../../../foundation/base/clock.ts';
-import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
-import { changedFields } from '../../changed-fields.ts';
-import type { DirectoryProps } from '../../components/directory.tsx';
-import { ActionButton, Field, Form, Was } from '../../components/form.tsx';
-import { Section } from '../../components/section.tsx';
-import { Facts, Time } from '../../components/values.tsx';
-import type { FormFields } from '../../environment.ts';
-import { isoTime } from '../../form.ts';
-import { splitNetworks } from '../../words.ts';
+/**
+ * How customers log in to a directory: what stops them, with the remedy; what to send to them; and who may log in. The settings
+ * take effect at the next login.
+ */
+import type { Hono } from 'hono';
+import type { CreateOptions } from '../../../../rules/directories/create.ts';
+import { accessOf, updateAccess } from '../../../../rules/directories/access.ts';
+import { addPublicKey, publicKeysOf, removePublicKey } from '../../../../rules/directories/public-keys.ts';
+import { renewPassword, updateAuth } from '../../../../rules/directories/update.ts';
+import type { PublicHostKeys } from '../../../../machine/sftp/public-host-keys.ts';
+import { loginChecks } from '../../../../operating/reports/login-rules.ts';
+import type { LoginLog } from '../../../../operating/reports/login-log.ts';
+import { DirectoryLayout } from '../../components/layout.tsx';
+import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
+import { showOnce, takeShownOnce } from '../../after-redirect.ts';
+import { DIRECTORIES } from '../../directories-view.ts';
+import { lastLogins } from '../../queries/failed-login.ts';
+import { directoryActions } from './actions.ts';
+import { instructions } from './instructions.ts';
+import { Limits, limitFields } from './limits.tsx';
+import { LoginProblem } from './login-problem.tsx';
+import { SignIn } from './sign-in.tsx';
+import { Clients, ToSend } from './to-send.tsx';
 
-/** Admins get forms; members only see the values. */
-export const Access: FC<DirectoryProps & { isAdmin: boolean }> = ({ isAdmin, ...shown }) =>
-  isAdmin ? (
-    <>
-      <Section title="Access">
-        <Limits {...shown} />
-      </Section>
-      <Suspension {...shown} />
-    </>
-  ) : (
-    <Section title="Access" about="Only admins can change it.">
-      <Facts
-        of={{
-          Expires: <Time at={shown.directory.expires_at} />,
-          'Allowed networks': networksOf(shown.directory).join(', ') || 'all',
-        }}
-      />
-    </Section>
-  );
-
-/** The header of a suspended directory has the button that resumes it. */
-const Suspension: FC<DirectoryProps> = ({ directory, path }) =>
-  directory.suspended === 1 ? (
-    <></>
-  ) : (
-    <Section
-      title="Suspend"
-      about="Ends live sessions and refuses logins until you resume the directory. Files and webhooks stay."
-    >
-      <ActionButton
-        action={`${path}/suspend`}
-        label="Suspend"
-        kind="danger"
-        confirm="Live sessions end now, and logins are refused until you resume the directory. Files and webhooks stay."
-      />
-    </Section>
-  );
-
-/** The stored values in the fields' format. */
-function storedLimits({ expires_at, allowed_networks }: DirectoryRow) {
-  return { expires_at: expiryText(expires_at), allowed_networks: networksOf({ allowed_networks }).join('\n') };
-}
-
-const Limits: FC<DirectoryProps> = ({ directory, path }) => {
-  const stored = storedLimits(directory);
-  return (
-    <Form action={`${path}/access`}>
-      <Was of={stored} />
-      <Field
-        label="Expires"
-        name="expires_at"
-        type="datetime-local"
-        value={stored.expires_at}
-        hint="Live sessions end then, and logins are refused. Leave empty for no expiry."
-      />
-      <Field
-        label="Allowed networks"
-        name="allowed_networks"
-        value={stored.allowed_networks}
-        rows={3}
-        hint="IP addresses or CIDR ranges, one per line. Leave empty to allow all."
-      />
-      <button>Save</button>
-    </Form>
-  );
+const DONE = {
+  created: 'Created.',
+  password: 'The new password is below. The old one no longer works.',
+  saved: 'Saved.',
+  allowed: 'Allowed. Logins from this address work from now on.',
+  suspended: 'Suspended. Live sessions have ended.',
+  'key-added': 'The key is added. It works from the next login on.',
+  'key-removed': 'The key is removed. Logins with it fail.',
 };
 
-function networksOf({ allowed_networks }: Pick<DirectoryRow, 'allowed_networks'>): string[] {
-  return JSON.parse(allowed_networks) as string[];
+export interface AccessOptions {
+  readonly hostKeys: () => Promise<PublicHostKeys>;
+  readonly logins: LoginLog;
 }
 
-/** A time as browsers write it: to the second, without the seconds if they are 0. */
-function expiryText(at: Micros | null): string {
-  return at === null ? '' : formatMicros(at).slice(0, 19).replace(/:00$/, '');
-}
+export function accessPage(app: Hono<DashboardEnv>, rules: CreateOptions, { hostKeys, logins }: AccessOptions): void {
+  const { reads } = rules.database;
 
-/** The form's changes, for `updateAccess`. A time that was not edited keeps its full precision. */
-export function accessFields(fields: FormFields, directory: DirectoryRow): Record<string, unknown> {
-  const seconds = (time: string) => time.replace(/:00$/, (end) => (/T\d\d:\d\d:00$/.test(time) ? '' : end));
-  const given = { ...fields, ...(fields['expires_at'] && { expires_at: seconds(fields['expires_at']) }) };
-  const { expires_at: time, allowed_networks: networks } = changedFields(given, storedLimits(directory));
-  return {
-    ...(time !== undefined && { expires_at: time === '' ? null : isoTime(time) }),
-    ...(networks !== undefined && { allowed_networks: splitNetworks(networks) }),
-  };
+  async function connectionOf(c: PageContext) {
+    const directory = c.get('directory');
+    const { inUse, next } = await hostKeys();
+    const login = { host: directory.sftp_host, port: directory.sftp_port, username: directory.sftp_username };
+    return { directory, login, hostKeys: [...inUse, ...next], path: pathOf(c) };
+  }
+
+  async function page(c: PageContext) {
+    const connection = await connectionOf(c);
+    const { directory, path } = connection;
+    const keys = await publicKeysOf(reads, directory.id);
+    const now = rules.clock.now();
+    const shown = { directory, path, isAdmin: isAdmin(c) };
+    const password = takeShownOnce(c);
+    const problem = (
+      <LoginProblem
+        {...shown}
+        checks={loginChecks(directory, { keys: keys.length, now })}
+        last={await lastLogins(reads, logins, directory)}
+        now={now}
+      />
+    );
+    const toSend = <ToSend {...connection} password={password} keys={keys.length} isAdmin={isAdmin(c)} />;
+    return c.render(
+      <DirectoryLayout
+        tab="Access"
+        done={DONE}
+        actions={
+          c.req.query('done') === 'created' && (
+            <a class="button plain" href={`${DIRECTORIES}/new`}>
+              Create another
+            </a>
+          )
+        }
+      >
+        {password ? [toSend, problem] : [problem, toSend]}
+        <SignIn {...shown} keys={keys} />
+        <Limits {...shown} />
+        <Clients {...connection} />
+      </DirectoryLayout>,
+    );
+  }
+
+  const { adminAction } = directoryActions(app, page, 'Access');
+
+  // The second is the address that instructions had before.
+  for (const parent of ['access', 'connect'])
+    app.get(`/dashboard/directories/:id/${parent}/instructions.txt`, async (c) => {
+      const { directory, login, hostKeys: keys } = await connectionOf(c);
+      c.header('content-type', 'text/plain; charset=utf-8');
+      c.header('content-disposition', `attachment; filename="sftp-${directory.slug}.txt"`);
+      return c.body(instructions(directory, login, keys));
+    });
+
+  adminAction('password', 'password', async (c, { accountId, id, actor }) => {
+    const { password } = await renewPassword(rules, accountId, id, actor);
+    showOnce(c, { kind: 'sftp-password', value: password, page: `${pathOf(c)}/access` });
+  });
+  adminAction('auth-mode', 'saved', (_, { accountId, id, actor }, { auth_mode }) =>
+    updateAuth(rules, accountId, id, { auth_mode }, actor),
+  );
+  adminAction('public-keys', 'key-added', (_, { accountId, id, actor }, { public_key }) =>
+    addPublicKey(rules, accountId, id, { public_key }, actor),
+  );
+  adminAction('public-keys/remove', 'key-removed', (_, { accountId, id, actor }, { fingerprint = '' }) =>
+    removePublicKey(rules, accountId, id, fingerprint, actor),
+  );
+  adminAction('suspend', 'suspended', (_, { accountId, id, actor }) =>
+    updateAccess(rules, accountId, id, { suspended: true }, actor),
+  );
+  // Each page of the directory has the button, and shows the result.
+  adminAction(
+    'resume',
+    'resumed',
+    (_, { accountId, id, actor }) => updateAccess(rules, accountId, id, { suspended: false }, actor),
+    ({ tab = 'Access' }) => tab,
+  );
+  adminAction('access/limits', 'saved', (c, { accountId, id, actor }, given) =>
+    updateAccess(rules, accountId, id, limitFields(given, c.get('directory')), actor),
+  );
+  adminAction('access/allow', 'allowed', async (_, { accountId, id, actor }, { address = '' }) => {
+    const { allowed_networks: allowed } = await accessOf(reads, accountId, id);
+    // An empty list allows every address already.
+    if (allowed.length === 0) return;
+    await updateAccess(rules, accountId, id, { allowed_networks: [...allowed, address] }, actor);
+  });
 }

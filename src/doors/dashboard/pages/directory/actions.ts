@@ -13,7 +13,7 @@ type Change = (c: PageContext, target: Target, given: FormFields) => Promise<unk
 export function directoryActions(
   app: Hono<DashboardEnv>,
   page: (c: PageContext) => Response | Promise<Response>,
-  tab: 'Connect' | 'Login' | 'Settings',
+  tab: 'Access' | 'Settings',
 ) {
   /** Adds an action for admins and members. `tabAfter` is the tab to which it leads, by its name. */
   const action = (name: string, done: string, change: Change, tabAfter: (given: FormFields) => string = () => tab) => {

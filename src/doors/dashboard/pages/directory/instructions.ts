@@ -1,6 +1,6 @@
 /**
- * The text for a customer who connects: the lines that "Copy all" copies, and the file to send. It never has an old
- * password.
+ * The text for a customer who connects: the lines that "Copy" copies, and the file to send. Neither has the password
+ * unless one asks for it.
  */
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts';
@@ -25,7 +25,7 @@ export function lines(
     Host: host,
     Port: String(port),
     Username: username,
-    Password: password ?? (auth_mode === 'public_key' ? undefined : 'sent separately'),
+    Password: password ?? (auth_mode === 'public_key' ? undefined : 'comes in a separate message'),
     'Log in with': auth_mode === 'public_key' ? 'your private key' : undefined,
     Fingerprint: first && `${first.fingerprint} (${first.type})`,
   };

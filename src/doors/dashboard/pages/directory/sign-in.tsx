@@ -21,7 +21,7 @@ interface SignInProps extends DirectoryProps {
 }
 
 export const SignIn: FC<SignInProps> = ({ directory: { auth_mode: mode }, path, keys, isAdmin }) => (
-  <Section title="Method" about="Changes apply from the next login on. Live sessions continue.">
+  <Section title="Who may log in" about="Applies to new logins.">
     {mode === 'public_key' && keys.length === 0 && (
       <p class="problem">Customers can log in with a public key only, and there is none: nobody can log in.</p>
     )}

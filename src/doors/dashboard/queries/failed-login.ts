@@ -1,0 +1,51 @@
+/** The last logins of a directory, and whether the cause of the last failed one still holds. */
+import type { Kysely } from 'kysely';
+import { DAY, type Micros } from '../../../foundation/base/clock.ts';
+import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
+import { isOver } from '../../../operating/reports/login-rules.ts';
+import type { LoginLog } from '../../../operating/reports/login-log.ts';
+import { attemptsOf } from '../../../operating/reports/logins.ts';
+import type { LoginAttempt } from '../../../operating/reports/sshd-log.ts';
+
+export interface FailedLogin extends LoginAttempt {
+  /** How often it has failed so since the last login, up to `COUNTED`. */
+  readonly times: number;
+}
+
+export interface LastLogins {
+  readonly login: LoginAttempt | undefined;
+  readonly failed: FailedLogin | undefined;
+}
+
+/** At most this many failed logins are counted. */
+export const COUNTED = 100;
+
+/** The latest login and the latest failed one in sshd's log, of those that are known. */
+export async function lastLogins(
+  reads: Kysely<Tables>,
+  logins: Pick<LoginLog, 'unwritten'>,
+  { id, sftp_username }: Pick<DirectoryRow, 'id' | 'sftp_username'>,
+): Promise<LastLogins> {
+  const unwritten = logins.unwritten(sftp_username) ?? [];
+  const [login] = await attemptsOf(reads, id, unwritten, { kind: 'login', limit: 1 });
+  const all = await attemptsOf(reads, id, unwritten, { kind: 'refused', limit: COUNTED });
+  const [failed] = all;
+  const isSame = ({ at, address, text }: LoginAttempt): boolean =>
+    at > (login?.at ?? 0) && address === failed?.address && text === failed.text;
+  return { login, failed: failed && { ...failed, times: Math.max(all.filter(isSame).length, 1) } };
+}
+
+/** The head of the pages does not have older ones. */
+const RECENT = 30 * DAY;
+
+/** The last failed login, if it is recent and its cause still holds. */
+export async function failedLogin(
+  reads: Kysely<Tables>,
+  logins: Pick<LoginLog, 'unwritten'>,
+  directory: DirectoryRow,
+  now: Micros,
+): Promise<FailedLogin | undefined> {
+  const { login, failed } = await lastLogins(reads, logins, directory);
+  if (!failed || failed.at < now - RECENT || isOver(failed, { login, directory, now })) return undefined;
+  return failed;
+}

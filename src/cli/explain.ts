@@ -14,8 +14,8 @@ import { integer, since } from './options.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
-Shows logins and refusals with their reasons, uploads and other transfers, webhooks with each attempt, and changes with their
-authors, in order. A deleted directory's history stays for BERTH_HISTORY_DAYS: name it by its id or username.
+Shows logins and refusals with their reasons, transfers, requests that sshd has refused, webhooks with each attempt, and changes with
+their authors, in order. A deleted directory's history stays for BERTH_HISTORY_DAYS: name it by its id or username.
 Refused logins come from sshd's log (the journal; in a container and in a trial, the folder sshd-log in BERTH_STATE_DIR), which the
 service also copies into the database.
 

@@ -44,7 +44,7 @@ interface Options extends FilterOptions {
 export function transfersCommand(invocation: Invocation): Command {
   const { print } = invocation;
   return withFilters(
-    new Command('transfers').description('List uploads, downloads, renames, removals and sessions'),
+    new Command('transfers').description('List uploads, downloads, renames, removals, refused requests and sessions'),
     invocation.clock,
   )
     .addOption(new Option('--event <event>', 'only these').choices(TRANSFER_EVENTS))

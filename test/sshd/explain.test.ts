@@ -7,8 +7,9 @@ import { journalOf } from '../support/journal.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { connect } from '../support/sftp-client.ts';
+import { CREATE_ANEW, FXP, OPEN, rawSftp } from '../support/raw-sftp.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
-import { writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const shared = sharedBerth();
@@ -145,4 +146,114 @@ test('it reports an unknown name, an ambiguous name, and a missing journal', asy
     );
   assert.doesNotMatch((await run(username)).stdout, /begins then/);
   assert.match((await run(username, '--limit', '1')).stdout, /\nNote: older entries are left out: --limit 1\n/);
+});
+
+/** The requests that sshd has refused, and the notes about them. */
+async function refusedIn({ explained }: ReturnType<typeof explaining>, id: string, count: number) {
+  let found: Explained | undefined;
+  const texts = () => (found?.events ?? []).filter(({ text }) => /^refused[ :]/.test(text)).map(({ text }) => text);
+  await until('the refusals are known', async () => {
+    found = await explained(id);
+    return texts().length >= count;
+  });
+  return { texts: texts(), notes: found?.notes.filter((note) => /^refused[ :]/.test(note)) ?? [] };
+}
+
+test('requests that sshd refuses: which path, why, and what to do', async () => {
+  await using berth = await shared();
+  const explains = explaining(berth);
+  const { id, login, files } = await berth.directory();
+  mkdirSync(join(files, 'of-root'), { mode: 0o755 });
+  writeFileSync(join(files, 'by-root'), 'x');
+  {
+    await using connection = await connect(login);
+    const session = await rawSftp(connection);
+    assert.equal(await session.put('/report.csv', 'data'), false);
+    await session.open('missing/report.csv', CREATE_ANEW);
+    await session.open('of-root/report.csv', CREATE_ANEW);
+    await session.request(FXP.SETSTAT, 'by-root', 8, 1, 1);
+    await session.rename('by-root', '/elsewhere');
+    // None of these is news: clients ask like that all the time.
+    await session.open('nothing', OPEN.read);
+    await session.request(FXP.STAT, 'nothing');
+    await session.request(FXP.OPENDIR, 'nothing');
+    await session.request(FXP.MKDIR, 'of-root', 0);
+    await session.open('by-root', CREATE_ANEW | OPEN.exclusive);
+  }
+  {
+    await using connection = await connect(login);
+    const session = await rawSftp(connection);
+    await session.request(FXP.MKDIR, 'closed', 0);
+    chmodSync(join(files, 'closed'), 0o555);
+    await session.open('closed/report.csv', CREATE_ANEW);
+    await session.open('n'.repeat(256), CREATE_ANEW);
+    await session.open('of-root', CREATE_ANEW);
+    await session.request(FXP.SYMLINK, 'by-root', 'link');
+    chmodSync(join(files, 'of-root'), 0o700);
+    await session.request(FXP.OPENDIR, 'of-root');
+  }
+  const { texts, notes } = await refusedIn(explains, id, 10);
+  assert.deepEqual(texts, [
+    'refused /report.csv: not written (Permission denied): only what is in /files can be changed',
+    'refused missing/report.csv: not written (No such file): its folder does not exist',
+    'refused of-root/report.csv: not written (Permission denied): its folder belongs to root',
+    'refused by-root: not changed (Permission denied): it belongs to root',
+    'refused by-root -> /elsewhere: not renamed (Permission denied): only what is in /files can be changed',
+    'refused closed/report.csv: not written (Permission denied): its folder has the mode 0555',
+    `refused ${'n'.repeat(256)}: not written (Bad message): a name has over 255 bytes`,
+    'refused of-root: not written (Failure): a folder has this name',
+    'refused: not done (Permission denied): links are not allowed',
+    'refused of-root: not listed (Permission denied): it belongs to root',
+  ]);
+  assert.equal(notes.length, 7);
+  assert.match(notes[0] ?? '', /^refused of-root: .* it belongs to root\. .*chown/);
+  const { stdout } = await explains.run(id);
+  assert.match(
+    stdout,
+    /\nNote: refused by-root -> \/elsewhere: .* remote folder to \/files\. WinSCP: .* FileZilla: .* OpenSSH: /,
+  );
+});
+
+test('a flood of refused requests is a few rows of its own directory, and hostile names are shown safely', async () => {
+  await using berth = await shared();
+  const explains = explaining(berth);
+  const [hostile, neighbour] = [await berth.directory(), await berth.directory()];
+  const floods = Array.from({ length: 4 }, async () => {
+    await using connection = await connect(hostile.login);
+    const session = await rawSftp(connection);
+    await session.open('/\u001b[31mred\n2026-11-22 file uploaded: its folder does not exist', CREATE_ANEW);
+    for (let i = 0; i < 1000; i += 100)
+      await Promise.all(Array.from({ length: 100 }, (_, j) => session.open(`/${i + j}`, CREATE_ANEW)));
+  });
+  await using connection = await connect(neighbour.login);
+  const session = await rawSftp(connection);
+  await session.open('/report.csv', CREATE_ANEW);
+  await Promise.all(floods);
+  assert.equal((await refusedIn(explains, neighbour.id, 1)).texts.length, 1);
+  assert.ok(await session.put('after', 'data'));
+  await until('the neighbour goes on', async () => (await berth.uploads(neighbour)).length === 1);
+  const { texts, notes } = await refusedIn(explains, hostile.id, 20);
+  assert.deepEqual([texts.length, notes.length], [20, 1]);
+  const { stdout } = await explains.run(hostile.id);
+  assert.ok(!stdout.includes('\u001b') && !stdout.includes('\n2026-11-22 file'));
+  assert.ok(stdout.includes(String.raw`refused /\u{1b}[31mred\u{a}2026-11-22 file uploaded: `));
+});
+
+test('a client that asks for an eleventh session in one connection', async () => {
+  await using berth = await shared();
+  const { explained } = explaining(berth);
+  const [greedy, other] = [await berth.directory(), await berth.directory()];
+  const notesOf = async ({ id }: typeof greedy): Promise<string> =>
+    (await explained(id)).notes.filter((note) => note.includes('sessions open')).join();
+  await using connection = await berth.connect(greedy);
+  await using small = await berth.connect(other);
+  await small.sftp();
+  const asked = await Promise.allSettled(Array.from({ length: 12 }, () => connection.sftp()));
+  assert.equal(asked.filter(({ status }) => status === 'rejected').length, 2);
+  await until('explain says so', async () => (await notesOf(greedy)) !== '');
+  assert.match(
+    await notesOf(greedy),
+    /^sshd has refused a session 2 times while this directory had 10 sessions open: a connection has at most 10\. /,
+  );
+  assert.equal(await notesOf(other), '');
 });

@@ -226,7 +226,7 @@ export interface AttemptsTable {
 
 /**
  * `uploaded`: complete, as in the webhook. `upload-dropped`, `download-dropped`: the handle ended without a close.
- * `received`: complete, but to be checked before it is announced; `uploaded` or `rejected` follows.
+ * `received`: complete, but to be checked before it is announced; `uploaded` or `rejected` follows. `refused`: sshd refused a request.
  * The names of the other events explain themselves.
  */
 export const TRANSFER_EVENTS = [
@@ -240,6 +240,7 @@ export const TRANSFER_EVENTS = [
   'download-dropped',
   'renamed',
   'removed',
+  'refused',
 ] as const;
 
 export type TransferEvent = (typeof TRANSFER_EVENTS)[number];
@@ -264,7 +265,7 @@ export interface TransfersTable {
   bytes: number | null;
   /** When the file was opened or, for `session-closed`, when the session began; null when that is unknown. */
   began_at: Micros | null;
-  /** The checker's reason for rejecting the file. */
+  /** The checker's reason for rejecting the file, or why sshd refused a request. */
   reason: string | null;
   /** `link`: the transfer used HTTPS and a link. Null for SFTP. */
   via: 'link' | null;

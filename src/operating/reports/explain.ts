@@ -8,6 +8,8 @@ import { displayName, pathOf } from '../../arrivals/uploads/file-path.ts';
 import { partialFiles, reasonOf } from '../../arrivals/files/partial.ts';
 import { directoryKnown, type Known } from './named.ts';
 import type { LoginAttempt, SshdLog } from './sshd-log.ts';
+import { manySessionsNotes } from './many-sessions.ts';
+import { refusedRequestNotes } from './refused-requests.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
 /** How many partial files are listed. */
@@ -45,7 +47,12 @@ export async function explain(
   const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...logins]);
   const notes = all.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   const partial = await partialNotes(database, id);
-  const why = [...(await obstacleNotes(database, id, now)), ...refusalNotes(logins)];
+  const why = [
+    ...(await obstacleNotes(database, id, now)),
+    ...refusalNotes(logins),
+    ...refusedRequestNotes(all.slice(-limit)),
+    ...(await manySessionsNotes(database, log, { directory: id, since })),
+  ];
   const early = written === undefined ? await beginningNotes(log, Math.max(since, all[0]?.at ?? Infinity)) : [];
   return {
     directory,

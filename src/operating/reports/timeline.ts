@@ -55,6 +55,7 @@ const EVENTS: Readonly<Record<TransferEvent, string>> = {
   'download-dropped': 'download cut off',
   renamed: 'renamed',
   removed: 'removed',
+  refused: 'refused',
 };
 
 /** A client of a link may also have asked for a part. */
@@ -75,13 +76,13 @@ export function ofTransfer({
 }: TransferRow): Happening {
   const names = from_path === null ? (path ?? '') : `${from_path} -> ${path ?? ''}`;
   const size = bytes === null ? '' : ` (${bytes.toLocaleString('en')} bytes)`;
-  const isSession = path === null;
+  const isSession = path === null && event !== 'refused';
   const length = event === 'session-closed' && began_at !== null ? ` after ${seconds(at - began_at)}` : '';
   const kind = isSession ? 'session' : 'file';
   const why = reason === null ? '' : `: ${reason}`;
   const text = isSession
     ? `${EVENTS[event]}${length}`
-    : `${via === null ? EVENTS[event] : byLink(event)} ${names}${size}${why}`;
+    : `${via === null ? EVENTS[event] : byLink(event)}${names === '' ? '' : ` ${names}`}${size}${why}`;
   return { at, kind, address, text };
 }
 

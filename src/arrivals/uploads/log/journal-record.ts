@@ -7,6 +7,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import type { FilePath } from '../file-path.ts';
 import type { HeldPath } from '../processes.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
+import type { RefusedRequest } from './refused-requests.ts';
 
 /** The file at a path when a line was read. */
 export interface Observation {
@@ -56,6 +57,8 @@ export interface LineRecord {
    * close, a rename, or new times or a new size. Undefined if the folder has too many files.
    */
   readonly alike?: readonly FileAlike[] | undefined;
+  /** The request that sshd has refused, if the line shows that and it is to be remembered. */
+  readonly refused?: RefusedRequest | undefined;
   readonly isGap?: undefined;
 }
 

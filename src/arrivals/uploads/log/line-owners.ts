@@ -13,6 +13,7 @@ import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes
 import type { Owned } from './journal-files.ts';
 import type { FileAlike, LineRecord, Observation } from './journal-record.ts';
 import { type LogEvent, type LogEventOf, readEvent } from './log-line.ts';
+import { RefusedRequests, type StatusOf } from './refused-requests.ts';
 
 /** How many sessions are remembered. The owner of a live process can also be found in /proc. */
 const REMEMBERED = 20_000;
@@ -36,6 +37,7 @@ interface Owner {
   readonly address: string;
   /** The paths of the last line, if the next one may be its answer: it was an open, a rename, a removal, or about a folder. */
   lastPaths: readonly FilePath[] | undefined;
+  readonly refused: RefusedRequests;
 }
 
 export interface LineOwnersOptions {
@@ -62,12 +64,13 @@ export class LineOwners {
     const owner = isFirst ? this.#remember(pid, event.username, event.address) : this.#ownerOf(pid);
     if (!owner) return undefined;
     const { user, address } = owner;
-    const record = { at, pid, event, address };
+    const root = jailFiles(this.#options.jailDir)(user);
+    const refused = owner.refused.read({ at, text, event }, statusBelow(root));
+    const record = { at, pid, event, address, refused };
     if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
-    const paths = pathsToLookAt(event, owner);
+    const paths = pathsToLookAt(event, owner) ?? (refused && []);
     if (!paths) return undefined;
     if (event.kind === 'unclear') {
-      const root = jailFiles(this.#options.jailDir)(user);
       const alike = alikeIn(event, (folder, isLike) => filesIn(root, folder, isLike));
       return { user, record: { ...record, alike, held: heldLike(event, () => fewPathsHeldBy(pid, user)) } };
     }
@@ -93,7 +96,7 @@ export class LineOwners {
   #remember(pid: number, user: string, address: string): Owner | undefined {
     // The user's name becomes a file name, so it has to be valid.
     if (!isUsername(user) || !isThere(join(this.#options.jailDir, user))) return undefined;
-    const owner: Owner = { user, address, lastPaths: [] };
+    const owner: Owner = { user, address, lastPaths: [], refused: new RefusedRequests() };
     this.#byPid.set(pid, owner);
     return owner;
   }
@@ -134,6 +137,10 @@ export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'lastPaths'>):
     case 'unclear':
       return [];
   }
+}
+
+function statusBelow(root: string): StatusOf {
+  return (path) => (isTooDeep(path) ? undefined : orUnseen(() => lstatBeneath(root, bytesOf(path))));
 }
 
 /** What the journal keeps of a file's status. */

@@ -44,7 +44,7 @@ export interface Repeating {
  * that.
  */
 export interface SessionNote extends Happening {
-  readonly event: 'session-opened' | 'session-closed' | 'downloaded' | 'download-dropped';
+  readonly event: 'session-opened' | 'session-closed' | 'downloaded' | 'download-dropped' | 'refused';
   readonly directoryId: string;
   readonly by: BySession;
 }

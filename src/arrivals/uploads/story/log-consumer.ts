@@ -175,7 +175,11 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
 }
 
 /** @param isRepeated whether an earlier process may have followed the record. */
-export function lineOf({ at, pid, event, seen, held, alike }: LineRecord, now: Micros, isRepeated: boolean): Line {
+export function lineOf(
+  { at, pid, event, seen, held, alike, refused }: LineRecord,
+  now: Micros,
+  isRepeated: boolean,
+): Line {
   const isFresh = !isRepeated && Math.abs(now - at) < LOG_LAG;
-  return { at, pid, event, seen, held, alike, isFresh };
+  return { at, pid, event, seen, held, alike, refused, isFresh };
 }

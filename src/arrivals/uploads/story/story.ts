@@ -53,7 +53,7 @@ export interface StoryOptions {
 }
 
 /** A line that sshd logged in a session. */
-export interface Line extends Pick<LineRecord, 'at' | 'pid' | 'event' | 'seen' | 'held' | 'alike'> {
+export interface Line extends Pick<LineRecord, 'at' | 'pid' | 'event' | 'seen' | 'held' | 'alike' | 'refused'> {
   /** Whether no process before has read the line, and it was read so recently that the disk still shows what `seen` has, or more. */
   readonly isFresh: boolean;
 }
@@ -401,13 +401,15 @@ export class Story {
     return this.#sessions.size === 0 && this.#files.size === 0 && this.#queue.length === 0 && !this.#pending;
   }
 
-  #interpret({ at, pid, event }: Line): void {
+  #interpret({ at, pid, event, refused }: Line): void {
     if (event.kind === 'session-closed') return this.end(pid, at, 'logged');
     // A session that was taken for dead goes on.
     if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined }, at);
     const session = this.#sessions.get(pid);
     if (!session) return;
     session.lastAt = at;
+    const { directoryId, note } = this.#options;
+    if (refused) note({ event: 'refused', directoryId, at, by: session.by, ...refused });
     const { lastRequest } = session;
     session.lastRequest = undefined;
     switch (event.kind) {

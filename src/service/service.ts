@@ -18,7 +18,8 @@ import { lockInstance } from '../foundation/db/instance-lock.ts';
 import { type Database, openDatabase } from '../foundation/db/open.ts';
 import { FIRST_UID } from '../rules/directories/create.ts';
 import { readdress } from '../rules/directories/node-placement.ts';
-import { startDirectories } from '../rules/directories/start.ts';
+import { applyPending, applyRequested } from '../rules/directories/pending-apply.ts';
+import { createRowRemoval } from '../rules/directories/row-removal.ts';
 import { createDirectoryHost } from '../machine/sftp/host.ts';
 import { preflight } from '../machine/sftp/preflight.ts';
 import { applyCredentials } from '../machine/sftp/reconcile.ts';
@@ -146,12 +147,12 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   // The rules, for this machine as uploads watches it, and the changes that an earlier process left.
   const local = own(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }));
   const host = nodes.hostOf(watched(local, uploads));
-  const directories = own(startDirectories({ ...ground, local, host, placement: nodes.placement }));
-  const { rules } = directories;
+  const removal = own(createRowRemoval({ database, log, host: local }));
+  const rules = { database, clock, log, host, placement: nodes.placement, removal };
   await local.relinkLiveSessions();
   await uploads.adoptSessions();
-  await directories.applyAll();
-  await nodes.begin(directories);
+  await applyPending(rules);
+  await nodes.begin({ apply: (id) => applyRequested(rules, id), applyAll: () => applyPending(rules) });
 
   const { through } = nodes;
   const filing = { ...arriving, transit, live: uploads.live, isJailDiskThere, through, quarantined };

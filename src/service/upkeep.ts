@@ -1,14 +1,12 @@
 /** The upkeep of a running service: compares the disk with the database and repairs it, removes old history, records storage. */
 import { once } from 'node:events';
 import type { Background, Task } from '../foundation/base/background.ts';
-import type { Clock } from '../foundation/base/clock.ts';
 import { pagesById } from '../foundation/db/pages.ts';
 import { finishDeletions } from '../rules/directories/delete-accounts.ts';
-import { type DirectoryHost, type HostedDirectory, hostedAfter } from '../rules/directories/host.ts';
-import type { NodePlacement } from '../rules/directories/node-placement.ts';
+import { type HostedDirectory, hostedAfter } from '../rules/directories/host.ts';
 import { startExpiry } from '../rules/directories/expiry.ts';
-import type { RowRemoval } from '../rules/directories/row-removal.ts';
 import { applyCurrent, applyPending } from '../rules/directories/pending-apply.ts';
+import type { RuleContext } from '../rules/directories/target.ts';
 import { noteStorage } from '../rules/history/daily-totals.ts';
 import { pruneHistory, type PruningOptions } from '../rules/history/prune.ts';
 import type { LocalHost } from '../machine/sftp/host.ts';
@@ -34,15 +32,10 @@ const DISK_MS = 2000;
 /** How often sessions without a monitor are searched for. */
 const SWEEP_MS = 10_000;
 
-export interface UpkeepOptions extends PruningOptions {
+export interface UpkeepOptions extends PruningOptions, RuleContext {
   readonly background: Background;
-  readonly clock: Clock;
   readonly paths: Paths;
-  /** The host of all directories, which the rules use. */
-  readonly host: DirectoryHost;
-  readonly placement: NodePlacement;
   readonly local: LocalHost;
-  readonly removal: RowRemoval;
   readonly uploads: Uploads;
   readonly isJailDiskThere: () => boolean;
 }
@@ -118,14 +111,14 @@ async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
 }
 
 function reconciling(options: UpkeepOptions, signal: AbortSignal): ReconcileOptions {
-  const { database, placement, host, local, log, paths, removal } = options;
+  const { database, placement, local, log, paths } = options;
   return {
     paths,
     log,
     host: local,
     signal,
     rows: (after, limit) => hostedAfter(database.reads, placement.here, after, limit),
-    reapply: async (id) => void (await applyCurrent({ database, host, placement, removal }, id)),
+    reapply: async (id) => void (await applyCurrent(options, id)),
   };
 }
 

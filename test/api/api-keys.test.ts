@@ -121,7 +121,7 @@ test('an account that is being deleted: its keys are refused, and a create that 
   await markDeleted(api.rules, accountId, 'operator:alice');
   const { status, json } = await api.send('GET', '/directories');
   assert.deepEqual([status, json], [401, { error: 'Invalid or missing API key' }]);
-  await assert.rejects(createDirectory(api.rules, accountId, { name: 'Late' }), { code: 'unauthenticated' });
+  await assert.rejects(createDirectory(api.rules, { accountId }, { name: 'Late' }), { code: 'unauthenticated' });
   assert.deepEqual(await api.database.db.selectFrom('principals').selectAll().execute(), []);
   const account = await listAccounts(api.database);
   assert.deepEqual(account, []);

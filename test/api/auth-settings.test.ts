@@ -5,7 +5,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { verify } from 'unixcrypt';
-import { createLog } from '../../src/foundation/base/log.ts';
 import { applyPending } from '../../src/rules/directories/pending-apply.ts';
 import { dataOf, FULL_FIELDS, UUID } from '../support/field-sets.ts';
 import { sharedHosted } from '../support/hosted.ts';
@@ -27,7 +26,7 @@ test('200: every mode follows every mode, and the host has it', async () => {
     assert.equal(api.host.served.get(sftp_username)?.auth_mode, auth_mode);
   }
   const calls = api.host.calls.length;
-  assert.equal(await applyPending({ ...api.rules, log: createLog('silent') }), 0);
+  assert.equal(await applyPending(api.rules), 0);
   assert.equal(api.host.calls.length, calls, 'there was nothing left to apply');
   assert.deepEqual(
     await api.database.db.selectFrom('unapplied').selectAll().where('directory_id', '=', id).execute(),

@@ -1,9 +1,11 @@
 /** A directory is shown, listed, changed in its basic fields and deleted, with what follows in the background. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
+import type { Kysely } from 'kysely';
 import { createLog } from '../../src/foundation/base/log.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
+import type { Tables } from '../../src/foundation/db/schema.ts';
 import { deleteDirectory } from '../../src/rules/directories/delete.ts';
 import { applyPending } from '../../src/rules/directories/pending-apply.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
@@ -278,7 +280,7 @@ test('204: gone for every endpoint at once, taken from the host, rows removed, t
   );
 
   await api.rules.removal.idle();
-  await applyPending({ ...api.rules, log: createLog('silent') });
+  await applyPending(api.rules);
   assert.equal(await rowsIn(api.database, 'files'), 2500);
   assert.equal(await rowsIn(api.database, 'deliveries'), 1);
   assert.equal(await rowsIn(api.database, 'attempts'), 1);
@@ -295,18 +297,12 @@ test('the next start completes a deletion that a stop has interrupted', async ()
   await addFiles(api.database, id, 1500);
   const stopped = createRowRemoval({ database: api.database, log: createLog('silent'), host: api.host });
   await stopped.close();
-  const { database, clock, host, placement } = api.rules;
-  await deleteDirectory({ database, clock, host, placement, removal: stopped }, api.tenant.accountId, id);
+  const { database } = api.rules;
+  await deleteDirectory({ ...api.rules, removal: stopped }, { accountId: api.tenant.accountId, id });
   assert.equal(await rowsIn(database, 'files'), 1500);
 
   api.host.calls.length = 0;
-  const failed = await applyPending({
-    database,
-    host,
-    placement,
-    removal: api.rules.removal,
-    log: createLog('silent'),
-  });
+  const failed = await applyPending(api.rules);
   assert.equal(failed, 0);
   assert.deepEqual(api.host.calls, [`remove ${sftp_username}`]);
   await api.rules.removal.idle();
@@ -321,11 +317,49 @@ test('the next start applies a change that a stop has interrupted; if it fails, 
   api.host.fail(systemError('ENOSPC'));
   await api.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'public_key' } } });
   assert.equal(api.host.served.get(sftp_username)?.auth_mode, 'password');
-  const repeat = () => applyPending({ ...api.rules, log: createLog('silent') });
+  const repeat = () => applyPending(api.rules);
   assert.equal(await repeat(), 1);
   assert.equal(await rowsIn(api.database, 'unapplied'), 1);
   api.host.fail(undefined);
   assert.equal(await repeat(), 0);
   assert.equal(api.host.served.get(sftp_username)?.auth_mode, 'public_key');
   assert.equal(await rowsIn(api.database, 'unapplied'), 0);
+});
+
+/** Calls `run` with the text of each statement. */
+function watchStatements(db: Kysely<Tables>, run: (sql: string) => void): void {
+  const executor = db.getExecutor();
+  const provide = executor.provideConnection.bind(executor);
+  const watched = new WeakSet<object>();
+  mock.method(executor, 'provideConnection', (use: Parameters<typeof provide>[0]) =>
+    provide((connection) => {
+      if (!watched.has(connection)) {
+        watched.add(connection);
+        const execute = connection.executeQuery.bind(connection);
+        connection.executeQuery = (query) => {
+          run(query.sql);
+          return execute(query);
+        };
+      }
+      return use(connection);
+    }),
+  );
+}
+
+test('a PATCH reads the key and the directory once before the change, and once more in its transaction', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const reads: string[] = [];
+  const watch = (side: string) => (sql: string) => {
+    const [, table] = /^select .*? from "(api_keys|directories)"/.exec(sql) ?? [];
+    if (table !== undefined) reads.push(`${table} ${side}`);
+  };
+  watchStatements(api.database.reads, watch('before'));
+  watchStatements(api.database.db, watch('inside'));
+  for (const directory of [{ name: 'B' }, { auth_mode: 'both' }]) {
+    reads.length = 0;
+    assert.equal((await api.send('PATCH', `/directories/${id}`, { json: { directory } })).status, 200);
+    assert.deepEqual(reads, ['api_keys before', 'directories before', 'api_keys inside', 'directories inside']);
+  }
 });

@@ -50,7 +50,7 @@ function rules(clock: Clock) {
   const sockets = { socketsFor: () => [socket] };
   const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log, host });
-  return { database, clock, host: ownOf(host), removal, placement: onlyHome(config) };
+  return { database, clock, log, host: ownOf(host), removal, placement: onlyHome(config) };
 }
 
 /** Four processes die side by side, where a berth has one: each leaves the directories of the others, and their marks, alone. */
@@ -75,9 +75,9 @@ async function uploads() {
   };
 }
 
+const own = { accountId: account, id: directory };
 const target = () => ({
-  accountId: account,
-  id: directory,
+  ...own,
   actor: { accountId: account, keyId: 'key', requestId: 'request', route: 'route' },
 });
 
@@ -201,7 +201,7 @@ async function checks(deferral: Deferral = noDeferral) {
       if ((await files.execute()).length > 0) await this.reject(Infinity);
       const file = await rejected();
       dieAfter(Number(step));
-      if (file) await quarantine[change]({ accountId: account, id: directory }, file);
+      if (file) await quarantine[change](own, file);
     },
   };
 }
@@ -215,38 +215,38 @@ const operations: Record<string, () => Promise<void>> = {
   async create() {
     const options = rules(systemClock());
     dieAfter(Number(step));
-    await createDirectory(options, account, { name: 'd' });
+    await createDirectory(options, { accountId: account }, { name: 'd' });
   },
   async auth() {
     const options = rules(systemClock());
     dieAfter(Number(step));
-    await updateAuth(options, account, directory, { auth_mode: 'public_key', public_key: parameters.key });
-    await applyPending({ ...options, log });
+    await updateAuth(options, own, { auth_mode: 'public_key', public_key: parameters.key });
+    await applyPending(options);
   },
   async password() {
     const options = rules(systemClock());
     dieAfter(Number(step));
-    await renewPassword(options, account, directory);
-    await applyPending({ ...options, log });
+    await renewPassword(options, own);
+    await applyPending(options);
   },
   async 'add key'() {
     const options = rules(systemClock());
     dieAfter(Number(step));
-    await addPublicKey(options, account, directory, { public_key: parameters.key });
-    await applyPending({ ...options, log });
+    await addPublicKey(options, own, { public_key: parameters.key });
+    await applyPending(options);
   },
   async 'remove key'() {
     const options = rules(systemClock());
     const [newest] = await publicKeysOf(database.reads, directory);
     dieAfter(Number(step));
-    await removePublicKey(options, account, directory, newest?.fingerprint ?? '');
-    await applyPending({ ...options, log });
+    await removePublicKey(options, own, newest?.fingerprint ?? '');
+    await applyPending(options);
   },
   async access() {
     const options = rules(systemClock());
     dieAfter(Number(step));
-    await updateAccess(options, account, directory, JSON.parse(parameters.key) as object as Fields);
-    await applyPending({ ...options, log });
+    await updateAccess(options, own, JSON.parse(parameters.key) as object as Fields);
+    await applyPending(options);
   },
   /** How a deletion begins when the disk is full. */
   async 'block logins'() {
@@ -259,7 +259,7 @@ const operations: Record<string, () => Promise<void>> = {
   async delete() {
     const options = rules(systemClock());
     dieAfter(Number(step));
-    await deleteDirectory(options, account, directory);
+    await deleteDirectory(options, own);
     await options.removal.idle();
     await options.host.drained();
   },
@@ -274,10 +274,10 @@ const operations: Record<string, () => Promise<void>> = {
     dieAfter(Number(step));
     await markDeleted(options, row?.account_id ?? '', 'operator:alice');
     const { signal } = new AbortController();
-    await finishDeletions({ ...options, log }, signal);
+    await finishDeletions(options, signal);
     await options.removal.idle();
     await options.host.drained();
-    await finishDeletions({ ...options, log }, signal);
+    await finishDeletions(options, signal);
   },
   async record() {
     const { say, place, REPORT, drained, close } = await uploads();

@@ -91,14 +91,15 @@ export async function crashPlace(
   const host = parts.use(hostOf(paths));
   writeFileSync(join(paths.corner, 'log-1.sock'), ''); // stands for the socket of a service that has died
   const clock = systemClock();
-  const removal = createRowRemoval({ database, log: createLog('silent'), host });
+  const log = createLog('silent');
+  const removal = createRowRemoval({ database, log, host });
   parts.defer(() => removal.close());
-  const rules = { database, clock, host, removal, placement: onlyHome(config) };
+  const rules = { database, clock, log, host, removal, placement: onlyHome(config) };
   const account = await createAccount(rules, { name: 'Test', plan: 'business' });
 
   /** Its webhooks go where all of this place do. */
   async function newDirectory(name: string): Promise<DirectoryRow> {
-    const { directory } = await createDirectory(rules, account.id, { name });
+    const { directory } = await createDirectory(rules, { accountId: account.id }, { name });
     await database.db
       .updateTable('directories')
       .set({ webhook_url: webhookUrl })
@@ -170,11 +171,11 @@ export async function crashPlace(
     },
     directory: () => newDirectory('d'),
     async withKeys(id, keys) {
-      for (const public_key of keys) await addPublicKey(rules, account.id, id, { public_key });
-      await updateAuth(rules, account.id, id, { auth_mode: 'public_key' });
+      for (const public_key of keys) await addPublicKey(rules, { accountId: account.id, id }, { public_key });
+      await updateAuth(rules, { accountId: account.id, id }, { auth_mode: 'public_key' });
     },
     async suspend(id) {
-      await updateAccess(rules, account.id, id, { suspended: true });
+      await updateAccess(rules, { accountId: account.id, id }, { suspended: true });
     },
     isApplied: (directory) => host.isApplied(directory),
     async enqueue(directory) {

@@ -186,7 +186,7 @@ test(
     await using nodes = await twoWriters();
     const account = await nodes.account();
     const directories = await Promise.all(
-      URLS.map(async () => (await createDirectory(nodes.one, account, { name: 'Orders' })).directory),
+      URLS.map(async () => (await createDirectory(nodes.one, { accountId: account }, { name: 'Orders' })).directory),
     );
     const { db } = nodes.one.database;
     const story = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {

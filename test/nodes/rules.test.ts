@@ -51,7 +51,7 @@ test('sixty creates at once on two nodes make as many directories as the plan al
   const { one, other, reads } = nodes;
   const account = await nodes.account('pro');
   const creates = Array.from({ length: 60 }, (_, i) =>
-    createDirectory(i % 2 === 0 ? one : other, account, { name: `Orders ${i}` }),
+    createDirectory(i % 2 === 0 ? one : other, { accountId: account }, { name: `Orders ${i}` }),
   );
   assert.equal(await succeeded(creates, hasCode('directory_limit')), DIRECTORY_LIMITS.pro);
   const rows = await reads.selectFrom('directories').select(['uid', 'sftp_username']).execute();
@@ -68,7 +68,7 @@ test('creates of two accounts on two nodes never take the same UID, and none is 
   const creates = Array.from({ length: 40 }, (_, i) => {
     const [node, account] = i % 2 === 0 ? [one, accounts[0]] : [other, accounts[1]];
     const actor = i % 5 === 0 ? { ...operator(account), response } : undefined;
-    return createDirectory(node, account, { name: `Orders ${i}` }, actor);
+    return createDirectory(node, { accountId: account, actor }, { name: `Orders ${i}` });
   });
   assert.equal(await succeeded(creates, (error) => error instanceof Error && error.message === 'rolled back'), 32);
   const rows = await reads.selectFrom('principals').select('uid').execute();
@@ -150,18 +150,24 @@ test('public keys that two nodes add and take away at once are those that sshd r
   await using nodes = await twoWriters();
   const { one, other, reads } = nodes;
   const account = await nodes.account();
-  const { directory } = await createDirectory(one, account, { name: 'Orders' });
+  const { directory } = await createDirectory(one, { accountId: account }, { name: 'Orders' });
   const keys = madeKeys(20);
   const add = (i: number) =>
-    addPublicKey(i % 2 === 0 ? one : other, account, directory.id, { public_key: keys[i]?.line ?? '' });
+    addPublicKey(
+      i % 2 === 0 ? one : other,
+      { accountId: account, id: directory.id },
+      { public_key: keys[i]?.line ?? '' },
+    );
   await Promise.all(keys.map((_, i) => add(i)));
   const remove = keys
     .slice(0, 10)
-    .map(({ fingerprint }, i) => removePublicKey(i % 2 === 0 ? other : one, account, directory.id, fingerprint));
+    .map(({ fingerprint }, i) =>
+      removePublicKey(i % 2 === 0 ? other : one, { accountId: account, id: directory.id }, fingerprint),
+    );
   await Promise.all([
     ...remove,
-    updateBasics(one, account, directory.id, { name: 'Other' }),
-    updateAuth(other, account, directory.id, { auth_mode: 'both' }),
+    updateBasics(one, { accountId: account, id: directory.id }, { name: 'Other' }),
+    updateAuth(other, { accountId: account, id: directory.id }, { auth_mode: 'both' }),
   ]);
   const rows = await reads.selectFrom('public_keys').select('line').orderBy('inserted_at', 'desc').execute();
   const row = await reads.selectFrom('directories').selectAll().executeTakeFirstOrThrow();
@@ -190,11 +196,13 @@ test('an account that is deleted on both nodes goes, whatever is made in it mean
   const [log, { signal }] = [createLog('silent'), new AbortController()];
   const account = await nodes.account();
   const actor = operator(account);
-  await Promise.all(Array.from({ length: 6 }, (_, i) => createDirectory(one, account, { name: `Orders ${i}` })));
+  await Promise.all(
+    Array.from({ length: 6 }, (_, i) => createDirectory(one, { accountId: account }, { name: `Orders ${i}` })),
+  );
   const isGone = (error: unknown): boolean => error instanceof OperatorError || hasCode('unauthenticated')(error);
   const busy = Array.from({ length: 12 }, async (_, i) => {
     const node = i % 2 === 0 ? one : other;
-    await createDirectory(node, account, { name: `Late ${i}` });
+    await createDirectory(node, { accountId: account }, { name: `Late ${i}` });
     await createUser(node, { email: `late${i}@example.com`, role: 'member' }, actor);
     await createKey({ ...node, environment: 'live' }, { accountId: account, role: 'admin', name: 'A' });
   });
@@ -216,8 +224,8 @@ test('when two nodes delete one directory, one of them finds it', async () => {
   const { one, other } = nodes;
   const account = await nodes.account();
   for (let round = 0; round < 5; round += 1) {
-    const { directory } = await createDirectory(one, account, { name: 'Orders' });
-    const gone = [one, other].map((node) => deleteDirectory(node, account, directory.id));
+    const { directory } = await createDirectory(one, { accountId: account }, { name: 'Orders' });
+    const gone = [one, other].map((node) => deleteDirectory(node, { accountId: account, id: directory.id }));
     assert.equal(await succeeded(gone, hasCode('directory_not_found')), 1);
   }
 });
@@ -236,11 +244,11 @@ test('a node that froze in a transaction keeps nobody from its rows for long', p
   });
   await locked.promise;
   const began = performance.now();
-  await createDirectory(other, account, { name: 'Orders' });
+  await createDirectory(other, { accountId: account }, { name: 'Orders' });
   assertWithin(5000, performance.now() - began, 'ms until the other node has its turn');
   thawed.resolve();
   await assert.rejects(frozen);
-  await createDirectory(one, account, { name: 'Orders' });
+  await createDirectory(one, { accountId: account }, { name: 'Orders' });
   const { name } = await nodes.reads.selectFrom('accounts').select('name').executeTakeFirstOrThrow();
   assert.equal(name, 'Acme');
 });

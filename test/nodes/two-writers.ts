@@ -1,13 +1,13 @@
 /** Two nodes' rules on one database, without their machines. The second one's clock is five minutes ahead. */
 import { mkdirSync } from 'node:fs';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { Plan } from '../../src/foundation/db/schema.ts';
 import { isShared } from '../../src/foundation/db/shared.ts';
-import type { CreateOptions } from '../../src/rules/directories/create.ts';
 import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
+import type { RuleContext } from '../../src/rules/directories/target.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { createPasswordHashing } from '../../src/rules/users/password-hashing.ts';
 import { createPasswords, type Passwords } from '../../src/rules/users/passwords.ts';
@@ -18,8 +18,7 @@ import { type Scratch, scratch } from '../support/scratch.ts';
 
 const APART = 300_000_000;
 
-export interface Writer extends CreateOptions {
-  readonly clock: Clock;
+export interface Writer extends RuleContext {
   readonly passwords: Passwords;
   readonly tries: Tries;
 }
@@ -47,6 +46,7 @@ export async function twoWriters(): Promise<TwoWriters> {
     const clock = Object.assign(movedClock(), { offset });
     return {
       database,
+      log,
       host,
       removal,
       clock,

@@ -79,7 +79,7 @@ test('old history, links and sessions go once, storage is noted once, whichever 
   await using nodes = await twoWriters();
   const { one, other, reads } = nodes;
   const account = await nodes.account();
-  const { directory } = await createDirectory(one, account, { name: 'Orders' });
+  const { directory } = await createDirectory(one, { accountId: account }, { name: 'Orders' });
   await createUser(one, { email: 'ann@example.com', role: 'admin' }, operator(account));
   await one.database.db.updateTable('user_links').set({ expires_at: 1 }).execute();
   const of = { directory_id: directory.id, account_id: account };

@@ -43,7 +43,7 @@ async function place(): Promise<Place> {
         (dispatcher) => dispatcher.close(),
       ),
     async directory(webhook_url) {
-      const { directory } = await createDirectory(nodes.one, account, { name: 'Orders' });
+      const { directory } = await createDirectory(nodes.one, { accountId: account }, { name: 'Orders' });
       await setUrl(nodes.one, directory.id, webhook_url);
       return { ...directory, webhook_url };
     },

@@ -13,7 +13,7 @@ import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { AuditTable, Plan, Role, Tables } from '../../src/foundation/db/schema.ts';
-import type { CreateOptions } from '../../src/rules/directories/create.ts';
+import type { RuleContext } from '../../src/rules/directories/target.ts';
 import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { byApiKey } from '../../src/doors/http/access.ts';
@@ -84,7 +84,7 @@ export interface Api {
   /** The API's routes that need a key, as hono writes them: `GET /api/v1/directories/:id`. */
   readonly routes: readonly string[];
   readonly database: Database;
-  readonly rules: CreateOptions;
+  readonly rules: RuleContext;
   readonly host: RecordingHost;
   readonly lastUsed: LastUsed;
   readonly log: string[];
@@ -145,7 +145,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     createLastUsed({ database, clock, background: createBackground(log), of: USED_API_KEYS }),
     (made) => made.close(),
   );
-  const rules = { database, clock, host, removal, placement: onlyHome({ node: config.node, sftp }) };
+  const rules = { database, clock, log, host, removal, placement: onlyHome({ node: config.node, sftp }) };
   const sender = createSender(guardedAgents(options.dispatches ? ['127.0.0.0/8'] : []), '1.2.3');
   parts.defer(() => sender.close());
   const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;

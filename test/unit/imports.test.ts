@@ -49,7 +49,6 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   'rules/history': ['rules/accounts/actor.ts', 'rules/accounts/scope.ts'],
   'arrivals/links': [
-    'rules/accounts',
     'rules/directories',
     'rules/history/audit.ts',
     'arrivals/uploads/file-path.ts',
@@ -83,14 +82,8 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/keys/last-used.ts',
   ],
   'rules/users': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/batches.ts', 'rules/keys/authenticate.ts'],
-  'deliveries/webhooks': [
-    'rules/accounts/actor.ts',
-    'rules/directories/target.ts',
-    'rules/history/audit.ts',
-    'rules/history/events.ts',
-  ],
+  'deliveries/webhooks': ['rules/directories/target.ts', 'rules/history/audit.ts', 'rules/history/events.ts'],
   'arrivals/uploads': [
-    'rules/accounts/actor.ts',
     'rules/directories/host.ts',
     'rules/directories/target.ts',
     'rules/history/audit.ts',

@@ -94,7 +94,7 @@ export function decisions(options: DecisionOptions): Decisions {
       await insertTransfers(tx, [entry.row]);
       await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
       const file = { from: displayName(path), to: displayName(path) };
-      if (actor) await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
+      await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
       return { value: entry, destinations: await enqueue(tx, ...uploads) };
     });
     if (history) access.recorded([history]);

@@ -74,7 +74,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
       await change(tx, directory, at);
       const name = displayName(file.path);
       const details = { file: { from: name, to: action === 'remove-file' ? null : name } };
-      if (actor) await insertAudit(tx, actor, { action, at, directory, details });
+      await insertAudit(tx, actor, { action, at, directory, details });
       return { value: undefined, destinations: [] };
     });
   }

@@ -170,7 +170,7 @@ async function record(
   await recordHistory(tx, [history]);
   const filename = displayName(path);
   const details = { file: { from: filename, to: filename } };
-  if (actor) await insertAudit(tx, actor, { action: 'announce-partial', at, directory, details });
+  await insertAudit(tx, actor, { action: 'announce-partial', at, directory, details });
   await actor?.response?.keep(tx, upload);
   return { upload, history: [history], destinations: await enqueue(tx, ...uploads) };
 }

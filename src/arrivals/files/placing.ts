@@ -10,7 +10,6 @@ import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
-import { verifyActor } from '../../rules/accounts/actor.ts';
 import { isAbsent, lstatBeneath, placeIn } from '../../foundation/base/beneath.ts';
 import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
@@ -166,7 +165,6 @@ async function announce(
   const of = { directory_id: target.id, inode };
   const commit = async (): Promise<void> =>
     database.db.transaction().execute(async (tx) => {
-      await verifyActor(tx, target.actor);
       const link = await byLink?.take(tx);
       const directory = await lockedDirectory(tx, target);
       await tx
@@ -188,7 +186,7 @@ async function announce(
         })
         .execute();
       const file = { from: null, to: displayName(path) };
-      if (target.actor) await insertAudit(tx, target.actor, { action: 'put-file', at, directory, details: { file } });
+      await insertAudit(tx, target.actor, { action: 'put-file', at, directory, details: { file } });
     });
   const withdraw = async (): Promise<void> =>
     database.db.transaction().execute(async (tx) => {

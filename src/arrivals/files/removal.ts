@@ -201,6 +201,6 @@ async function forget(
   await files.flush();
   await recordHistory(tx, history, clock);
   const file = { from: displayName(path), to: null };
-  if (actor) await insertAudit(tx, actor, { action: 'remove-file', at, directory, details: { file } });
+  await insertAudit(tx, actor, { action: 'remove-file', at, directory, details: { file } });
   return history;
 }

@@ -5,8 +5,6 @@
 import { randomUUID } from 'node:crypto';
 import type { ExpressionBuilder, Kysely, Selectable, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { verifyActor } from '../../rules/accounts/actor.ts';
-import { requireDirectory } from '../../rules/accounts/scope.ts';
 import { DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import {
@@ -20,10 +18,9 @@ import {
   wholeNumber,
 } from '../../foundation/base/validation.ts';
 import type { LinksTable, Tables } from '../../foundation/db/schema.ts';
-import type { ChangeOptions } from '../../rules/directories/change.ts';
 import type { Fields } from '../../rules/directories/fields.ts';
 import { refusingWhenFull, withDiskReserve } from '../../rules/directories/storage-full.ts';
-import { lockedDirectory, notFound, type Target } from '../../rules/directories/target.ts';
+import { lockedDirectory, notFound, type RuleContext, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
 import { encoded, hashToken, linkTarget, newToken } from './token.ts';
@@ -101,7 +98,7 @@ export function linkPath({ path, is_folder }: Pick<Link, 'path' | 'is_folder'>):
 
 /** @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`. */
 export function makeLink(
-  { database, clock }: Pick<ChangeOptions, 'database' | 'clock'>,
+  { database, clock }: RuleContext,
   target: Target<MadeLink>,
   fields: Fields,
   readPath: ReadPath,
@@ -135,10 +132,9 @@ export function makeLink(
   };
   return refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
-      requireDirectory(await verifyActor(tx, target.actor), target.id);
+      const directory = await lockedDirectory(tx, target);
       if (!(await isWithinKeysLife(tx, target.actor, expiresAt)))
         throw new ValidationError({ expires_at: ['must not be after the API key expires'] });
-      const directory = await lockedDirectory(tx, target);
       await tx
         .deleteFrom('links')
         .where('directory_id', '=', directory.id)
@@ -151,7 +147,7 @@ export function makeLink(
       const name = linkPath(link);
       const file = kind === 'upload' ? { from: null, to: name } : { from: name, to: null };
       const details = { file, once: { from: once, to: once } };
-      if (target.actor) await insertAudit(tx, target.actor, { action: 'create-link', at: now, directory, details });
+      await insertAudit(tx, target.actor, { action: 'create-link', at: now, directory, details });
       const made = { target: linkTarget(token, isFolder ? '' : baseName(path)), link };
       await target.actor?.response?.keep(tx, made);
       return made;
@@ -240,22 +236,21 @@ export function linkById(reads: Kysely<Tables>, directoryId: string, id: string)
 }
 
 /** Revokes one link of the directory. @throws {BerthError} `link_not_found`, and like `revokeLinks`. */
-export async function revokeLink(options: ChangeOptions, target: Target, id: string): Promise<void> {
-  const revoked = await revoke(options, target, id);
+export async function revokeLink(context: RuleContext, target: Target, id: string): Promise<void> {
+  const revoked = await revoke(context, target, id);
   if (revoked === 0) throw new BerthError('link_not_found', 'Link not found');
 }
 
 /** Revokes every link of the directory. @throws {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`. */
-export async function revokeLinks(options: ChangeOptions, target: Target): Promise<void> {
-  await revoke(options, target);
+export async function revokeLinks(context: RuleContext, target: Target): Promise<void> {
+  await revoke(context, target);
 }
 
 /** @returns how many links were revoked. */
-function revoke(options: ChangeOptions, target: Target, id?: string): Promise<number> {
-  const { database, clock } = options;
+function revoke(context: RuleContext, target: Target, id?: string): Promise<number> {
+  const { database, clock } = context;
   const work = (): Promise<number> =>
     database.db.transaction().execute(async (tx) => {
-      requireDirectory(await verifyActor(tx, target.actor), target.id);
       const directory = await lockedDirectory(tx, target);
       let links = tx.deleteFrom('links').where('directory_id', '=', directory.id);
       if (id !== undefined) links = links.where('id', '=', id);
@@ -264,12 +259,11 @@ function revoke(options: ChangeOptions, target: Target, id?: string): Promise<nu
       if (!first) return 0;
       const file = id === undefined ? {} : { file: { from: linkPath(first), to: null } };
       const details = { ...file, links: { from: gone.length, to: 0 } };
-      if (target.actor)
-        await insertAudit(tx, target.actor, { action: 'revoke-link', at: clock.now(), directory, details });
+      await insertAudit(tx, target.actor, { action: 'revoke-link', at: clock.now(), directory, details });
       return gone.length;
     });
   return refusingWhenFull(async () => {
-    const done = await withDiskReserve(options, target, work, async () => undefined);
+    const done = await withDiskReserve(context, target, work, async () => undefined);
     return done ?? notFound();
   });
 }

@@ -1,6 +1,5 @@
 /** Announces a file again, or for the first time when its directory had no webhook URL at the upload. */
-import { verifyActor } from '../../rules/accounts/actor.ts';
-import { liveDirectory, type Target } from '../../rules/directories/target.ts';
+import { lockedDirectory, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { type Delivery, deliveryOf } from '../../deliveries/webhooks/delivery-list.ts';
 import { deliveryFor, enqueueDue } from '../../deliveries/webhooks/outbox.ts';
@@ -19,14 +18,13 @@ export async function announce(
   uploadId: string,
 ): Promise<Delivery> {
   const delivery = await database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, target.actor);
-    const directory = await liveDirectory(tx, target);
+    const directory = await lockedDirectory(tx, target);
     const { path, size_bytes: sizeBytes, uploaded_at: uploadedAt } = await uploadOf(tx, directory.id, uploadId);
     const now = clock.now();
     const event = { directory, uploadId, filename: displayName(path), sizeBytes, uploadedAt };
     const row = await enqueueDue(tx, deliveryFor(event, (await receiverOf(tx, directory)).url, now), clock);
     const details = { upload_id: { from: null, to: uploadId }, delivery_id: { from: null, to: row.id } };
-    if (target.actor) await insertAudit(tx, target.actor, { action: 'announce', at: now, directory, details });
+    await insertAudit(tx, target.actor, { action: 'announce', at: now, directory, details });
     const shown = deliveryOf(row);
     await target.actor?.response?.keep(tx, shown);
     return shown;

@@ -4,10 +4,9 @@
  */
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { DeliveryRow } from '../../foundation/db/schema.ts';
-import { verifyActor } from '../../rules/accounts/actor.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { payload, unsent } from './outbox.ts';
-import { liveDirectory, type Target } from '../../rules/directories/target.ts';
+import { lockedDirectory, type Target } from '../../rules/directories/target.ts';
 import { receiverOf, type WebhookRules } from './receiver-of.ts';
 import type { Answer, Send, SentHeaders } from './send.ts';
 
@@ -31,10 +30,9 @@ const FILE = { filename: 'test.txt', sizeBytes: 0 };
 /** @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL. */
 export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Trial> {
   const directory = await database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, target.actor);
-    const found = await liveDirectory(tx, target);
+    const found = await lockedDirectory(tx, target);
     const receiver = await receiverOf(tx, found);
-    if (target.actor) await insertAudit(tx, target.actor, { action: 'test', at: clock.now(), directory: found });
+    await insertAudit(tx, target.actor, { action: 'test', at: clock.now(), directory: found });
     return { ...found, ...receiver };
   });
   const now = clock.now();

@@ -3,7 +3,7 @@ import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
 import type { HeldFiles } from '../../arrivals/checks/held.ts';
 import { apiOrigin, type Config } from '../../foundation/base/config.ts';
-import type { CreateOptions } from '../../rules/directories/create.ts';
+import type { RuleContext } from '../../rules/directories/target.ts';
 import type { LiveSessions } from '../../rules/directories/end-session.ts';
 import { type ClientAddress, clientNetwork, clientSite } from '../web/client-address.ts';
 import { type AnsweredRequest, observed } from '../web/observe.ts';
@@ -61,7 +61,7 @@ const NETWORK_ATTEMPTS = 20;
 const USER_ATTEMPTS = 10;
 
 export interface DashboardOptions {
-  readonly rules: CreateOptions;
+  readonly rules: RuleContext;
   readonly environment: 'live' | 'test';
   /** Host and port of the API; undefined if they are the dashboard's own. */
   readonly apiHost: string | undefined;

@@ -107,7 +107,8 @@ export function createAccess(identify: Identify) {
 
   /**
    * Wraps an endpoint so that only accounts whose plan includes the API reach it. A request without a valid key is refused
-   * before its body is read, so that it takes no memory. Once the body has arrived, the key is looked up again.
+   * before its body is read, so that it takes no memory. A change verifies the key again in its transaction. A stored response
+   * has none, so for that the key is looked up again once the body has arrived.
    * @param readsBody whether the endpoint reads a body of at most 64 KiB.
    */
   function authorized<Path extends string>(
@@ -123,7 +124,8 @@ export function createAccess(identify: Identify) {
       if (!readsBody(incoming)) return endpoint(c, principal);
       // If reading fails, the endpoint gets the same error when it reads the body.
       await readBody(incoming).catch(() => undefined);
-      return endpoint(c, await admitted(c.env, true));
+      const mayBeStored = incoming.headers['idempotency-key'] !== undefined;
+      return endpoint(c, mayBeStored ? await admitted(c.env, true) : principal);
     };
   }
 

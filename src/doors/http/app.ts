@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
 import type { Environment } from '../../rules/keys/key-format.ts';
-import type { CreateOptions } from '../../rules/directories/create.ts';
+import type { RuleContext } from '../../rules/directories/target.ts';
 import { directoryQueries } from '../../rules/directories/view.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import type { Log } from '../../foundation/base/log.ts';
@@ -48,7 +48,7 @@ export interface AppOptions {
   /** Part of each key that berth issues, such as `live` in `svc_live_…`. */
   readonly environment: Environment;
   readonly identify: Identify;
-  readonly rules: CreateOptions;
+  readonly rules: RuleContext;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly held: HeldFiles;

@@ -21,7 +21,8 @@ import {
   requireRoom,
   storedOnce,
 } from '../../rules/history/stored-responses.ts';
-import { applyCommitted, type ChangeOptions } from '../../rules/directories/change.ts';
+import { applyCommitted } from '../../rules/directories/change.ts';
+import type { RuleContext } from '../../rules/directories/target.ts';
 import { apiKeyOf, type Endpoint, type Keep } from './access.ts';
 import { readBody } from './body.ts';
 
@@ -29,7 +30,7 @@ const LONGEST_KEY = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
 export interface IdempotencyOptions {
-  readonly rules: ChangeOptions;
+  readonly rules: RuleContext;
   readonly clockLead: ClockLead;
 }
 
@@ -144,7 +145,7 @@ export function createRepeatable({ rules, clockLead }: IdempotencyOptions) {
           if (before instanceof Response) {
             // A full disk may have kept the host from following the change. It was answered with an error then.
             const id = c.req.param('id');
-            if (id !== undefined) await applyCommitted(rules, principal.accountId, id);
+            if (id !== undefined) await applyCommitted(rules, { accountId: principal.accountId, id });
             return before;
           }
           await requireRoom(database.reads, principal.accountId);

@@ -1,11 +1,14 @@
 /** The first step of each endpoint for a directory: finds it in the account, and says who acts. */
 import type { Context } from 'hono';
 import type { Principal } from '../../rules/keys/authenticate.ts';
-import { notFound, type Target } from '../../rules/directories/target.ts';
+import { type AccountTarget, notFound, type Target } from '../../rules/directories/target.ts';
 import type { DirectoryQueries, ShownDirectory } from '../../rules/directories/view.ts';
 import type { Actor } from '../../rules/accounts/actor.ts';
 import type { Caller } from './access.ts';
 import type { ApiEnv } from '../web/observe.ts';
+
+/** Makes the response of a rule's result. For a POST with an Idempotency-Key, the rule stores it. */
+type Render<Result> = (result: Result) => Response;
 
 /** @throws {BerthError} `directory_not_found`, both for an unknown id and for another account's directory. */
 export async function ownDirectory(
@@ -17,28 +20,31 @@ export async function ownDirectory(
   return directory ?? notFound();
 }
 
-/** Like `ownDirectory`, for a rule that changes the directory. */
+/**
+ * The target of a rule that changes the directory in the path. It reads the directory early, so that 404 comes before the refusals
+ * of the role and the body; the rule reads it again in its transaction.
+ */
 export async function ownTarget<Result = unknown>(
   directories: DirectoryQueries,
-  c: Context<ApiEnv>,
+  c: Context<ApiEnv, '/:id'>,
   caller: Caller,
-  id: string,
-  render?: (result: Result) => Response,
+  render?: Render<Result>,
 ): Promise<Target<Result>> {
-  await ownDirectory(directories, caller, id);
-  return { accountId: caller.accountId, id, actor: actorOf(c, caller, render) };
+  const { id } = await ownDirectory(directories, caller, c.req.param('id'));
+  return { ...accountTarget(c, caller, render), id };
 }
 
-/**
- * The actor of a change.
- * @param render makes the response of the rule's result. For a POST with an Idempotency-Key, the rule stores it.
- */
-export function actorOf<Result = unknown>(
+/** The target of a rule that changes the account. */
+export function accountTarget<Result = unknown>(
   c: Context<ApiEnv>,
-  { accountId, keyId, credential, keep }: Caller,
-  render?: (result: Result) => Response,
-): Actor<Result> {
-  const { id, route = '' } = c.env.notes;
+  caller: Caller,
+  render?: Render<Result>,
+): AccountTarget<Result> & { readonly actor: Actor<Result> } {
+  const { accountId, keyId, credential, keep } = caller;
+  const { id: requestId, route } = c.env.notes;
   const response = render && keep?.(render);
-  return { accountId, keyId, requestId: id, route: `${c.req.method} ${route}`, credential, response };
+  return {
+    accountId,
+    actor: { accountId, keyId, requestId, route: `${c.req.method} ${route}`, credential, response },
+  };
 }

@@ -9,12 +9,11 @@ import type { Kysely } from 'kysely';
 import * as v from 'valibot';
 import { type Micros, hasExpired } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
-import type { Actor } from '../history/audit.ts';
 import { checked, orBlank, timestamp } from '../../foundation/base/validation.ts';
-import { type ChangeOptions, revokeAccess } from './change.ts';
+import { revokeAccess } from './change.ts';
 import type { Fields } from './fields.ts';
 import { networkOf } from './networks.ts';
-import { liveDirectory } from './target.ts';
+import { liveDirectory, type RuleContext, type Target } from './target.ts';
 
 const MOST_NETWORKS = 100;
 
@@ -61,28 +60,21 @@ export interface Access {
 }
 
 /** @throws {BerthError} `directory_not_found`. */
-export async function accessOf(reads: Kysely<Tables>, accountId: string, id: string): Promise<Access> {
-  return accessIn(await liveDirectory(reads, { accountId, id }));
+export async function accessOf(reads: Kysely<Tables>, target: Target): Promise<Access> {
+  return accessIn(await liveDirectory(reads, target));
 }
 
 /**
  * Changes the limits, in force at the next login. When the directory is suspended or has expired, all its sessions have ended
  * by the time this returns.
- * @param actor the request behind it, for the audit.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function updateAccess(
-  options: ChangeOptions,
-  accountId: string,
-  id: string,
-  fields: Fields,
-  actor?: Actor,
-): Promise<Access> {
+export async function updateAccess(context: RuleContext, target: Target, fields: Fields): Promise<Access> {
   const { suspended, ...others } = checked(AccessFields, fields);
   const changes = { ...others, ...(suspended !== undefined && { suspended: suspended ? (1 as const) : (0 as const) }) };
-  const directory = await revokeAccess(options, { accountId, id, actor }, () => changes);
+  const directory = await revokeAccess(context, target, () => changes);
   const access = accessIn(directory);
-  if (hasExpired(access, options.clock.now())) await options.host.endSessions(directory);
+  if (hasExpired(access, context.clock.now())) await context.host.endSessions(directory);
   return access;
 }
 

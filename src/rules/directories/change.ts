@@ -6,19 +6,13 @@
  * the request tries it again as well.
  */
 import { sql, type Transaction, type Updateable } from 'kysely';
-import { verifyActor } from '../accounts/actor.ts';
-import { requireDirectory } from '../accounts/scope.ts';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoriesTable, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
-import { lockedDirectory, notFound, type Target } from './target.ts';
-import { type ApplyOptions, isPendingApply, markPendingApply } from './pending-apply.ts';
-
-export interface ChangeOptions extends ApplyOptions {
-  readonly clock: Clock;
-}
+import { lockedDirectory, notFound, type RuleContext, type Target } from './target.ts';
+import { isPendingApply, markPendingApply } from './pending-apply.ts';
 
 export type Changes = Updateable<Pick<DirectoriesTable, keyof DirectoryRow>>;
 
@@ -33,28 +27,27 @@ export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoryRow) 
  * @throws {BerthError} `directory_not_found`, `storage_full`; and the errors of `plan`.
  */
 export function changeDirectory(
-  options: ChangeOptions,
+  context: RuleContext,
   target: Target<never>,
   plan: Plan,
   also?: Also,
 ): Promise<DirectoryRow> {
-  return refusingWhenFull(() => changeOnce(options, target, plan, also));
+  return refusingWhenFull(() => changeOnce(context, target, plan, also));
 }
 
 /** Makes a change that takes access away. On a full disk it ends the directory's sessions first: they may be filling it. */
 export async function revokeAccess(
-  options: ChangeOptions,
+  context: RuleContext,
   target: Target<never>,
   plan: Plan,
   also?: Also,
 ): Promise<DirectoryRow> {
-  const { accountId, id } = target;
   return refusingWhenFull(async () => {
-    const work = (): Promise<DirectoryRow> => changeOnce(options, target, plan, also);
-    const done = await withDiskReserve(options, { accountId, id }, work, async () => {
+    const work = (): Promise<DirectoryRow> => changeOnce(context, target, plan, also);
+    const done = await withDiskReserve(context, target, work, async () => {
       // Applies the row as it is now: the change may not have been committed.
-      const directory = await hostedById(options.database.reads, accountId, id);
-      if (directory) await options.host.apply(directory).catch(() => undefined);
+      const directory = await hostedById(context.database.reads, target.accountId, target.id);
+      if (directory) await context.host.apply(directory).catch(() => undefined);
     });
     return done ?? notFound();
   });
@@ -64,7 +57,7 @@ export async function revokeAccess(
  * Applies a change that was committed, unless the host has followed it. Repeatable.
  * @throws {BerthError} `storage_full`, `home_unavailable`.
  */
-export function applyCommitted({ database, host }: ApplyOptions, accountId: string, id: string): Promise<void> {
+export function applyCommitted({ database, host }: RuleContext, { accountId, id }: Target<never>): Promise<void> {
   return refusingWhenFull(async () => {
     if (!(await isPendingApply(database.reads, id))) return;
     const directory = await hostedById(database.reads, accountId, id);
@@ -73,14 +66,13 @@ export function applyCommitted({ database, host }: ApplyOptions, accountId: stri
 }
 
 async function changeOnce(
-  { database, host, clock }: ChangeOptions,
+  { database, host, clock }: RuleContext,
   target: Target<never>,
   plan: Plan,
   also: Also | undefined,
 ): Promise<DirectoryRow> {
   const { id, actor } = target;
   const done = await database.db.transaction().execute(async (tx) => {
-    requireDirectory(await verifyActor(tx, actor), id);
     const before = await lockedDirectory(tx, target);
     const now = clock.now();
     const changes = await plan(tx, now, before);
@@ -97,7 +89,7 @@ async function changeOnce(
     if (applies) await markPendingApply(tx, { id, version });
     if (isRepeated) return { directory: { ...before, version }, forHost: applies };
     const after = changes as Partial<DirectoryRow>;
-    if (actor) await insertAudit(tx, actor, { action: 'update', at: now, directory: before, before, after });
+    await insertAudit(tx, actor, { action: 'update', at: now, directory: before, before, after });
     const directory = { ...before, ...changed, version };
     await also?.(tx, directory);
     return { directory, forHost: applies };

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
-import { type Actor, type Removal, verifyActor } from '../accounts/actor.ts';
+import { type Removal, verifyActor } from '../accounts/actor.ts';
 import { lockedAccount } from '../accounts/accounts.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoryRow, PrincipalsTable, Tables } from '../../foundation/db/schema.ts';
@@ -13,12 +13,12 @@ import { nextUid } from '../../foundation/db/shared.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { DEFAULTS } from './defaults.ts';
-import { type DeleteOptions, markDeleted, removeFromHost } from './delete.ts';
+import { markDeleted, removeFromHost } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import { isHomeAway } from './node-placement.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { notFound } from './target.ts';
+import { type AccountTarget, notFound, type RuleContext } from './target.ts';
 import { markPendingApply } from './pending-apply.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs": unused, above containers). */
@@ -27,8 +27,6 @@ export const FIRST_UID = 1_879_048_192;
 /** The audit of a creation leaves out what has its default, but for how and how often the user may log in. */
 const { auth_mode: _, max_connections: __, ...BLANK } = DEFAULTS;
 
-export type CreateOptions = DeleteOptions;
-
 export interface Created {
   readonly directory: DirectoryRow;
   /** Later only its hash is known. */
@@ -36,32 +34,31 @@ export interface Created {
 }
 
 /**
- * @param actor the request behind it, for the audit.
  * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more,
  * `storage_full`. After an error, the directory is removed again.
  */
 export async function createDirectory(
-  options: CreateOptions,
-  accountId: string,
+  context: RuleContext,
+  target: AccountTarget<Created>,
   fields: Fields,
-  actor?: Actor<Created>,
 ): Promise<Created> {
+  const { accountId, actor } = target;
   const valid = newDirectory(fields);
   const { password, hash: password_hash } = generatePassword();
   const slug = slugOf(valid.name);
   const directory = await refusingWhenFull(() =>
-    options.database.db.transaction().execute(async (tx) => {
+    context.database.db.transaction().execute(async (tx) => {
       await verifyActor(tx, actor);
       await checkLimit(tx, accountId);
       const principal = await newPrincipal(tx, slug);
-      const now = options.clock.now();
+      const now = context.clock.now();
       const row: DirectoryRow = {
         ...DEFAULTS,
         ...valid,
         id: randomUUID(),
         account_id: accountId,
         slug,
-        ...(await options.placement.choose(tx)),
+        ...(await context.placement.choose(tx)),
         version: 1,
         sftp_username: principal.username,
         uid: principal.uid,
@@ -72,37 +69,37 @@ export async function createDirectory(
       };
       await tx.insertInto('directories').values(row).execute();
       await markPendingApply(tx, row);
-      if (actor) await insertAudit(tx, actor, { action: 'create', at: now, directory: row, before: BLANK, after: row });
+      await insertAudit(tx, actor, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       await actor?.response?.keep(tx, { directory: row, password });
       return row;
     }),
   );
-  return makeLive(options, { directory, password }, actor);
+  return makeLive(context, target, { directory, password });
 }
 
 /**
  * Makes the disk follow. When the chosen node does not answer, the same directory moves to another one: creating a second
  * directory could exceed the plan's limit.
  */
-async function makeLive(options: CreateOptions, created: Created, actor?: Actor<Created>): Promise<Created> {
+async function makeLive(context: RuleContext, target: AccountTarget<Created>, created: Created): Promise<Created> {
   let { directory } = created;
   const tried: string[] = [];
   try {
     for (;;) {
       try {
-        await refusingWhenFull(() => options.host.apply(directory, true));
+        await refusingWhenFull(() => context.host.apply(directory, true));
         return { ...created, directory };
       } catch (error) {
         if (!isHomeAway(error)) throw error;
         tried.push(directory.node);
-        const moving = moveNew(options, { ...created, directory }, tried, actor);
+        const moving = moveNew(context, target, { ...created, directory }, tried);
         directory = await moving.catch((none: unknown) => {
           throw isHomeAway(none) ? error : none; // says what is wrong with the last one
         });
       }
     }
   } catch (error) {
-    await undo(options, directory, actor);
+    await undo(context, target, directory);
     throw error;
   }
 }
@@ -112,14 +109,14 @@ async function makeLive(options: CreateOptions, created: Created, actor?: Actor<
  * @throws {BerthError} `home_unavailable` when no node is left, `directory_not_found` when it was deleted meanwhile.
  */
 async function moveNew(
-  options: CreateOptions,
+  context: RuleContext,
+  { actor }: AccountTarget<Created>,
   { directory, password }: Created,
   tried: readonly string[],
-  actor?: Actor<Created>,
 ): Promise<DirectoryRow> {
   const { id } = directory;
-  return options.database.db.transaction().execute(async (tx) => {
-    const home = await options.placement.choose(tx, tried);
+  return context.database.db.transaction().execute(async (tx) => {
+    const home = await context.placement.choose(tx, tried);
     const moved = await tx
       .updateTable('directories')
       .set({ ...home, version: sql`version + 1` })
@@ -180,23 +177,27 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
  * Deletes the directory again. When the database is full or away, its rows are removed once that is over. The mark stays until
  * that has succeeded, so it is repeated. Throws nothing: the caller gets the error of the creation.
  */
-async function undo(options: CreateOptions, directory: DirectoryRow, actor?: Actor<never>): Promise<void> {
+async function undo(
+  context: RuleContext,
+  { accountId, actor }: AccountTarget<never>,
+  directory: DirectoryRow,
+): Promise<void> {
   const removeAnswer: Removal | undefined = actor?.response?.withdraw();
-  const isHere = directory.node === options.placement.here;
+  const isHere = directory.node === context.placement.here;
   let isMarked = false;
   try {
     // Without the credential: the key may have been revoked meanwhile.
-    const audited = actor && ({ actor: { ...actor, credential: undefined }, action: 'undo-create' } as const);
-    const deleted = await markDeleted(options, directory.account_id, directory.id, audited, removeAnswer);
+    const target = { accountId, id: directory.id, actor: actor && { ...actor, credential: undefined } };
+    const deleted = await markDeleted(context, target, 'undo-create', removeAnswer);
     isMarked = true;
-    if (deleted) await removeFromHost(options, deleted, true);
+    if (deleted) await removeFromHost(context, deleted, true);
   } catch {
     // Another node removes it as soon as it can.
     if (isMarked && !isHere) return;
-    options.removal.add(directory.id, async (tx) => {
+    context.removal.add(directory.id, async (tx) => {
       await removeAnswer?.(tx);
       if (!isHere) await recordLeftover(tx, directory);
     });
-    if (isHere) await options.host.remove(directory).catch(() => undefined);
+    if (isHere) await context.host.remove(directory).catch(() => undefined);
   }
 }

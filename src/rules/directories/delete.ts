@@ -7,17 +7,11 @@ import { sql } from 'kysely';
 import { type Removal, verifyActor } from '../accounts/actor.ts';
 import { DAY } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
-import { type Actor, insertAudit } from '../history/audit.ts';
-import type { ChangeOptions } from './change.ts';
-import type { RowRemoval } from './row-removal.ts';
+import { insertAudit } from '../history/audit.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
 import { isHomeAway } from './node-placement.ts';
-import { notFound } from './target.ts';
+import { notFound, type RuleContext, type Target } from './target.ts';
 import { markPendingApply } from './pending-apply.ts';
-
-export interface DeleteOptions extends ChangeOptions {
-  readonly removal: RowRemoval;
-}
 
 const DELETED = ['id', 'sftp_username', 'uid', 'node', 'version'] as const;
 
@@ -27,44 +21,35 @@ export type Deleted = Pick<DirectoryRow, (typeof DELETED)[number]>;
 const REMEMBERED_FOR = DAY;
 
 /**
- * @param actor the request behind it, for the audit.
  * @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`; `home_unavailable` when
  * its node does not answer: the node ends the sessions when it is back, and a repeated request succeeds then.
  */
-export async function deleteDirectory(
-  options: DeleteOptions,
-  accountId: string,
-  id: string,
-  actor?: Actor,
-): Promise<void> {
+export async function deleteDirectory(context: RuleContext, target: Target): Promise<void> {
   const work = async (): Promise<void> => {
-    const deleted =
-      (await markDeleted(options, accountId, id, actor && { actor, action: 'delete' })) ??
-      (await unanswered(options, accountId, id));
+    const deleted = (await markDeleted(context, target, 'delete')) ?? (await unanswered(context, target));
     if (!deleted) return notFound();
     try {
-      await removeFromHost(options, deleted);
+      await removeFromHost(context, deleted);
     } catch (error) {
-      if (!isHomeAway(error) || (await remember(options, accountId, deleted))) throw error;
+      if (!isHomeAway(error) || (await remember(context, target.accountId, deleted))) throw error;
     }
   };
   await refusingWhenFull(() =>
     // The background removes the rows once there is room, unless this process ends before that.
-    withDiskReserve(options, { accountId, id }, work, (directory) => removeFromHost(options, directory)),
+    withDiskReserve(context, target, work, (directory) => removeFromHost(context, directory)),
   );
 }
 
 /** @param also runs in the same transaction. @returns undefined when the account has no such directory. */
 export function markDeleted(
-  options: DeleteOptions,
-  accountId: string,
-  id: string,
-  audited?: { readonly actor: Actor<never>; readonly action: 'delete' | 'undo-create' },
+  { database, clock }: RuleContext,
+  { accountId, id, actor }: Target<never>,
+  action: 'delete' | 'undo-create',
   also?: Removal,
 ): Promise<Deleted | undefined> {
-  return options.database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, audited?.actor);
-    const now = options.clock.now();
+  return database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, actor);
+    const now = clock.now();
     const deleted = await tx
       .updateTable('directories')
       .set({ deleted_at: now, version: sql`version + 1` })
@@ -75,21 +60,21 @@ export function markDeleted(
       .executeTakeFirst();
     if (!deleted) return undefined;
     await markPendingApply(tx, deleted);
-    if (audited) await insertAudit(tx, audited.actor, { action: audited.action, at: now, directory: deleted });
+    await insertAudit(tx, actor, { action, at: now, directory: deleted });
     await also?.(tx);
     return deleted;
   });
 }
 
 /** Removes the directory from its host; the background removes its rows. @param isNew whether no client knows it yet. */
-export async function removeFromHost(options: DeleteOptions, directory: Deleted, isNew = false): Promise<void> {
-  await options.host.remove(directory, isNew);
+export async function removeFromHost(context: RuleContext, directory: Deleted, isNew = false): Promise<void> {
+  await context.host.remove(directory, isNew);
   // Another node removes the rows as well.
-  if (directory.node === options.placement.here) options.removal.add(directory.id);
+  if (directory.node === context.placement.here) context.removal.add(directory.id);
 }
 
 /** Returns false when the directory's node has removed it meanwhile. */
-async function remember({ database, clock }: DeleteOptions, accountId: string, deleted: Deleted): Promise<boolean> {
+async function remember({ database, clock }: RuleContext, accountId: string, deleted: Deleted): Promise<boolean> {
   const { id, ...columns } = deleted;
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
@@ -108,7 +93,7 @@ async function remember({ database, clock }: DeleteOptions, accountId: string, d
   });
 }
 
-function unanswered({ database }: DeleteOptions, accountId: string, id: string): Promise<Deleted | undefined> {
+function unanswered({ database }: RuleContext, { accountId, id }: Target): Promise<Deleted | undefined> {
   return database.reads
     .selectFrom('unanswered_deletions')
     .select(['directory_id as id', 'sftp_username', 'uid', 'node', 'version'])

@@ -1,8 +1,7 @@
 /** Lists the live SFTP sessions of a directory, and ends one. Its client may log in again. */
-import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { insertAudit } from '../history/audit.ts';
-import { liveDirectory, type Target } from './target.ts';
+import { liveDirectory, type RuleContext, type Target } from './target.ts';
 
 export interface LiveSession {
   /** Never used for another session, even after this one has ended. */
@@ -22,11 +21,7 @@ export interface LiveSessions {
   end(username: string, name: string): Promise<void>;
 }
 
-export interface EndSessionOptions {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly sessions: LiveSessions;
-}
+export type EndSessionOptions = Pick<RuleContext, 'database' | 'clock'> & { readonly sessions: LiveSessions };
 
 /** Does nothing if the session has ended already. @throws {BerthError} `directory_not_found`. */
 export async function endSession(
@@ -40,6 +35,6 @@ export async function endSession(
   const { actor } = target;
   const from = `${session.address} since ${formatMicros(session.since)}`;
   const change = { at: clock.now(), action: 'update', directory, details: { session: { from, to: null } } } as const;
-  if (actor) await database.db.transaction().execute((tx) => insertAudit(tx, actor, change));
+  await database.db.transaction().execute((tx) => insertAudit(tx, actor, change));
   await sessions.end(directory.sftp_username, name);
 }

@@ -11,21 +11,8 @@ import type { Kysely, Transaction } from 'kysely';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import { type NodePlacement, isHomeAway, type Version } from './node-placement.ts';
-import type { DirectoryHost } from './host.ts';
-import type { RowRemoval } from './row-removal.ts';
-
-/** Options for recording a change and applying it. */
-export interface ApplyOptions {
-  readonly database: Database;
-  readonly host: DirectoryHost;
-  readonly placement: NodePlacement;
-}
-
-interface FollowOptions extends ApplyOptions {
-  readonly removal: RowRemoval;
-}
+import { isHomeAway, type Version } from './node-placement.ts';
+import type { RuleContext } from './target.ts';
 
 /** Marks the changed directory, for its home to follow. */
 export async function markPendingApply(tx: Transaction<Tables>, { id, version }: Version): Promise<void> {
@@ -46,7 +33,7 @@ export async function isPendingApply(tx: Kysely<Tables>, id: string): Promise<bo
  * Makes the host agree with the directory's row, and repeats that if the row changed meanwhile.
  * @returns the row that the host agrees with; undefined when it has gone.
  */
-export async function applyCurrent({ database, host, placement, removal }: FollowOptions, id: string) {
+export async function applyCurrent({ database, host, placement, removal }: RuleContext, id: string) {
   for (let applied: DirectoryRow | undefined; ;) {
     const row = await rowOf(database, placement.here, id);
     if (!row || row.version === applied?.version) return row;
@@ -65,40 +52,40 @@ export async function applyCurrent({ database, host, placement, removal }: Follo
  * its row. A directory that fails is logged and keeps its mark; the others continue.
  * @returns how many failed.
  */
-export async function applyPending({ log, ...options }: FollowOptions & { readonly log: Log }): Promise<number> {
-  const marked = await markedFor(options.database, options.placement.here);
+export async function applyPending(context: RuleContext): Promise<number> {
+  const marked = await markedFor(context.database, context.placement.here);
   const applied: DirectoryRow[] = [];
   const yieldNow = yielder();
   let failed = 0;
   for (const { id } of marked) {
     try {
-      const row = await applyRequested(options, id);
+      const row = await applyRequested(context, id);
       if (row?.deleted_at === null) applied.push(row);
     } catch (error) {
       failed += 1;
       const level = isHomeAway(error) ? 'info' : 'error'; // it is being moved to another node
-      log[level]({ err: error, directory_id: id }, 'could not apply a directory to the disk, will try again');
+      context.log[level]({ err: error, directory_id: id }, 'could not apply a directory to the disk, will try again');
     }
     await yieldNow();
   }
   try {
-    if (applied.length > 0) await unmark(options, applied);
+    if (applied.length > 0) await unmark(context, applied);
   } catch (error) {
     // For example because another process writes. These directories still count as applied.
-    log.warn({ err: error }, 'could not remove the marks of applied changes, will try again');
+    context.log.warn({ err: error }, 'could not remove the marks of applied changes, will try again');
   }
   return failed;
 }
 
 /** Like `applyCurrent`, but also reports to other nodes, where a caller may wait for the change. */
-export async function applyRequested(options: FollowOptions, id: string) {
-  const row = await applyCurrent(options, id);
-  if (row) await options.placement.applied(row);
+export async function applyRequested(context: RuleContext, id: string) {
+  const row = await applyCurrent(context, id);
+  if (row) await context.placement.applied(row);
   return row;
 }
 
 /** The mark of a later change has a higher version, and stays. */
-async function unmark({ database, host }: ApplyOptions, rows: readonly DirectoryRow[]): Promise<void> {
+async function unmark({ database, host }: RuleContext, rows: readonly DirectoryRow[]): Promise<void> {
   await host.makeDurable(rows.map((row) => row.sftp_username));
   await database.db.transaction().execute(async (tx) => {
     for (const { id, version } of rows) {

@@ -10,13 +10,13 @@ import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, PublicKeysTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
-import type { Actor } from '../history/audit.ts';
 import type { UsedKeys } from '../keys/last-used.ts';
-import { type ChangeOptions, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
+import { changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
 import { checked, orBlank } from '../../foundation/base/validation.ts';
 import { type Fields, publicKey } from './fields.ts';
 import { isPendingApply } from './pending-apply.ts';
 import type { PublicKey } from './public-key.ts';
+import type { RuleContext, Target } from './target.ts';
 
 /** A limit, because sshd's helper prints all keys at each login with a key. */
 const MOST_KEYS = 100;
@@ -51,24 +51,18 @@ export function publicKeysOf(reads: Kysely<Tables>, directoryId: string): Promis
 /**
  * When the host failed after a key was added, the same request can be repeated: until the host has followed, that key counts
  * as added by the repetition.
- * @param actor the request behind it, for the audit.
  * @throws {ValidationError} when the key is invalid or weak, is there already, or is one too many;
  * {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function addPublicKey(
-  options: ChangeOptions,
-  accountId: string,
-  id: string,
-  fields: Fields,
-  actor?: Actor<Added>,
-): Promise<Added> {
+export async function addPublicKey(context: RuleContext, target: Target<Added>, fields: Fields): Promise<Added> {
+  const { id, actor } = target;
   const { type, comment, fingerprint, line } = checked(NewPublicKey, fields).public_key;
   let key: ShownKey = { fingerprint, type, comment, inserted_at: 0, last_used_at: null };
   const plan: Plan = async (tx, now, before) => {
     const there = await publicKeysOf(tx, id);
     const same = there.find((other) => other.fingerprint === fingerprint);
     if (same) {
-      if (options.host.isApplied(before) || !(await isPendingApply(tx, id))) refuse('has already been taken');
+      if (context.host.isApplied(before) || !(await isPendingApply(tx, id))) refuse('has already been taken');
       key = same;
       return columnsOf(tx, id);
     }
@@ -81,7 +75,7 @@ export async function addPublicKey(
       .execute();
     return columnsOf(tx, id);
   };
-  const directory = await changeDirectory(options, { accountId, id, actor }, plan, (tx, changed) =>
+  const directory = await changeDirectory(context, target, plan, (tx, changed) =>
     actor?.response?.keep(tx, { directory: changed, key }),
   );
   return { directory, key };
@@ -92,17 +86,16 @@ export async function addPublicKey(
  * @throws {BerthError} `directory_not_found`, `public_key_not_found`, `storage_full`.
  */
 export async function removePublicKey(
-  options: ChangeOptions,
-  accountId: string,
-  id: string,
+  context: RuleContext,
+  target: Target,
   fingerprint: string,
-  actor?: Actor,
 ): Promise<DirectoryRow> {
-  const there = await publicKeysOf(options.database.reads, id);
+  const { id } = target;
+  const there = await publicKeysOf(context.database.reads, id);
   if (!there.some((key) => key.fingerprint === fingerprint))
     throw new BerthError('public_key_not_found', 'Public key not found');
   // The change below may run twice, so a missing key is no error there.
-  return revokeAccess(options, { accountId, id, actor }, async (tx) => {
+  return revokeAccess(context, target, async (tx) => {
     await tx.deleteFrom('public_keys').where('directory_id', '=', id).where('fingerprint', '=', fingerprint).execute();
     return columnsOf(tx, id);
   });

@@ -2,9 +2,9 @@
 import * as v from 'valibot';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { checked, orBlank, wholeNumber } from '../../foundation/base/validation.ts';
-import { type ChangeOptions, changeDirectory } from './change.ts';
+import { changeDirectory } from './change.ts';
 import type { Fields } from './fields.ts';
-import { liveDirectory, type Target } from './target.ts';
+import { liveDirectory, type RuleContext, type Target } from './target.ts';
 
 /** 1 PiB: more than any file system of today holds. */
 const MOST_BYTES = 2 ** 50;
@@ -21,18 +21,18 @@ export interface Quota {
  * Sets the limit, in force when this resolves. `null` removes it.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `quota_unavailable`, `storage_full`.
  */
-export async function setQuota(options: ChangeOptions, target: Target, fields: Fields): Promise<Quota> {
+export async function setQuota(context: RuleContext, target: Target, fields: Fields): Promise<Quota> {
   const { max_bytes } = checked(QuotaFields, fields);
   if (max_bytes !== null) {
-    const obstacle = await options.host.quotaObstacle(await liveDirectory(options.database.reads, target));
+    const obstacle = await context.host.quotaObstacle(await liveDirectory(context.database.reads, target));
     if (obstacle !== undefined) throw new BerthError('quota_unavailable', `No quota can be set: ${obstacle}`);
   }
-  const directory = await changeDirectory(options, target, () => ({ quota_bytes: max_bytes }));
+  const directory = await changeDirectory(context, target, () => ({ quota_bytes: max_bytes }));
   return { max_bytes, used_bytes: directory.storage_bytes };
 }
 
 /** @throws {BerthError} `directory_not_found`. */
-export async function quotaOf({ database }: ChangeOptions, target: Target): Promise<Quota> {
+export async function quotaOf({ database }: RuleContext, target: Target): Promise<Quota> {
   const { quota_bytes: max_bytes, storage_bytes: used_bytes } = await liveDirectory(database.reads, target);
   return { max_bytes, used_bytes };
 }

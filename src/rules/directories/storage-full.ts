@@ -1,7 +1,7 @@
 /** What berth does when the disk is full, whether the file system reports it or the database. */
 import { fullAsRefusal, isFull } from '../../foundation/base/errors.ts';
 import { type HostedDirectory, hostedById } from './host.ts';
-import type { ApplyOptions } from './pending-apply.ts';
+import type { RuleContext, Target } from './target.ts';
 
 /**
  * Runs `work`.
@@ -22,8 +22,8 @@ export async function refusingWhenFull<T>(work: () => Promise<T>): Promise<T> {
  * @returns the result of `work`; undefined when the directory was deleted meanwhile.
  */
 export async function withDiskReserve<T>(
-  { database, host }: ApplyOptions,
-  { accountId, id }: { readonly accountId: string; readonly id: string },
+  { database, host }: RuleContext,
+  { accountId, id }: Target<never>,
   work: () => Promise<T>,
   failed: (directory: HostedDirectory) => Promise<void>,
 ): Promise<T | undefined> {

@@ -1,15 +1,38 @@
-/** The directory that a request is about. */
+/**
+ * What every rule gets: `(context, target, input)`. The target says whose account, which directory, and who asks. A rule that
+ * changes a directory begins its transaction with `lockedDirectory`.
+ */
 import type { Kysely, Transaction } from 'kysely';
-import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import type { Clock } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import type { Actor } from '../history/audit.ts';
+import type { Log } from '../../foundation/base/log.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import { type Actor, verifyActor } from '../accounts/actor.ts';
+import { requireDirectory } from '../accounts/scope.ts';
+import type { DirectoryHost } from './host.ts';
+import type { NodePlacement } from './node-placement.ts';
+import type { RowRemoval } from './row-removal.ts';
 
-/** `Result` as in `Actor`. */
-export interface Target<Result = unknown> {
+export interface RuleContext {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly host: DirectoryHost;
+  readonly placement: NodePlacement;
+  readonly removal: RowRemoval;
+}
+
+/** An account. `Result` as in `Actor`. */
+export interface AccountTarget<Result = unknown> {
   readonly accountId: string;
-  readonly id: string;
-  /** The request behind a change. */
+  /** The request behind a change, for its rights and the audit; undefined for berth's own changes. */
   readonly actor?: Actor<Result> | undefined;
+}
+
+/** A directory of an account. */
+export interface Target<Result = unknown> extends AccountTarget<Result> {
+  readonly id: string;
 }
 
 type OfAccount = Pick<Target, 'accountId' | 'id'>;
@@ -23,8 +46,13 @@ export async function isLive(db: Kysely<Tables>, target: OfAccount): Promise<boo
   return (await live(db, target).executeTakeFirst()) !== undefined;
 }
 
-/** Reads the row and locks it, for a decision that depends on it: other changes wait until the transaction ends. */
-export async function lockedDirectory(tx: Transaction<Tables>, target: OfAccount): Promise<DirectoryRow> {
+/**
+ * The first step of a change: checks that the actor may still change the directory, and locks its row, so that other changes
+ * wait until the transaction ends.
+ * @throws {BerthError} like `verifyActor`; `directory_not_found`, also outside of the key's scope.
+ */
+export async function lockedDirectory(tx: Transaction<Tables>, target: Target<never>): Promise<DirectoryRow> {
+  requireDirectory(await verifyActor(tx, target.actor), target.id);
   return (await live(tx, target).forNoKeyUpdate().executeTakeFirst()) ?? notFound();
 }
 

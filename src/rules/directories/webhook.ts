@@ -6,16 +6,15 @@
  * `x-service-signature` too, and ends the old one.
  */
 import * as v from 'valibot';
-import { verifyActor } from '../accounts/actor.ts';
 import { ValidationError } from '../../foundation/base/errors.ts';
 import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
-import { type ChangeOptions, changeDirectory } from './change.ts';
+import { changeDirectory } from './change.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { liveDirectory, type Target } from './target.ts';
+import { lockedDirectory, type RuleContext, type Target } from './target.ts';
 
 export const WebhookFields = v.pipe(
   v.object({
@@ -36,9 +35,9 @@ export const WebhookFields = v.pipe(
  * Changes the given fields.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function updateWebhook(options: ChangeOptions, target: Target, fields: Fields): Promise<DirectoryRow> {
+export async function updateWebhook(context: RuleContext, target: Target, fields: Fields): Promise<DirectoryRow> {
   const { webhook_url, uses_account_webhook: uses } = checked(WebhookFields, fields);
-  return changeDirectory(options, target, () => ({
+  return changeDirectory(context, target, () => ({
     ...(webhook_url !== undefined && { webhook_url }),
     ...(uses !== undefined && { uses_account_webhook: uses ? (1 as const) : (0 as const) }),
   }));
@@ -70,14 +69,14 @@ export interface RenewedSecret {
  * `directory_not_found`, `storage_full`.
  */
 export async function renewWebhookSecret(
-  options: ChangeOptions,
+  context: RuleContext,
   target: Target<RenewedSecret>,
   fields: Fields,
 ): Promise<RenewedSecret> {
   const { activate, secret: own } = checked(SecretFields, fields);
   const made = own ?? generateWebhookSecret();
   const { webhook_secret: current, next_webhook_secret: next } = await changeDirectory(
-    options,
+    context,
     target,
     async (tx, _now, { webhook_secret: inUse, next_webhook_secret: prepared }) => {
       const secret = activate ? (own ?? prepared) : made;
@@ -95,12 +94,11 @@ export async function renewWebhookSecret(
  * Records in the audit that the secret was shown.
  * @throws {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function noteSecretShown({ database, clock }: ChangeOptions, target: Target): Promise<void> {
+export async function noteSecretShown({ database, clock }: RuleContext, target: Target): Promise<void> {
   await refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
-      await verifyActor(tx, target.actor);
-      const directory = await liveDirectory(tx, target);
-      if (target.actor) await insertAudit(tx, target.actor, { action: 'show-secret', at: clock.now(), directory });
+      const directory = await lockedDirectory(tx, target);
+      await insertAudit(tx, target.actor, { action: 'show-secret', at: clock.now(), directory });
     }),
   );
 }

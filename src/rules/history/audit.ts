@@ -74,10 +74,15 @@ export type AuditedColumn = { [C in Column]: (typeof AUDITED)[C] extends 'unaudi
 const GIVEN: ReadonlySet<Column> = new Set(['password_hash', 'webhook_secret']);
 
 /**
- * Writes a row, and verifies that the actor may still make the change.
+ * Writes a row, and verifies that the actor may still make the change. Writes none for berth's own changes, which have no actor.
  * @throws {BerthError} like `verifyActor`, and when the change is outside of the actor's scope.
  */
-export async function insertAudit(tx: Transaction<Tables>, actor: Actor<never>, change: AuditedChange): Promise<void> {
+export async function insertAudit(
+  tx: Transaction<Tables>,
+  actor: Actor<never> | undefined,
+  change: AuditedChange,
+): Promise<void> {
+  if (!actor) return;
   const scope = await verifyActor(tx, actor);
   if (change.directory.id === '') requireWholeAccount(scope);
   else requireDirectory(scope, change.directory.id);

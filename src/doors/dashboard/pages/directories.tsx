@@ -2,7 +2,8 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
-import { type Created, type CreateOptions, createDirectory } from '../../../rules/directories/create.ts';
+import { type Created, createDirectory } from '../../../rules/directories/create.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -25,7 +26,7 @@ const FOUND = 8;
 
 const DONE = { deleted: 'The directory and its files have been deleted.' };
 
-export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
+export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): void {
   const { reads } = rules.database;
   const sent = new CreatingForms(rules);
 
@@ -129,7 +130,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): 
       const made = await sent.create<Created>(
         c,
         given,
-        (actor) => createDirectory(rules, accountId, fields, actor),
+        (actor) => createDirectory(rules, { accountId, actor }, fields),
         ({ directory, password }) => ({
           kind: 'sftp-password',
           value: password,

@@ -8,8 +8,9 @@ import type { FC, PropsWithChildren } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
 import { BerthError, errorMessage, type FieldErrors, ValidationError } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
-import { type CreateOptions, createDirectory } from '../../../rules/directories/create.ts';
+import { createDirectory } from '../../../rules/directories/create.ts';
 import { type Fields, newDirectory } from '../../../rules/directories/fields.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import { once } from '../../../rules/history/stored-responses.ts';
 import { Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -54,7 +55,7 @@ interface Outcome extends Line {
 /** `repeated` when the preview's token has been used; undefined when a row is wrong, or the plan has no room. */
 type Made = readonly Outcome[] | 'repeated' | undefined;
 
-export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: Log): void {
+export function importPage(app: Hono<DashboardEnv>, rules: RuleContext, log: Log): void {
   const sent = new SentForms<Made>();
   const page = (c: PageContext) =>
     c.render(
@@ -116,10 +117,8 @@ export function importPage(app: Hono<DashboardEnv>, rules: CreateOptions, log: L
     for (const line of lines)
       try {
         if (refusal !== undefined) throw new BerthError('directory_limit', 'Not created');
-        const { directory, password } = await createDirectory(rules, accountId, line.fields, {
-          ...actorOf(c),
-          response: outcomes.length === 0 ? first : undefined,
-        });
+        const actor = { ...actorOf(c), response: outcomes.length === 0 ? first : undefined };
+        const { directory, password } = await createDirectory(rules, { accountId, actor }, line.fields);
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
         if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return 'repeated';

@@ -1,7 +1,6 @@
 /** Makes, lists and revokes links for people without an SFTP client, by the same rules as the API. */
 import type { Hono } from 'hono';
-import { type Clock, DAY, formatMicros, type Micros } from '../../../foundation/base/clock.ts';
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import { DAY, formatMicros, type Micros } from '../../../foundation/base/clock.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { limitInWords } from '../../../arrivals/links/limit.ts';
 import {
@@ -22,6 +21,7 @@ import { Empty, Links, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { clipped, Name, Text } from '../components/text.tsx';
 import { Secret, Time } from '../components/values.tsx';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { bytesIn, isoTime, submitted } from '../form.ts';
 import { takeShownOnce } from '../after-redirect.ts';
@@ -59,7 +59,7 @@ const KINDS = {
 } as const;
 
 export interface LinksOptions {
-  readonly rules: ChangeOptions & { readonly clock: Clock };
+  readonly rules: RuleContext;
   readonly files: Pick<DirectoryFiles, 'checkHome'>;
   readonly uploads: Pick<UploadList, 'byId'>;
   /** The origin of this machine's API. */

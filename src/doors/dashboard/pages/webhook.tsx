@@ -1,7 +1,7 @@
 /** A directory's webhook: its health, its URL and a test, its secret, its latest deliveries, and code that verifies it. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import { noteAccountSecretShown } from '../../../rules/directories/account-webhook.ts';
 import { noteSecretShown, renewWebhookSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
 import type { Turn } from '../../web/turns.ts';
@@ -39,7 +39,7 @@ const DONE = {
 };
 
 export interface WebhookPageOptions {
-  readonly rules: ChangeOptions & TrialRules;
+  readonly rules: RuleContext & TrialRules;
   readonly mayReach: MayReach;
   readonly testTurn: Turn;
 }
@@ -99,12 +99,11 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
   app.post(PATH, (c) =>
     submitted(c, page, async ({ webhook_url: text = '', ...given }) => {
       const webhook_url = text.trim() === '' ? null : text.trim();
-      const { accountId, id, actor } = targetOf(c);
       const changed = changedFields(
         { ...given, webhook_url: text },
         { webhook_url: c.get('directory').webhook_url ?? '' },
       );
-      if (changed.webhook_url !== undefined) await updateWebhook(rules, { accountId, id, actor }, { webhook_url });
+      if (changed.webhook_url !== undefined) await updateWebhook(rules, targetOf(c), { webhook_url });
       return `${c.req.path}?done=${webhook_url === null ? 'removed' : 'saved'}`;
     }),
   );

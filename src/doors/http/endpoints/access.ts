@@ -1,11 +1,11 @@
 /** /api/v1/directories/:id/access: suspension, expiry and networks. */
 import { formatMicros, hasExpired } from '../../../foundation/base/clock.ts';
 import { type Access, AccessFields, accessOf, updateAccess } from '../../../rules/directories/access.ts';
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { actorOf, ownDirectory } from '../own-directory.ts';
+import { ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccessState, data } from '../schemas.ts';
@@ -19,18 +19,16 @@ const EXAMPLE = {
   allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
 };
 
-export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
-  const show: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    return dataResponse(shown(await accessOf(rules.database.reads, principal.accountId, id)));
-  };
+export function accessRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+  const show: Endpoint<'/:id'> = async (c, { accountId }) =>
+    dataResponse(shown(await accessOf(rules.database.reads, { accountId, id: c.req.param('id') })));
 
   const update: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(AccessFields.entries, fields);
-    const access = await updateAccess(rules, principal.accountId, id, fields, actorOf(c, principal));
+    const access = await updateAccess(rules, target, fields);
     const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
     return dataResponse(shown(access), 200, warning(closed));
   };

@@ -11,7 +11,7 @@ import {
 import { type RenewedSecret, SecretFields } from '../../../rules/directories/webhook.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { actorOf } from '../own-directory.ts';
+import { accountTarget } from '../own-directory.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccountWebhook as Shown, data, WebhookSecret } from '../schemas.ts';
@@ -29,7 +29,7 @@ export function accountWebhookRoutes(rules: AccountWebhookOptions, mayReach: May
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(AccountWebhookFields.entries, fields);
-    const webhook = await setAccountWebhook(rules, actorOf(c, principal), fields);
+    const webhook = await setAccountWebhook(rules, accountTarget(c, principal).actor, fields);
     const warnings = warning(unreachable({ webhook_url: webhook.url }, mayReach));
     return dataResponse(shown(webhook), 200, { ...SECRET, ...warnings });
   };
@@ -38,7 +38,7 @@ export function accountWebhookRoutes(rules: AccountWebhookOptions, mayReach: May
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
     refuseUnknown(SecretFields.entries, fields);
-    return secretResponse(await renewAccountSecret(rules, actorOf(c, principal, secretResponse), fields));
+    return secretResponse(await renewAccountSecret(rules, accountTarget(c, principal, secretResponse).actor, fields));
   };
 
   const answer = { status: 200, description: 'The webhook', schema: data(Shown), example: EXAMPLE };

@@ -16,7 +16,7 @@ import type { Database } from '../../../foundation/db/open.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { actorOf } from '../own-directory.ts';
+import { accountTarget } from '../own-directory.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
@@ -85,13 +85,13 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewKey.entries, fields);
     const wanted = { ...fields, accountId: principal.accountId };
-    const actor = actorOf(c, principal, issued);
+    const actor = accountTarget(c, principal, issued).actor;
     return issued(await createKey(rules, wanted, actor));
   };
 
   const revoke: Endpoint<'/:key_id'> = async (c, principal) => {
     requireAdmin(principal);
-    await revokeKey(rules, c.req.param('key_id'), actorOf(c, principal));
+    await revokeKey(rules, c.req.param('key_id'), accountTarget(c, principal).actor);
     return c.body(null, 204);
   };
 

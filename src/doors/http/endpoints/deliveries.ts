@@ -63,13 +63,13 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
   };
 
   const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'), accepted);
+    const target = await ownTarget(directories, c, principal, accepted);
     return accepted(await replay(rules, target, c.req.param('delivery_id')));
   };
 
   const replayMany: Endpoint<'/:id'> = async (c, principal) => {
     const answer = (replayed: { count: number }): Response => dataResponse(JSON.stringify(replayed), 202);
-    const target = await ownTarget(directories, c, principal, c.req.param('id'), answer);
+    const target = await ownTarget(directories, c, principal, answer);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(Since.entries, fields);
     const { since } = checked(Since, fields);
@@ -77,7 +77,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
   };
 
   const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'), accepted);
+    const target = await ownTarget(directories, c, principal, accepted);
     return accepted(await announce(rules, target, c.req.param('upload_id')));
   };
 

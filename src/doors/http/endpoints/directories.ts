@@ -1,22 +1,23 @@
 /** The specification's endpoints for directories. Each reads the request, calls one rule, and writes the response. */
 import * as v from 'valibot';
-import { type CreateOptions, createDirectory, type Created } from '../../../rules/directories/create.ts';
+import { createDirectory, type Created } from '../../../rules/directories/create.ts';
 import { deleteDirectory } from '../../../rules/directories/delete.ts';
 import { AuthFields, BasicFields, isAuthChange, NewDirectory, SETTABLE } from '../../../rules/directories/fields.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { removePublicKeys, updateAuth, updateBasics } from '../../../rules/directories/update.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readDirectoryFields } from '../body.ts';
 import { fullDirectory, listItem } from '../directory-json.ts';
 import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
-import { actorOf, ownDirectory } from '../own-directory.ts';
+import { accountTarget, ownDirectory, ownTarget } from '../own-directory.ts';
 import { PAGE, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
 import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../../web/warnings.ts';
 
-export function directoryRoutes(directories: DirectoryQueries, rules: CreateOptions, mayReach: MayReach): Route[] {
+export function directoryRoutes(directories: DirectoryQueries, rules: RuleContext, mayReach: MayReach): Route[] {
   const list: Endpoint = async (c, { accountId, scope }) => {
     const externalId = c.req.query('external_id');
     const read = (page: RequestedPage) => directories.list(accountId, { ...page, externalId, only: scope.directories });
@@ -32,7 +33,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
         ...SECRET,
         ...warning(notApplied(SETTABLE.create, fields, beside)),
       });
-    return answer(await createDirectory(rules, principal.accountId, fields, actorOf(c, principal, answer)));
+    return answer(await createDirectory(rules, accountTarget(c, principal, answer), fields));
   };
 
   const show: Endpoint<'/:id'> = async (c, principal) =>
@@ -40,12 +41,12 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
 
   /** If a request has auth settings, only these are applied, and it needs the admin role (specification, PATCH). */
   const update: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     const { fields, beside } = await readDirectoryFields(c.env.incoming);
     const isAuth = isAuthChange(fields);
     if (isAuth) requireAdmin(principal);
     const change = isAuth ? updateAuth : updateBasics;
-    const directory = await change(rules, principal.accountId, id, fields, actorOf(c, principal));
+    const directory = await change(rules, target, fields);
     const found = isAuth
       ? [notApplied(SETTABLE.auth, fields, beside), lockedOut(directory)]
       : [notApplied(SETTABLE.basics, fields, beside), unreachable(fields, mayReach)];
@@ -53,15 +54,14 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
   };
 
   const destroy: Endpoint<'/:id'> = async (c, principal) => {
-    await deleteDirectory(rules, principal.accountId, c.req.param('id'), actorOf(c, principal));
+    await deleteDirectory(rules, { ...accountTarget(c, principal), id: c.req.param('id') });
     return c.body(null, 204);
   };
 
   const destroyPublicKey: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     requireAdmin(principal);
-    const directory = await removePublicKeys(rules, principal.accountId, id, actorOf(c, principal));
-    return dataResponse(fullDirectory(directory), 200, SECRET);
+    return dataResponse(fullDirectory(await removePublicKeys(rules, target)), 200, SECRET);
   };
 
   const shown = { description: 'The directory', schema: data(Directory), example: DIRECTORY };

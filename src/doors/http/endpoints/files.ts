@@ -134,13 +134,13 @@ export function fileRoutes(
   };
 
   const remove: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     await files.remove(target, c.req.param('upload_id'));
     return c.body(null, 204);
   };
 
   const removeEach: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     // Some clients send a list as a parameter for each of its values.
     const { ids } = checked(Batch, { ids: c.req.queries('ids')?.join(',') });
     const deleted: string[] = [];
@@ -162,7 +162,7 @@ export function fileRoutes(
   const put: Endpoint<'/:id'> = async (c, principal) => {
     const { incoming, untimed } = c.env;
     const { accountId } = principal;
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     checkCoding(incoming.headers);
     const path = requestedPath(incoming.url ?? '', `/api/v1/directories/${target.id}/files/`);
     const before = coming.get(accountId) ?? 0;
@@ -209,7 +209,7 @@ export function fileRoutes(
   };
 
   const removeAt: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     await files.removeAt(target, pathIn(c, target.id), requestedPrecondition(c.env.incoming.headers));
     return c.body(null, 204);
   };

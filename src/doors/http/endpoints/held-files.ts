@@ -9,12 +9,12 @@ const HELD = '/api/v1/directories/:id/held/:file_id';
 
 export function heldRoutes(directories: DirectoryQueries, held: HeldFiles): Omit<Route, 'operation'>[] {
   const release: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     await held.release(target, c.req.param('file_id'));
     return c.body(null, 204);
   };
   const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     await held.remove(target, c.req.param('file_id'));
     return c.body(null, 204);
   };

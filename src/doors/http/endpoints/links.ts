@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import {
   type Link,
@@ -86,14 +86,14 @@ function shown(link: Link) {
 /** @param origin where people reach this machine's API. */
 export function linkRoutes(
   directories: DirectoryQueries,
-  rules: ChangeOptions,
+  rules: RuleContext,
   files: Pick<DirectoryFiles, 'checkHome'>,
   origin: string,
 ): Route[] {
   const make: Endpoint<'/:id'> = async (c, principal) => {
     const answer = ({ target: own, link }: MadeLink): Response =>
       dataResponse(JSON.stringify({ ...shown(link), url: origin + own }), 201, SECRET);
-    const target = await ownTarget(directories, c, principal, c.req.param('id'), answer);
+    const target = await ownTarget(directories, c, principal, answer);
     // The link's URL has to name the machine that has the files.
     await files.checkHome(target);
     const fields = await readFields(c.env.incoming);
@@ -117,13 +117,13 @@ export function linkRoutes(
   };
 
   const revokeOne: Endpoint<'/:id/:link_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     await revokeLink(rules, target, c.req.param('link_id'));
     return c.body(null, 204);
   };
 
   const revoke: Endpoint<'/:id'> = async (c, principal) => {
-    await revokeLinks(rules, await ownTarget(directories, c, principal, c.req.param('id')));
+    await revokeLinks(rules, await ownTarget(directories, c, principal));
     return c.body(null, 204);
   };
 

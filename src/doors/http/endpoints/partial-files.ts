@@ -32,12 +32,12 @@ export function partialRoutes(
   files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>,
 ): Route[] {
   const announce: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'), announced);
+    const target = await ownTarget(directories, c, principal, announced);
     requireAdmin(principal);
     return announced(await files.announcePartial(target, c.req.param('file_id')));
   };
   const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     requireAdmin(principal);
     await files.removePartial(target, c.req.param('file_id'));
     return c.body(null, 204);

@@ -1,27 +1,27 @@
 /** POST /api/v1/directories/:id/password */
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import { type Renewed, renewPassword } from '../../../rules/directories/update.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { fullDirectory } from '../directory-json.ts';
 import { CREATED } from '../openapi/examples.ts';
-import { actorOf, ownDirectory } from '../own-directory.ts';
+import { ownTarget } from '../own-directory.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data } from '../schemas.ts';
 import { passwordUnused, warning } from '../../web/warnings.ts';
 
-export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
+export function passwordRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
   const renew: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    requireAdmin(principal);
     const answer = ({ directory, password }: Renewed): Response =>
       dataResponse(fullDirectory(directory, password), 200, {
         // The only response with this password.
         ...SECRET,
         ...warning(passwordUnused(directory)),
       });
-    return answer(await renewPassword(rules, principal.accountId, id, actorOf(c, principal, answer)));
+    const target = await ownTarget(directories, c, principal, answer);
+    requireAdmin(principal);
+    return answer(await renewPassword(rules, target));
   };
 
   return [

@@ -1,7 +1,6 @@
 /** /api/v1/directories/:id/public_keys: lists, adds and removes single keys of a directory. */
 import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import {
   type Added,
   addPublicKey,
@@ -10,10 +9,11 @@ import {
   removePublicKey,
   type ShownKey,
 } from '../../../rules/directories/public-keys.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { actorOf, ownDirectory } from '../own-directory.ts';
+import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, PublicKey } from '../schemas.ts';
@@ -29,27 +29,26 @@ const EXAMPLE = {
   last_used_at: '2026-11-21T03:00:02.654321Z',
 };
 
-export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
+export function publicKeyRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     return dataResponse(JSON.stringify((await publicKeysOf(rules.database.reads, id)).map(shown)));
   };
 
   const add: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const answer = ({ directory, key }: Added): Response =>
+      dataResponse(JSON.stringify(shown(key)), 201, warning(keyUnused(directory)));
+    const target = await ownTarget(directories, c, principal, answer);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewPublicKey.entries, fields);
-    const answer = ({ directory, key }: Added): Response =>
-      dataResponse(JSON.stringify(shown(key)), 201, warning(keyUnused(directory)));
-    return answer(await addPublicKey(rules, principal.accountId, id, fields, actorOf(c, principal, answer)));
+    return answer(await addPublicKey(rules, target, fields));
   };
 
   const remove: Endpoint<'/:id/:fingerprint'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     requireAdmin(principal);
-    const fingerprint = fingerprintIn(c.req.param('fingerprint'));
-    const directory = await removePublicKey(rules, principal.accountId, id, fingerprint, actorOf(c, principal));
+    const directory = await removePublicKey(rules, target, fingerprintIn(c.req.param('fingerprint')));
     return c.body(null, 204, warning(lockedOut(directory)));
   };
 

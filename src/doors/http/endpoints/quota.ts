@@ -1,7 +1,7 @@
 /** /api/v1/directories/:id/quota */
 import * as v from 'valibot';
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import { type Quota, QuotaFields, quotaOf, setQuota } from '../../../rules/directories/quota.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
@@ -16,12 +16,12 @@ const EXAMPLE = { max_bytes: 10_000_000_000, used_bytes: 48_211 };
 
 const shown = (quota: Quota): Response => dataResponse(JSON.stringify(quota));
 
-export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
+export function quotaRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) =>
     shown(await quotaOf(rules, { accountId: principal.accountId, id: c.req.param('id') }));
 
   const set: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(QuotaFields.entries, fields);

@@ -12,7 +12,7 @@ import {
 } from '../../../rules/directories/wanted-events.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { actorOf, ownTarget } from '../own-directory.ts';
+import { accountTarget, ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, WantedEvents as Shown } from '../schemas.ts';
@@ -37,7 +37,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
     shown(await eventsOf(rules.database.reads, { accountId, id: c.req.param('id') }));
 
   const set: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(EventsFields.entries, fields);
     return shown(await setEvents(rules, target, fields));
@@ -50,7 +50,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(EventsFields.entries, fields);
-    return shown(await setAccountEvents(rules, actorOf(c, principal), fields));
+    return shown(await setAccountEvents(rules, accountTarget(c, principal).actor, fields));
   };
 
   const answer = (inherited: boolean) => ({

@@ -1,5 +1,4 @@
 /** The webhook of a directory: its URL, a test, and a new secret. */
-import type { ChangeOptions } from '../../../rules/directories/change.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import {
   type RenewedSecret,
@@ -8,7 +7,7 @@ import {
   updateWebhook,
   WebhookFields,
 } from '../../../rules/directories/webhook.ts';
-import { liveDirectory } from '../../../rules/directories/target.ts';
+import { liveDirectory, type RuleContext } from '../../../rules/directories/target.ts';
 import { type Destined, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
@@ -28,7 +27,7 @@ const EXAMPLE = {
 
 export function webhookRoutes(
   directories: DirectoryQueries,
-  rules: ChangeOptions & TrialRules,
+  rules: RuleContext & TrialRules,
   turn: Turn,
   mayReach: MayReach,
 ): Route[] {
@@ -42,7 +41,7 @@ export function webhookRoutes(
     dataResponse(await shown(await liveDirectory(rules.database.reads, { accountId, id: c.req.param('id') })));
 
   const update: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(WebhookFields.entries, fields);
     const directory = await updateWebhook(rules, target, fields);
@@ -50,14 +49,14 @@ export function webhookRoutes(
   };
 
   const tryOne: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal);
     await turn(principal.accountId, c.env.outgoing);
     const { ok: delivered, status, error, latency } = (await tryWebhook(rules, target)).answer;
     return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
   };
 
   const renewSecret: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, c.req.param('id'), secretResponse);
+    const target = await ownTarget(directories, c, principal, secretResponse);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
     refuseUnknown(SecretFields.entries, fields);

@@ -3,7 +3,7 @@
  * take effect at the next login.
  */
 import type { Hono } from 'hono';
-import type { CreateOptions } from '../../../../rules/directories/create.ts';
+import type { RuleContext } from '../../../../rules/directories/target.ts';
 import { accessOf, updateAccess } from '../../../../rules/directories/access.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../../../rules/directories/public-keys.ts';
 import { renewPassword, updateAuth } from '../../../../rules/directories/update.ts';
@@ -37,7 +37,7 @@ export interface AccessOptions {
   readonly logins: LoginLog;
 }
 
-export function accessPage(app: Hono<DashboardEnv>, rules: CreateOptions, { hostKeys, logins }: AccessOptions): void {
+export function accessPage(app: Hono<DashboardEnv>, rules: RuleContext, { hostKeys, logins }: AccessOptions): void {
   const { reads } = rules.database;
 
   async function connectionOf(c: PageContext) {
@@ -94,36 +94,30 @@ export function accessPage(app: Hono<DashboardEnv>, rules: CreateOptions, { host
       return c.body(instructions(directory, login, keys));
     });
 
-  adminAction('password', 'password', async (c, { accountId, id, actor }) => {
-    const { password } = await renewPassword(rules, accountId, id, actor);
+  adminAction('password', 'password', async (c, target) => {
+    const { password } = await renewPassword(rules, target);
     showOnce(c, { kind: 'sftp-password', value: password, page: `${pathOf(c)}/access` });
   });
-  adminAction('auth-mode', 'saved', (_, { accountId, id, actor }, { auth_mode }) =>
-    updateAuth(rules, accountId, id, { auth_mode }, actor),
+  adminAction('auth-mode', 'saved', (_, target, { auth_mode }) => updateAuth(rules, target, { auth_mode }));
+  adminAction('public-keys', 'key-added', (_, target, { public_key }) => addPublicKey(rules, target, { public_key }));
+  adminAction('public-keys/remove', 'key-removed', (_, target, { fingerprint = '' }) =>
+    removePublicKey(rules, target, fingerprint),
   );
-  adminAction('public-keys', 'key-added', (_, { accountId, id, actor }, { public_key }) =>
-    addPublicKey(rules, accountId, id, { public_key }, actor),
-  );
-  adminAction('public-keys/remove', 'key-removed', (_, { accountId, id, actor }, { fingerprint = '' }) =>
-    removePublicKey(rules, accountId, id, fingerprint, actor),
-  );
-  adminAction('suspend', 'suspended', (_, { accountId, id, actor }) =>
-    updateAccess(rules, accountId, id, { suspended: true }, actor),
-  );
+  adminAction('suspend', 'suspended', (_, target) => updateAccess(rules, target, { suspended: true }));
   // Each page of the directory has the button, and shows the result.
   adminAction(
     'resume',
     'resumed',
-    (_, { accountId, id, actor }) => updateAccess(rules, accountId, id, { suspended: false }, actor),
+    (_, target) => updateAccess(rules, target, { suspended: false }),
     ({ tab = 'Access' }) => tab,
   );
-  adminAction('access/limits', 'saved', (c, { accountId, id, actor }, given) =>
-    updateAccess(rules, accountId, id, limitFields(given, c.get('directory')), actor),
+  adminAction('access/limits', 'saved', (c, target, given) =>
+    updateAccess(rules, target, limitFields(given, c.get('directory'))),
   );
-  adminAction('access/allow', 'allowed', async (_, { accountId, id, actor }, { address = '' }) => {
-    const { allowed_networks: allowed } = await accessOf(reads, accountId, id);
+  adminAction('access/allow', 'allowed', async (_, target, { address = '' }) => {
+    const { allowed_networks: allowed } = await accessOf(reads, target);
     // An empty list allows every address already.
     if (allowed.length === 0) return;
-    await updateAccess(rules, accountId, id, { allowed_networks: [...allowed, address] }, actor);
+    await updateAccess(rules, target, { allowed_networks: [...allowed, address] });
   });
 }

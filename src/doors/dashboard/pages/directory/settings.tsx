@@ -3,7 +3,7 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { LRUCache } from 'lru-cache';
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
-import type { CreateOptions } from '../../../../rules/directories/create.ts';
+import type { RuleContext } from '../../../../rules/directories/target.ts';
 import { deleteDirectory } from '../../../../rules/directories/delete.ts';
 import { setQuota } from '../../../../rules/directories/quota.ts';
 import { updateBasics } from '../../../../rules/directories/update.ts';
@@ -28,7 +28,7 @@ const DONE = {
 /** How long the answer whether quotas can be set is cached, since each check may start a process. */
 const OBSTACLE_TTL_MS = 60_000;
 
-export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
+export function settingsPage(app: Hono<DashboardEnv>, rules: RuleContext): void {
   const obstacles = new LRUCache<string, { readonly obstacle: string | undefined }>({
     max: 100,
     ttl: OBSTACLE_TTL_MS,
@@ -58,8 +58,8 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): voi
 
   const { action, adminAction } = directoryActions(app, page, 'Settings');
 
-  action('settings', 'saved', (c, { accountId, id, actor }, given) =>
-    updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), actor),
+  action('settings', 'saved', (c, target, given) =>
+    updateBasics(rules, target, settingsFields(given, c.get('directory'))),
   );
   adminAction('quota', 'saved', (c, target, given) => setQuota(rules, target, quotaFields(given, c.get('directory'))));
 
@@ -67,8 +67,7 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): voi
     submitted(c, page, async ({ confirmation = '' }) => {
       if (!isNameTyped(confirmation, c.get('directory').name))
         throw new ValidationError({ confirmation: ['The name doesn’t match.'] });
-      const { accountId, id, actor } = targetOf(c);
-      await deleteDirectory(rules, accountId, id, actor);
+      await deleteDirectory(rules, targetOf(c));
       return '/dashboard/directories?done=deleted';
     }),
   );

@@ -287,18 +287,18 @@ const operations: Record<string, () => Promise<void>> = {
     await close();
   },
   async 'webhook secret'() {
-    const { renewWebhookSecret } = await import('../../src/rules/directories/webhook.ts');
+    const { renewSecret } = await import('../../src/rules/directories/webhook.ts');
     const options = rules(systemClock());
     dieAfter(Number(step));
-    await renewWebhookSecret(options, target(), { secret: parameters.key });
-    await renewWebhookSecret(options, target(), { activate: true });
+    await renewSecret(options, target(), { secret: parameters.key });
+    await renewSecret(options, target(), { activate: true });
   },
   async 'replay failed'() {
     const { replayFailed } = await import('../../src/deliveries/webhooks/replay.ts');
     const { addBatch } = await import('../../src/deliveries/webhooks/replay-queue.ts');
     const clock = systemClock();
     dieAfter(Number(step));
-    await replayFailed({ database, clock, wake: () => undefined }, target(), 0);
+    await replayFailed({ database, clock, wake: () => undefined }, target(), { since: 0 });
     for (let added = 1; added > 0;) {
       added = await database.db.transaction().execute(async (tx) => {
         const { destinations } = await addBatch(tx, directory, clock);

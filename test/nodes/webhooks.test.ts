@@ -220,7 +220,9 @@ test('replays that both nodes are asked for go out once each', postgresOnly, asy
   status = 204;
   const known = hook.requests.length;
   const target = { accountId: directory.account_id, id: directory.id };
-  const asked = both.map(({ node, dispatcher }) => replayFailed({ ...node, wake: () => dispatcher.wake() }, target, 0));
+  const asked = both.map(({ node, dispatcher }) =>
+    replayFailed({ ...node, wake: () => dispatcher.wake() }, target, { since: 0 }),
+  );
   const counts = await Promise.all(asked);
   assert.equal(
     counts.reduce((sum, { count }) => sum + count, 0),

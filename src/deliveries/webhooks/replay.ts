@@ -48,65 +48,38 @@ export async function replay(
   return again;
 }
 
-/**
- * Requests a replay of the given deliveries, like `replayFailed`. Skips those that have not failed or were replayed
- * already.
- * @returns how many are replayed.
- * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.
- */
-export async function replayThese(
-  { database, clock, wake }: WebhookRules,
-  target: Target,
-  ids: readonly string[],
-): Promise<number> {
-  const count = await database.db.transaction().execute(async (tx) => {
-    const directory = await lockedDirectory(tx, target);
-    await receiverOf(tx, directory);
-    const now = clock.now();
-    const { numUpdatedRows } = await tx
-      .updateTable('deliveries')
-      .set({ replay_at: now })
-      .where('id', 'in', sql<string>`(${listed(tx, ids, 'text')})`)
-      .where('directory_id', '=', directory.id)
-      .where('state', '=', 'failed')
-      .where(NO_TEST)
-      .where('replay_at', 'is', null)
-      .where('replayed_as', 'is', null)
-      .executeTakeFirstOrThrow();
-    const marked = Number(numUpdatedRows);
-    const details = { count: { from: null, to: marked } };
-    if (marked > 0) await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
-    return marked;
-  });
-  wake();
-  return count;
-}
+/** Which failed deliveries: those with an id, or those that have failed since a time. */
+export type Failed = { readonly ids: readonly string[] } | { readonly since: Micros };
 
 /**
- * Requests a replay of every delivery that has failed since a time and was not replayed yet. `replay-queue.ts` carries
- * it out, oldest first. A second request replays nothing twice.
+ * Requests a replay of failed deliveries that were not replayed yet. `replay-queue.ts` carries it out, oldest first. A second
+ * request replays nothing twice.
+ * @returns how many are replayed.
  * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.
  */
 export async function replayFailed(
   { database, clock, wake }: WebhookRules,
   target: Target<{ count: number }>,
-  since: Micros,
+  which: Failed,
 ): Promise<{ count: number }> {
   const requested = await database.db.transaction().execute(async (tx) => {
     const directory = await lockedDirectory(tx, target);
     await receiverOf(tx, directory);
     const now = clock.now();
-    const { numUpdatedRows } = await tx
+    const failed = tx
       .updateTable('deliveries')
       .set({ replay_at: now })
       .where('directory_id', '=', directory.id)
       // A literal, so that the index of failed deliveries can be used.
       .where('state', '=', sql.lit('failed'))
       .where(NO_TEST)
-      .where('finished_at', '>=', since)
       .where('replay_at', 'is', null)
-      .where('replayed_as', 'is', null)
-      .executeTakeFirstOrThrow();
+      .where('replayed_as', 'is', null);
+    const chosen =
+      'ids' in which
+        ? failed.where('id', 'in', sql<string>`(${listed(tx, which.ids, 'text')})`)
+        : failed.where('finished_at', '>=', which.since);
+    const { numUpdatedRows } = await chosen.executeTakeFirstOrThrow();
     const count = Number(numUpdatedRows);
     const details = { count: { from: null, to: count } };
     if (count > 0) await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });

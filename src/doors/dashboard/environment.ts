@@ -3,7 +3,7 @@ import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
-import type { Target } from '../../rules/directories/target.ts';
+import type { AccountTarget, Target } from '../../rules/directories/target.ts';
 import type { FieldErrors } from '../../foundation/base/errors.ts';
 import type { Actor } from '../../rules/history/audit.ts';
 import type { ApiEnv } from '../web/observe.ts';
@@ -82,9 +82,14 @@ export function pathOf(c: PageContext): string {
   return `/dashboard/directories/${c.get('directory').id}`;
 }
 
+export function accountTarget(c: PageContext): AccountTarget {
+  const actor = actorOf(c);
+  return { accountId: actor.accountId, actor };
+}
+
 /** The target for this directory, or for the one with that id. The rules refuse directories of other accounts. */
 export function targetOf(c: PageContext, id = c.get('directory').id): Target {
-  return { accountId: c.get('user').principal.accountId, id, actor: actorOf(c) };
+  return { ...accountTarget(c), id };
 }
 
 /** A change of users by this session, which stays open if the change ends the user's sessions. */

@@ -23,7 +23,6 @@ import { LINK, linkEndpoint, type LinkEndpointOptions } from './endpoints/link.t
 import { linkRoutes } from './endpoints/links.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
-import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
 import { accessRoutes } from './endpoints/access.ts';
 import { apiKeyRoutes } from './endpoints/api-keys.ts';
 import { partialRoutes } from './endpoints/partial-files.ts';
@@ -32,7 +31,7 @@ import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { quotaRoutes } from './endpoints/quota.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { wantedEventRoutes } from './endpoints/wanted-events.ts';
-import { webhookRoutes } from './endpoints/webhook.ts';
+import { accountWebhookRoutes, webhookRoutes } from './endpoints/webhook.ts';
 import { HEALTH, health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
 import type { ApiEnv } from '../web/observe.ts';
@@ -95,7 +94,7 @@ export function routesOf(options: AppOptions): Route[] {
     ...partialRoutes(queries, options.files),
     ...linkRoutes(queries, rules, options.files, options.links.origin),
     ...deliveryRoutes(queries, { ...rules, ...options.webhooks }),
-    ...accountWebhookRoutes(rules, options.mayReach),
+    ...accountWebhookRoutes(queries, rules, options.mayReach),
     ...wantedEventRoutes(queries, rules),
     ...webhookRoutes(queries, { ...rules, ...options.webhooks }, options.testTurn, options.mayReach),
     ...apiKeyRoutes({ ...rules, environment: options.environment }),

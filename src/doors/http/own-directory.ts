@@ -1,7 +1,7 @@
 /** The first step of each endpoint for a directory: finds it in the account, and says who acts. */
 import type { Context } from 'hono';
 import type { Principal } from '../../rules/keys/authenticate.ts';
-import { type AccountTarget, notFound, type Target } from '../../rules/directories/target.ts';
+import { type AccountTarget, notFound, type Owner, type Target } from '../../rules/directories/target.ts';
 import type { DirectoryQueries, ShownDirectory } from '../../rules/directories/view.ts';
 import type { Actor } from '../../rules/accounts/actor.ts';
 import type { Caller } from './access.ts';
@@ -32,6 +32,20 @@ export async function ownTarget<Result = unknown>(
 ): Promise<Target<Result>> {
   const { id } = await ownDirectory(directories, caller, c.req.param('id'));
   return { ...accountTarget(c, caller, render), id };
+}
+
+/** The target of a rule for whichever the path is about, a directory or the account. */
+export function ownerIn<Result = unknown>(
+  directories: DirectoryQueries,
+  c: Context<ApiEnv>,
+  caller: Caller,
+  render?: Render<Result>,
+): Promise<Owner<Result>> | Owner<Result> {
+  return isOfDirectory(c) ? ownTarget(directories, c, caller, render) : accountTarget(c, caller, render);
+}
+
+export function isOfDirectory(c: Context<ApiEnv>): c is Context<ApiEnv, '/:id'> {
+  return c.req.param('id') !== undefined;
 }
 
 /** The target of a rule that changes the account. */

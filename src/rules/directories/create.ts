@@ -5,8 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
-import { type Removal, verifyActor } from '../accounts/actor.ts';
-import { lockedAccount } from '../accounts/accounts.ts';
+import type { Removal } from '../accounts/actor.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoryRow, PrincipalsTable, Tables } from '../../foundation/db/schema.ts';
 import { nextUid } from '../../foundation/db/shared.ts';
@@ -18,7 +17,7 @@ import { type Fields, newDirectory } from './fields.ts';
 import { isHomeAway } from './node-placement.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { type AccountTarget, notFound, type RuleContext } from './target.ts';
+import { type AccountTarget, lockedOwnAccount, notFound, type RuleContext } from './target.ts';
 import { markPendingApply } from './pending-apply.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs": unused, above containers). */
@@ -48,8 +47,7 @@ export async function createDirectory(
   const slug = slugOf(valid.name);
   const directory = await refusingWhenFull(() =>
     context.database.db.transaction().execute(async (tx) => {
-      await verifyActor(tx, actor);
-      await checkLimit(tx, accountId);
+      await checkLimit(tx, target);
       const principal = await newPrincipal(tx, slug);
       const now = context.clock.now();
       const row: DirectoryRow = {
@@ -143,16 +141,14 @@ async function recordLeftover(tx: Transaction<Tables>, { id, node, sftp_username
 }
 
 /** Locks the account, so that simultaneous requests cannot exceed the limit. */
-async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
-  const account = await lockedAccount(tx, accountId);
-  // The account was deleted during this request, so it gets the same answer as the next request.
-  if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
-  const limit = DIRECTORY_LIMITS[account.plan];
+async function checkLimit(tx: Transaction<Tables>, target: AccountTarget<never>): Promise<void> {
+  const { plan } = await lockedOwnAccount(tx, target);
+  const limit = DIRECTORY_LIMITS[plan];
   if (limit === undefined) return;
   const { count } = await tx
     .selectFrom('directories')
     .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where('account_id', '=', accountId)
+    .where('account_id', '=', target.accountId)
     .where('deleted_at', 'is', null)
     .executeTakeFirstOrThrow();
   if (count >= limit) {

@@ -8,6 +8,7 @@ import { BerthError } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import { lockedAccount } from '../accounts/accounts.ts';
 import { type Actor, verifyActor } from '../accounts/actor.ts';
 import { requireDirectory } from '../accounts/scope.ts';
 import type { DirectoryHost } from './host.ts';
@@ -35,6 +36,9 @@ export interface Target<Result = unknown> extends AccountTarget<Result> {
   readonly id: string;
 }
 
+/** Whose settings a request is about: a directory's or, without an id, the account's own. */
+export type Owner<Result = unknown> = Target<Result> | (AccountTarget<Result> & { readonly id?: undefined });
+
 type OfAccount = Pick<Target, 'accountId' | 'id'>;
 
 /** @throws {BerthError} `directory_not_found` when it is unknown, deleted or another account's. */
@@ -54,6 +58,17 @@ export async function isLive(db: Kysely<Tables>, target: OfAccount): Promise<boo
 export async function lockedDirectory(tx: Transaction<Tables>, target: Target<never>): Promise<DirectoryRow> {
   requireDirectory(await verifyActor(tx, target.actor), target.id);
   return (await live(tx, target).forNoKeyUpdate().executeTakeFirst()) ?? notFound();
+}
+
+/**
+ * The first step of a change of the account: like `lockedDirectory`.
+ * @throws {BerthError} like `verifyActor`; `unauthenticated`, as in the next request, when the account was deleted meanwhile.
+ */
+export async function lockedOwnAccount(tx: Transaction<Tables>, { accountId, actor }: AccountTarget<never>) {
+  await verifyActor(tx, actor);
+  const account = await lockedAccount(tx, accountId);
+  if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+  return account;
 }
 
 function live(db: Kysely<Tables>, { accountId, id }: OfAccount) {

@@ -2,18 +2,14 @@
  * The events that a directory or its account subscribes to. `file.uploaded` is always among them. A directory without a
  * setting of its own uses its account's.
  */
-import type { Kysely, Transaction } from 'kysely';
+import type { Kysely } from 'kysely';
 import * as v from 'valibot';
-import { verifyActor } from '../accounts/actor.ts';
-import type { Clock } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
-import { EVENT_KINDS, type EventKind, type Tables } from '../../foundation/db/schema.ts';
-import { BerthError } from '../../foundation/base/errors.ts';
-import { type Actor, insertAccountAudit, insertAudit } from '../history/audit.ts';
+import { type DirectoryRow, EVENT_KINDS, type EventKind, type Tables } from '../../foundation/db/schema.ts';
+import { insertAccountAudit, insertAudit } from '../history/audit.ts';
 import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import type { Fields } from './fields.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { liveDirectory, lockedDirectory, type Target } from './target.ts';
+import { liveDirectory, lockedDirectory, lockedOwnAccount, type Owner, type RuleContext } from './target.ts';
 
 export const EventsFields = v.pipe(
   v.object({
@@ -37,61 +33,42 @@ export interface WantedEvents {
   readonly inherited: boolean;
 }
 
-interface EventsOptions {
-  readonly database: Pick<Database, 'db' | 'reads'>;
-  readonly clock: Clock;
-}
-
 /** @throws {BerthError} `directory_not_found`. */
-export async function eventsOf(reads: Kysely<Tables>, target: Pick<Target, 'accountId' | 'id'>): Promise<WantedEvents> {
-  const { events } = await liveDirectory(reads, target);
-  if (events === null) return { ...(await accountEvents(reads, target.accountId)), inherited: true };
-  return shown(events);
+export async function eventsOf(reads: Kysely<Tables>, target: Owner): Promise<WantedEvents> {
+  const { accountId, id } = target;
+  if (id === undefined) return wanted(await accountEvents(reads, accountId).executeTakeFirst());
+  const directory = await liveDirectory(reads, { accountId, id });
+  return directory.events === null ? { ...(await eventsOf(reads, { accountId })), inherited: true } : wanted(directory);
 }
 
-export async function accountEvents(reads: Kysely<Tables>, accountId: string): Promise<WantedEvents> {
-  const account = await reads.selectFrom('accounts').select('events').where('id', '=', accountId).executeTakeFirst();
-  return shown(account?.events ?? null);
+/** @throws {ValidationError}; {BerthError} `directory_not_found`, `unauthenticated` when the account has gone, `storage_full`. */
+export function setEvents({ database, clock }: RuleContext, target: Owner, fields: Fields): Promise<WantedEvents> {
+  const events = storedEvents(fields);
+  const changed = ({ events: before }: Stored) => {
+    const details = { events: { from: kindsIn(before), to: kindsIn(events) } };
+    return { at: clock.now(), details };
+  };
+  return refusingWhenFull(() =>
+    database.db.transaction().execute(async (tx) => {
+      if (target.id === undefined) {
+        await lockedOwnAccount(tx, target);
+        const before = await accountEvents(tx, target.accountId).executeTakeFirstOrThrow();
+        await tx.updateTable('accounts').set({ events }).where('id', '=', target.accountId).execute();
+        await insertAccountAudit(tx, target.actor, { action: 'update-account', ...changed(before) });
+      } else {
+        const directory = await lockedDirectory(tx, target);
+        await tx.updateTable('directories').set({ events }).where('id', '=', target.id).execute();
+        await insertAudit(tx, target.actor, { action: 'update', directory, ...changed(directory) });
+      }
+      return eventsOf(tx, target);
+    }),
+  );
 }
 
-/** @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`. */
-export function setEvents({ database, clock }: EventsOptions, target: Target, fields: Fields): Promise<WantedEvents> {
-  const after = storedEvents(fields);
-  return inTransaction(database, async (tx) => {
-    const directory = await lockedDirectory(tx, target);
-    await tx.updateTable('directories').set({ events: after }).where('id', '=', target.id).execute();
-    const details = { events: { from: kindsIn(directory.events), to: kindsIn(after) } };
-    await insertAudit(tx, target.actor, { action: 'update', at: clock.now(), directory, details });
-    return eventsOf(tx, target);
-  });
-}
+type Stored = Pick<DirectoryRow, 'events'>;
 
-/** @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`. */
-export function setAccountEvents(
-  { database, clock }: EventsOptions,
-  actor: Actor,
-  fields: Fields,
-): Promise<WantedEvents> {
-  const after = storedEvents(fields);
-  const id = actor.accountId;
-  return inTransaction(database, async (tx) => {
-    await verifyActor(tx, actor);
-    const before = await tx
-      .selectFrom('accounts')
-      .select('events')
-      .where('id', '=', id)
-      .forNoKeyUpdate()
-      .executeTakeFirst();
-    if (!before) throw new BerthError('unauthenticated', 'Invalid or missing API key');
-    await tx.updateTable('accounts').set({ events: after }).where('id', '=', id).execute();
-    const details = { events: { from: kindsIn(before.events), to: kindsIn(after) } };
-    await insertAccountAudit(tx, actor, { action: 'update-account', at: clock.now(), details });
-    return shown(after);
-  });
-}
-
-function inTransaction<T>({ db }: Pick<Database, 'db'>, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> {
-  return refusingWhenFull(() => db.transaction().execute(work));
+function accountEvents(db: Kysely<Tables>, accountId: string) {
+  return db.selectFrom('accounts').select('events').where('id', '=', accountId);
 }
 
 /** The column's value: each event once, without `file.uploaded`. */
@@ -104,6 +81,6 @@ function kindsIn(stored: string | null): EventKind[] | null {
   return stored === null ? null : (JSON.parse(stored) as EventKind[]);
 }
 
-function shown(stored: string | null): WantedEvents {
-  return { events: ['file.uploaded', ...(kindsIn(stored) ?? [])], inherited: false };
+function wanted(stored: Stored | undefined): WantedEvents {
+  return { events: ['file.uploaded', ...(kindsIn(stored?.events ?? null) ?? [])], inherited: false };
 }

@@ -1,20 +1,29 @@
 /**
- * A directory's webhook: the URL (its own, its account's, or none) and the secret that signs.
+ * The webhook of a directory or an account: the URL, and the secret that signs. The account's is for directories that have no URL
+ * of their own and have not opted out. A directory with its own URL signs with its own secret.
  *
  * The secret is renewed in two steps, so that receivers accept every webhook meanwhile. After the first step,
  * `webhook-signature` has a signature with each of the two secrets. The second step uses the new secret for
  * `x-service-signature` too, and ends the old one.
  */
+import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
 import { ValidationError } from '../../foundation/base/errors.ts';
 import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
-import type { DirectoryRow } from '../../foundation/db/schema.ts';
-import { insertAudit } from '../history/audit.ts';
+import type { AccountWebhooksTable, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import { insertAccountAudit, insertAudit } from '../history/audit.ts';
 import { changeDirectory } from './change.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { lockedDirectory, type RuleContext, type Target } from './target.ts';
+import {
+  type AccountTarget,
+  lockedDirectory,
+  lockedOwnAccount,
+  type Owner,
+  type RuleContext,
+  type Target,
+} from './target.ts';
 
 export const WebhookFields = v.pipe(
   v.object({
@@ -32,7 +41,7 @@ export const WebhookFields = v.pipe(
 );
 
 /**
- * Changes the given fields.
+ * Changes the given fields of a directory.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function updateWebhook(context: RuleContext, target: Target, fields: Fields): Promise<DirectoryRow> {
@@ -40,6 +49,33 @@ export async function updateWebhook(context: RuleContext, target: Target, fields
   return changeDirectory(context, target, () => ({
     ...(webhook_url !== undefined && { webhook_url }),
     ...(uses !== undefined && { uses_account_webhook: uses ? (1 as const) : (0 as const) }),
+  }));
+}
+
+export const AccountWebhookFields = v.pipe(v.object({ url: webhookUrl }), v.title('AccountWebhookFields'));
+
+type Secrets<Secret = string | null> = { readonly secret: Secret; readonly next_secret: string | null };
+
+/** The secret is null until a URL is set or a secret is generated for the first time. */
+export type AccountWebhook = Pick<AccountWebhooksTable, 'url'> & Secrets;
+
+export async function accountWebhook(db: Kysely<Tables>, accountId: string): Promise<AccountWebhook> {
+  const columns = db.selectFrom('account_webhooks').select(['url', 'secret', 'next_secret']);
+  const row = await columns.where('account_id', '=', accountId).executeTakeFirst();
+  return row ?? { url: null, secret: null, next_secret: null };
+}
+
+/** @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`. */
+export function setAccountWebhook(
+  context: RuleContext,
+  target: AccountTarget,
+  fields: Fields,
+): Promise<AccountWebhook> {
+  const { url } = checked(AccountWebhookFields, fields);
+  const origin = (text: string | null) => (text === null ? null : (URL.parse(text)?.origin ?? null));
+  return changeAccountWebhook(context, target, async (_tx, before) => ({
+    after: { ...before, url, secret: before.secret ?? generateWebhookSecret() },
+    details: { webhook_url: { from: origin(before.url), to: origin(url) } },
   }));
 }
 
@@ -66,39 +102,88 @@ export interface RenewedSecret {
  * Without `activate`, prepares a new secret, in place of one that was prepared before. With `activate`, uses the prepared
  * secret, or the one that the caller sends.
  * @throws {ValidationError} when a field is wrong, the secret is in use already, or none is prepared; {BerthError}
- * `directory_not_found`, `storage_full`.
+ * `directory_not_found`, `unauthenticated` when the account has gone, `storage_full`.
  */
-export async function renewWebhookSecret(
+export async function renewSecret(
   context: RuleContext,
-  target: Target<RenewedSecret>,
+  target: Owner<RenewedSecret>,
   fields: Fields,
 ): Promise<RenewedSecret> {
-  const { activate, secret: own } = checked(SecretFields, fields);
-  const made = own ?? generateWebhookSecret();
-  const { webhook_secret: current, next_webhook_secret: next } = await changeDirectory(
-    context,
-    target,
-    async (tx, _now, { webhook_secret: inUse, next_webhook_secret: prepared }) => {
-      const secret = activate ? (own ?? prepared) : made;
-      if (secret === null)
-        throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
-      if (!activate && secret === inUse) throw new ValidationError({ secret: ['is in use already'] });
-      await target.actor?.response?.keep(tx, { secret, active: activate });
-      return activate ? { webhook_secret: secret, next_webhook_secret: null } : { next_webhook_secret: secret };
-    },
-  );
-  return { secret: next ?? current, active: activate };
+  const asked = checked(SecretFields, fields);
+  async function renew(tx: Transaction<Tables>, before: Secrets): Promise<Secrets<string>> {
+    const after = renewed(before, asked);
+    await target.actor?.response?.keep(tx, latest(after));
+    return after;
+  }
+  if (target.id === undefined) {
+    const { secret, next_secret } = await changeAccountWebhook(context, target, async (tx, before) => ({
+      after: { ...before, ...(await renew(tx, before)) },
+      details: { webhook_secret: { from: null, to: null } },
+    }));
+    return latest({ secret: secret ?? '', next_secret });
+  }
+  const after = await changeDirectory(context, target, async (tx, _now, before) => {
+    const { secret, next_secret } = await renew(tx, secretsOf(before));
+    return { webhook_secret: secret, next_webhook_secret: next_secret };
+  });
+  return latest(secretsOf(after));
+}
+
+function secretsOf({ webhook_secret: secret, next_webhook_secret: next_secret }: DirectoryRow): Secrets<string> {
+  return { secret, next_secret };
+}
+
+function renewed(
+  { secret: inUse, next_secret: prepared }: Secrets,
+  { activate, secret: own }: v.InferOutput<typeof SecretFields>,
+): Secrets<string> {
+  const secret = own ?? (activate ? prepared : generateWebhookSecret());
+  if (secret === null) throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
+  if (!activate && secret === inUse) throw new ValidationError({ secret: ['is in use already'] });
+  // The first secret is used at once: no receiver has an older one.
+  return activate || inUse === null ? { secret, next_secret: null } : { secret: inUse, next_secret: secret };
+}
+
+function latest({ secret, next_secret }: Secrets<string>): RenewedSecret {
+  return { secret: next_secret ?? secret, active: next_secret === null };
 }
 
 /**
  * Records in the audit that the secret was shown.
  * @throws {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function noteSecretShown({ database, clock }: RuleContext, target: Target): Promise<void> {
+export async function noteSecretShown({ database, clock }: RuleContext, target: Owner): Promise<void> {
+  const change = { action: 'show-secret', at: clock.now() } as const;
   await refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
-      const directory = await lockedDirectory(tx, target);
-      await insertAudit(tx, target.actor, { action: 'show-secret', at: clock.now(), directory });
+      if (target.id === undefined) return insertAccountAudit(tx, target.actor, change);
+      await insertAudit(tx, target.actor, { ...change, directory: await lockedDirectory(tx, target) });
+    }),
+  );
+}
+
+interface Change {
+  readonly after: AccountWebhook;
+  readonly details: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;
+}
+
+function changeAccountWebhook(
+  { database, clock }: RuleContext,
+  target: AccountTarget<never>,
+  change: (tx: Transaction<Tables>, before: AccountWebhook) => Promise<Change>,
+): Promise<AccountWebhook> {
+  return refusingWhenFull(() =>
+    database.db.transaction().execute(async (tx) => {
+      await lockedOwnAccount(tx, target);
+      const { after, details } = await change(tx, await accountWebhook(tx, target.accountId));
+      const values = { ...after, secret: after.secret ?? '' };
+      await tx
+        .insertInto('account_webhooks')
+        .values({ account_id: target.accountId, ...values })
+        .onConflict((conflict) => conflict.column('account_id').doUpdateSet(values))
+        .execute();
+      await insertAccountAudit(tx, target.actor, { action: 'update-account', at: clock.now(), details });
+      return after;
     }),
   );
 }

@@ -105,7 +105,7 @@ export async function insertAudit(
 /** Writes a row for a change of the account itself. `details` must not contain secrets. */
 export async function insertAccountAudit(
   tx: Transaction<Tables>,
-  actor: Actor<never>,
+  actor: Actor<never> | undefined,
   { at, action, details = {} }: Pick<AuditedChange, 'at' | 'action' | 'details'>,
 ): Promise<void> {
   await insertAudit(tx, actor, { at, action, directory: { id: '', sftp_username: '' }, details });

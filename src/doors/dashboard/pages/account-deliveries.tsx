@@ -4,7 +4,7 @@ import type { FC } from 'hono/jsx';
 import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
 import { DELIVERY_STATES, type ShownState } from '../../../deliveries/webhooks/delivery-list.ts';
 import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
-import { replayThese } from '../../../deliveries/webhooks/replay.ts';
+import { replayFailed } from '../../../deliveries/webhooks/replay.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { Candidates } from '../components/directory.tsx';
 import { DeliveryState, LISTED, Outcome } from '../components/exchange.tsx';
@@ -207,7 +207,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     let refused: ValidationError | undefined;
     for (const [id, ids] of await replayable(reads, filter))
       try {
-        count += await replayThese(rules, targetOf(c, id), ids);
+        count += (await replayFailed(rules, targetOf(c, id), { ids })).count;
       } catch (error) {
         if (error instanceof ValidationError) refused = error;
         else if (!(error instanceof BerthError && error.code === 'directory_not_found')) throw error;

@@ -4,10 +4,11 @@ import type { FC } from 'hono/jsx';
 import {
   type AccountWebhook,
   accountWebhook,
-  noteAccountSecretShown,
-  renewAccountSecret,
+  noteSecretShown,
+  renewSecret,
   setAccountWebhook,
-} from '../../../rules/directories/account-webhook.ts';
+} from '../../../rules/directories/webhook.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import { type MayReach, unreachable } from '../../web/warnings.ts';
 import type { Turn } from '../../web/turns.ts';
 import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
@@ -16,7 +17,7 @@ import { ActionButton, Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Facts } from '../components/values.tsx';
-import { actorOf, type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
+import { accountTarget, type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { takeShownOnce } from '../after-redirect.ts';
@@ -32,7 +33,7 @@ export const WEBHOOK_PROBLEMS = {
 };
 
 export interface AccountWebhookPageOptions {
-  readonly rules: TrialRules;
+  readonly rules: RuleContext & TrialRules;
   readonly mayReach: MayReach;
   readonly testTurn: Turn;
 }
@@ -44,7 +45,7 @@ export function accountWebhookForms(
 ): void {
   app.post(`${PATH}/webhook`, adminOnly, (c) =>
     submitted(c, page, async ({ url = '' }) => {
-      await setAccountWebhook(rules, actorOf(c), { url: url.trim() === '' ? null : url.trim() });
+      await setAccountWebhook(rules, accountTarget(c), { url: url.trim() === '' ? null : url.trim() });
       return `${PATH}?done=webhook`;
     }),
   );
@@ -74,8 +75,8 @@ export function accountWebhookForms(
     {
       route: `${PATH}/webhook/secret`,
       pageOf: () => PATH,
-      noteShown: (c) => noteAccountSecretShown(rules, actorOf(c)),
-      renew: (c, fields) => renewAccountSecret(rules, actorOf(c), fields),
+      noteShown: (c) => noteSecretShown(rules, accountTarget(c)),
+      renew: (c, fields) => renewSecret(rules, accountTarget(c), fields),
     },
     page,
   );

@@ -2,8 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { RuleContext } from '../../../rules/directories/target.ts';
-import { noteAccountSecretShown } from '../../../rules/directories/account-webhook.ts';
-import { noteSecretShown, renewWebhookSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
+import { noteSecretShown, renewSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
 import type { Turn } from '../../web/turns.ts';
 import { type MayReach, unreachable } from '../../web/warnings.ts';
 import { receiverIfAny, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
@@ -16,7 +15,7 @@ import { Section } from '../components/section.tsx';
 import { Name } from '../components/text.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
 import { WebhookHealthLine } from '../components/webhook-health.tsx';
-import { actorOf, type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { accountTarget, type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { deliveriesOf } from '../directories-view.ts';
 import { latestDeliveries } from '../queries/deliveries.ts';
@@ -148,10 +147,9 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
       async noteShown(c) {
         const directory = c.get('directory');
         const isOfAccount = directory.webhook_url === null && (await receiverUrl(reads, directory)) !== null;
-        if (isOfAccount) await noteAccountSecretShown(rules, actorOf(c));
-        else await noteSecretShown(rules, targetOf(c));
+        await noteSecretShown(rules, isOfAccount ? accountTarget(c) : targetOf(c));
       },
-      renew: (c, fields) => renewWebhookSecret(rules, targetOf(c), fields),
+      renew: (c, fields) => renewSecret(rules, targetOf(c), fields),
     },
     page,
   );

@@ -73,7 +73,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
     const fields = await readFields(c.env.incoming);
     refuseUnknown(Since.entries, fields);
     const { since } = checked(Since, fields);
-    return answer(await replayFailed(rules, target, since));
+    return answer(await replayFailed(rules, target, { since }));
   };
 
   const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal) => {

@@ -1,18 +1,10 @@
 /** …/webhook/events: the events besides uploads that a directory or the account subscribes to. */
-import type { Clock } from '../../../foundation/base/clock.ts';
-import type { Database } from '../../../foundation/db/open.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
-import {
-  accountEvents,
-  EventsFields,
-  eventsOf,
-  setAccountEvents,
-  setEvents,
-  type WantedEvents,
-} from '../../../rules/directories/wanted-events.ts';
+import { EventsFields, eventsOf, setEvents, type WantedEvents } from '../../../rules/directories/wanted-events.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { accountTarget, ownTarget } from '../own-directory.ts';
+import { isOfDirectory, ownerIn } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, WantedEvents as Shown } from '../schemas.ts';
@@ -25,32 +17,20 @@ const EVENTS = ['file.uploaded', 'file.deleted', 'upload.failed'] as const;
 const ABOUT =
   '`file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know.';
 
-interface EventOptions {
-  readonly database: Database;
-  readonly clock: Clock;
-}
-
-export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOptions): Route[] {
+export function wantedEventRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
   const shown = (wanted: WantedEvents): Response => dataResponse(JSON.stringify(wanted));
 
-  const show: Endpoint<'/:id'> = async (c, { accountId }) =>
-    shown(await eventsOf(rules.database.reads, { accountId, id: c.req.param('id') }));
+  const show: Endpoint = async (c, { accountId }) =>
+    shown(
+      await eventsOf(rules.database.reads, isOfDirectory(c) ? { accountId, id: c.req.param('id') } : { accountId }),
+    );
 
-  const set: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+  const set: Endpoint = async (c, principal) => {
+    const owner = await ownerIn(directories, c, principal);
+    if (owner.id === undefined) requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(EventsFields.entries, fields);
-    return shown(await setEvents(rules, target, fields));
-  };
-
-  const showAccount: Endpoint = async (_c, { accountId }) =>
-    shown(await accountEvents(rules.database.reads, accountId));
-
-  const setAccount: Endpoint = async (c, principal) => {
-    requireAdmin(principal);
-    const fields = await readFields(c.env.incoming);
-    refuseUnknown(EventsFields.entries, fields);
-    return shown(await setAccountEvents(rules, accountTarget(c, principal).actor, fields));
+    return shown(await setEvents(rules, owner, fields));
   };
 
   const answer = (inherited: boolean) => ({
@@ -77,14 +57,14 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
       answer: answer(false),
       refusals: [404, 507],
     }),
-    route('GET', OF_ACCOUNT, showAccount, {
+    route('GET', OF_ACCOUNT, show, {
       id: 'getAccountEvents',
       tag: 'Webhooks',
       summary: 'Show the events that the account subscribes to',
       answer: answer(false),
       refusals: [],
     }),
-    route('PUT', OF_ACCOUNT, setAccount, {
+    route('PUT', OF_ACCOUNT, set, {
       id: 'setAccountEvents',
       tag: 'Webhooks',
       summary: 'Set default events for the account',

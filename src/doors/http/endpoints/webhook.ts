@@ -1,9 +1,13 @@
-/** The webhook of a directory: its URL, a test, and a new secret. */
+/** The webhook of a directory and that of the account: its URL, a test, and a new secret. */
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import {
+  type AccountWebhook,
+  accountWebhook,
+  AccountWebhookFields,
   type RenewedSecret,
-  renewWebhookSecret,
+  renewSecret,
   SecretFields,
+  setAccountWebhook,
   updateWebhook,
   WebhookFields,
 } from '../../../rules/directories/webhook.ts';
@@ -12,15 +16,17 @@ import { type Destined, receiverUrl } from '../../../deliveries/webhooks/receive
 import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { ownTarget } from '../own-directory.ts';
+import { accountTarget, ownerIn, ownTarget } from '../own-directory.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
-import { data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
+import { AccountWebhook as ShownOfAccount, data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
 import type { Turn } from '../../web/turns.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 import { type MayReach, unreachable, warning } from '../../web/warnings.ts';
 
 const PATH = '/api/v1/directories/:id/webhook';
+const OF_ACCOUNT = '/api/v1/webhook';
+const EXAMPLE_OF_ACCOUNT = { data: { url: 'https://example.com/hook', secret: 'q83vASNFZ4mrze8BI0VniavN7wEjRWeJ' } };
 const EXAMPLE = {
   data: { webhook_url: null, uses_account_webhook: true, sends_to: 'https://example.com/hook' },
 };
@@ -53,14 +59,6 @@ export function webhookRoutes(
     await turn(principal.accountId, c.env.outgoing);
     const { ok: delivered, status, error, latency } = (await tryWebhook(rules, target)).answer;
     return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
-  };
-
-  const renewSecret: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, secretResponse);
-    requireAdmin(principal);
-    const fields = await readFields(c.env.incoming, { isOptional: true });
-    refuseUnknown(SecretFields.entries, fields);
-    return secretResponse(await renewWebhookSecret(rules, target, fields));
   };
 
   const answer = {
@@ -103,7 +101,7 @@ export function webhookRoutes(
       },
       refusals: [404, 422, 507],
     }),
-    route('POST', '/api/v1/directories/:id/webhook_secret', renewSecret, {
+    route('POST', '/api/v1/directories/:id/webhook_secret', renewing(directories, rules), {
       id: 'renewWebhookSecret',
       tag: 'Webhooks',
       summary: 'Replace the webhook secret, in two steps',
@@ -120,6 +118,76 @@ export function webhookRoutes(
       refusals: [400, 404, 413, 415, 422, 507],
     }),
   ];
+}
+
+export function accountWebhookRoutes(directories: DirectoryQueries, rules: RuleContext, mayReach: MayReach): Route[] {
+  const show: Endpoint = async (_c, { accountId }) =>
+    dataResponse(shownOfAccount(await accountWebhook(rules.database.reads, accountId)), 200, SECRET);
+
+  const set: Endpoint = async (c, principal) => {
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(AccountWebhookFields.entries, fields);
+    const webhook = await setAccountWebhook(rules, accountTarget(c, principal), fields);
+    const warnings = warning(unreachable({ webhook_url: webhook.url }, mayReach));
+    return dataResponse(shownOfAccount(webhook), 200, { ...SECRET, ...warnings });
+  };
+
+  const answer = { status: 200, description: 'The webhook', schema: data(ShownOfAccount), example: EXAMPLE_OF_ACCOUNT };
+  return [
+    route('GET', OF_ACCOUNT, show, {
+      id: 'getAccountWebhook',
+      tag: 'Webhooks',
+      summary: "Fetch the account's webhook",
+      description: '`secret` is `null` until a URL is set for the first time.',
+      answer,
+      refusals: [],
+    }),
+    route('PUT', OF_ACCOUNT, set, {
+      id: 'setAccountWebhook',
+      tag: 'Webhooks',
+      summary: 'Set the webhook URL for all directories that have none of their own',
+      description:
+        "These webhooks are signed with the `secret` of the account; `directory_id` in the body names the directory. Webhooks of a directory with its own `webhook_url` are signed with its own secret only. `null` turns the account's webhook off.",
+      role: 'admin',
+      body: {
+        schema: AccountWebhookFields,
+        example: { url: EXAMPLE_OF_ACCOUNT.data.url },
+      },
+      answer: { ...answer, headers: ['Warning'] },
+      refusals: [507],
+    }),
+    route('POST', `${OF_ACCOUNT}/secret`, renewing(directories, rules), {
+      id: 'renewAccountWebhookSecret',
+      tag: 'Webhooks',
+      summary: "Replace the secret of the account's webhook, in two steps",
+      description: 'Works like replacing the secret of a directory.',
+      role: 'admin',
+      body: { schema: SecretFields, example: { activate: false }, isOptional: true },
+      answer: {
+        status: 200,
+        description: 'The secret, and whether it is in use',
+        schema: data(WebhookSecret),
+        example: { data: { secret: EXAMPLE_OF_ACCOUNT.data.secret, active: false } },
+      },
+      refusals: [400, 413, 415, 422, 507],
+    }),
+  ];
+}
+
+function shownOfAccount({ url, secret }: AccountWebhook): string {
+  return JSON.stringify({ url, secret });
+}
+
+/** Renews the secret of the directory in the path, or of the account. */
+function renewing(directories: DirectoryQueries, rules: RuleContext): Endpoint {
+  return async (c, principal) => {
+    const owner = await ownerIn(directories, c, principal, secretResponse);
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming, { isOptional: true });
+    refuseUnknown(SecretFields.entries, fields);
+    return secretResponse(await renewSecret(rules, owner, fields));
+  };
 }
 
 function secretResponse(renewed: RenewedSecret): Response {

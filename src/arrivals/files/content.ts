@@ -50,17 +50,24 @@ export interface CompleteContentOptions extends ContentOptions {
  * The content of a complete file. Its bytes are those that were recorded and, where uploads are checked, that have passed:
  * the ctime says so. A file that was touched since is served once a look has found that its bytes are the same.
  * @param find the file's row. Throws when it is not complete.
+ * @param findAgain the row of that id, which may have another path by then. Throws like `find`.
  * @throws {BerthError} like `contentOf`, and the errors of `find`.
  */
 export async function completeContent<U extends RecordedUpload>(
   options: CompleteContentOptions,
   jail: Jail,
   find: () => Promise<U>,
+  findAgain: (id: string) => Promise<U>,
 ): Promise<{ upload: U; content: Content }> {
   const end = performance.now() + SETTLING_MS;
   for (;;) {
     const upload = await find();
-    const content = await contentAs(options, jail, upload, followed(options, jail, { find, id: upload.id }));
+    const content = await contentAs(
+      options,
+      jail,
+      upload,
+      followed(options, jail, () => findAgain(upload.id)),
+    );
     if (isUnchanged(upload, content.stat)) return { upload, content };
     if (content.size !== upload.size_bytes || performance.now() > end) throw changed();
     options.touch(jail, pathOf(upload.path), 0);
@@ -83,18 +90,14 @@ interface Followed {
 }
 
 /** Where the row's ctime decides. Waits until a look has compared the file with its row. */
-function followed<U extends RecordedUpload>(
-  { touch }: CompleteContentOptions,
-  jail: Jail,
-  { find, id }: { find: () => Promise<U>; id: string },
-): Followed {
-  async function settled<T>(otherwise: BerthError, attempt: (upload: U) => T | undefined): Promise<T> {
+function followed({ touch }: CompleteContentOptions, jail: Jail, find: () => Promise<RecordedUpload>): Followed {
+  async function settled<T>(otherwise: BerthError, attempt: (upload: RecordedUpload) => T | undefined): Promise<T> {
     const end = performance.now() + SETTLING_MS;
     for (;;) {
       const upload = await find();
-      const found = upload.id === id ? attempt(upload) : undefined;
+      const found = attempt(upload);
       if (found !== undefined) return found;
-      if (upload.id !== id || performance.now() > end) throw otherwise;
+      if (performance.now() > end) throw otherwise;
       touch(jail, pathOf(upload.path), 0);
       await wait(POLL_MS);
     }

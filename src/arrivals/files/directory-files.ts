@@ -1,6 +1,6 @@
 /** The API's operations on a directory's files. */
 import { refusingWhenFull } from '../../rules/directories/storage-full.ts';
-import { type CompleteFile, fileAt } from './file-rows.ts';
+import { type CompleteFile, completeFileOf, fileAt } from './file-rows.ts';
 import { completeContent, type Content, type ContentOptions } from './content.ts';
 import type { FilePath } from '../uploads/file-path.ts';
 import type { Target } from '../../rules/directories/target.ts';
@@ -43,8 +43,17 @@ export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
   const announcePartial = partialAnnouncement(options);
   return {
     checkHome: async () => undefined,
-    content: (jail, uploadId) => completeContent(options, jail, () => uploadOf(reads, jail.id, uploadId)),
-    contentAt: (jail, path) => completeContent(options, jail, () => fileAt(reads, jail.id, path)),
+    content(jail, uploadId) {
+      const find = (): Promise<RecordedUpload> => uploadOf(reads, jail.id, uploadId);
+      return completeContent(options, jail, find, find);
+    },
+    contentAt: (jail, path) =>
+      completeContent(
+        options,
+        jail,
+        () => fileAt(reads, jail.id, path),
+        (id) => completeFileOf(reads, jail.id, id),
+      ),
     announcePartial: (...about) => refusingWhenFull(() => announcePartial(...about)),
     removePartial: (target, fileId) => refusingWhenFull(() => removePartial(target, fileId)),
     removeChecking: (target, fileId) => refusingWhenFull(() => checking(target, fileId)),

@@ -14,8 +14,10 @@ import { apiClient } from '../support/api-client.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
 import { freshDatabase, postgresOnly, psql } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
 import { runSshd } from '../support/sshd.ts';
 
 const put = async (place: Scratch, login: TestDirectory['login'], name: string): Promise<void> => {
@@ -45,6 +47,13 @@ test(
     const directory = await berth.directory();
     await put(first, directory.login, 'old');
     assert.equal(webhookOf(await berth.receiver.next()).filename, 'old');
+    // Removed, and on the disk for its session when it is backed up and copied.
+    await using connection = await berth.connect(directory);
+    await (await sftpSession(connection)).put('removed', 'x');
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'removed');
+    const [removed] = await berth.uploads(directory);
+    assert.equal((await berth.send('DELETE', `/directories/${directory.id}/uploads/${removed?.id}`)).status, 204);
+    execFileSync('cp', ['-a', join(directory.files, 'removed'), join(first.dir, 'removed')]);
     const made = await runCommand(first.environment, 'backup', archive);
     assert.equal(made.status, 0, made.stderr);
     assert.match(made.stdout, /^The database postgres:.* is not in it: dump it now/m);
@@ -60,9 +69,11 @@ test(
     try {
       bringBack(to.url, dumped);
       execFileSync('cp', ['-a', first.config.jailDir, second.config.jailDir]);
+      const files = join(second.config.jailDir, directory.username, 'files');
+      execFileSync('cp', ['-a', join(first.dir, 'removed'), files]);
       const report = await runCommand(second.environment, 'restore', archive);
       assert.equal(report.status, 0, report.stderr);
-      assert.match(report.stdout, /: 1 directory, 1 file, 0 webhooks to be sent/);
+      assert.match(report.stdout, /: 1 directory, 2 files, 0 webhooks to be sent/);
       const hostKey = 'hostkeys/ssh_host_ed25519_key';
       assert.deepEqual(
         readFileSync(join(second.config.stateDir, hostKey)),
@@ -85,6 +96,7 @@ test(
           (request) => webhookOf(request).filename,
         );
         assert.deepEqual(names.toSorted(), ['new', 'newest']);
+        await until('the removed file has gone', () => !existsSync(join(files, 'removed')));
         using client = apiClient({
           port: service.port,
           ca: readFileSync(config.tls.cert),

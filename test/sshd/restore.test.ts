@@ -89,6 +89,13 @@ test(
         () => one(berth.config, "select count(*) from files where state = 'waiting'") === 1,
       );
 
+      // Removed, and on the disk for its session when it is backed up and copied.
+      await session.put('removed', 'x');
+      assert.equal(webhookOf(await berth.receiver.next()).filename, 'removed');
+      const [removed] = await berth.uploads(byPassword);
+      assert.equal((await berth.send('DELETE', `/directories/${byPassword.id}/uploads/${removed?.id}`)).status, 204);
+      execFileSync('cp', ['-a', join(byPassword.files, 'removed'), join(first.dir, 'removed')]);
+
       await backup(berth.config, first, archive);
       // What the backup does not know.
       await connection[Symbol.asyncDispose]();
@@ -106,6 +113,8 @@ test(
     // The second machine.
     await using hook = await receiverAt(hookUrl);
     execFileSync('cp', ['-a', first.config.jailDir, second.config.jailDir]);
+    const files = join(second.config.jailDir, before.byPassword.username, 'files');
+    execFileSync('cp', ['-a', join(first.dir, 'removed'), files]);
     const config: Config = {
       ...second.config,
       sftp: { ...second.config.sftp, port: await freePort() },
@@ -115,7 +124,7 @@ test(
     const plan = await planSettings({ archive, file: settings, environment: second.environment });
     assert.equal(plan.environment['BERTH_RATE_LIMIT'], '99');
     const report = await restore(config, { file: archive, settings: plan, force: false, stop });
-    assert.deepEqual([report.directories, report.files, report.pending, report.withoutJail], [3, 6, 1, []]);
+    assert.deepEqual([report.directories, report.files, report.pending, report.withoutJail], [3, 7, 1, []]);
     assert.equal(readFileSync(settings, 'utf8'), 'BERTH_RATE_LIMIT=99\n');
     const hostKey = 'hostkeys/ssh_host_ed25519_key';
     assert.deepEqual(readFileSync(join(config.stateDir, hostKey)), readFileSync(join(first.config.stateDir, hostKey)));
@@ -161,6 +170,7 @@ test(
       shown().map((row) => row.split(' ')[0]),
       ['four', 'moved', 'one', 'three', 'unnamed.part'],
     );
+    assert.equal(existsSync(join(files, 'removed')), false);
     await until(
       'every row knows its file again',
       () => rows.prepare('select count(*) from files where inode < 0').pluck().get() === 0,

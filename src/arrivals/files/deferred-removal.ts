@@ -35,6 +35,8 @@ const LONGEST = 30 * SECOND;
 const IDLE_MS = 5000;
 /** How often clients are looked at, in ms. */
 const TICK_MS = 500;
+/** How often rows are searched that this process has not made, in ms: a directory may have come from another node with some. */
+const SEARCH_MS = 20_000;
 /** The wait before a file is tried again that somebody writes or has changed, in ms, doubled each time. */
 const RETRY_MS = 500;
 const LONGEST_RETRY_MS = 60_000;
@@ -105,6 +107,8 @@ export class DeferredRemovals {
   #known = new Map<string, Known>();
   #readings = new Map<number, Reading>();
   #mayHaveSome = true;
+  /** When rows were last read, by the monotonic clock in ms. */
+  #readAt = 0;
 
   constructor(options: DeferralOptions) {
     this.#options = options;
@@ -150,7 +154,9 @@ export class DeferredRemovals {
   }
 
   async #tick(signal: AbortSignal): Promise<void> {
-    if (!this.#mayHaveSome || !this.#options.isJailDiskThere()) return;
+    const isDue = this.#mayHaveSome || performance.now() - this.#readAt >= SEARCH_MS;
+    if (!isDue || !this.#options.isJailDiskThere()) return;
+    this.#readAt = performance.now();
     // Set again by a removal that comes while these rows are read.
     this.#mayHaveSome = false;
     const now: Moment = { readings: new Map(), sessions: new Map() };

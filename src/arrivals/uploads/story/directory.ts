@@ -7,9 +7,9 @@ import type { UploadEvent } from '../../../deliveries/webhooks/outbox.ts';
 import type { Transaction } from 'kysely';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { type ArrivalState, arrivalState, arrive, type Place } from '../arrival.ts';
-import type { IsTemporary, FilePath } from '../file-path.ts';
+import { type FilePath, type IsTemporary, pathOf } from '../file-path.ts';
 import { type FileRow, Files } from '../record/files.ts';
-import { type FileStat, fileStat, STALE_MTIME } from '../record/file-stat.ts';
+import { type FileStat, fileStat, STALE_MTIME, UNKNOWN_INODE } from '../record/file-stat.ts';
 import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/transfer-history.ts';
 import type { Lost } from './lost.ts';
 import type { Announcement, Ending, TrackedFile } from './operations.ts';
@@ -188,6 +188,15 @@ export class DirectoryInTransaction {
 
   /** A file that turns up after its removal has ended is a new one: it must not be removed again. */
   #remember(row: FileRow): void {
-    if (row.state !== 'removed') this.world.lost.addRow(row);
+    if (row.state !== 'removed' && !this.isStillAt(row)) this.world.lost.addRow(row);
+  }
+
+  /**
+   * Whether the file at the row's path is the row's, although nobody saw it when its upload ended: it was there by then. It may have
+   * been overwritten since.
+   */
+  isStillAt({ inode, path, uploaded_at }: FileRow): boolean {
+    const bornAt = inode === UNKNOWN_INODE ? this.bornAt(pathOf(path)) : 0;
+    return bornAt > 0 && bornAt <= uploaded_at;
   }
 }

@@ -76,6 +76,21 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   );
 });
 
+test('an upload is overwritten before its file was seen: another file as empty as it was is not taken for it', async () => {
+  await using at = await recordingPlace();
+  const open = `open "heard" ${WRITE}`;
+  at.write('unheard', '');
+  at.logged(1);
+  at.write('heard', 'x');
+  for (const line of [open, 'close "heard" bytes read 0 written 0', open])
+    at.wasLogged(line, Date.now() * 1000, [null]);
+  await until('the empty upload is recorded', async () => (await at.rows()).length > 0);
+  at.touch('unheard');
+  await wait(100);
+  at.logged(1, 'close "heard" bytes read 0 written 1');
+  await at.settles(['heard 0', 'heard 1', 'unheard 0'], ['heard 1 uploaded', 'unheard 0 uploaded']);
+});
+
 test('a size was set, and berth forgets that before it inspects the file: still a new upload', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');

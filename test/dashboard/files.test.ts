@@ -181,7 +181,7 @@ test('names that are HTML, controls, directions, no text or very long stand on e
       contents.add((await user.get(`${filesOf(directory)}/${id}/content`)).text);
       assertPlain((await user.get(`${filesOf(directory)}/${id}/delete`)).text);
     }
-    const folders = [...text.matchAll(/<td[^>]*colspan="4"[^>]*><a[^>]* href="([^"]*)"/g)].map(
+    const folders = [...text.matchAll(/<td[^>]*colspan="5"[^>]*><a[^>]* href="([^"]*)"/g)].map(
       ([, query = '']) => query,
     );
     for (const query of folders) await look(filesOf(directory) + query);
@@ -209,7 +209,7 @@ async function opened(berth: TestBerth): Promise<Database & AsyncDisposable> {
   return { ...database, [Symbol.asyncDispose]: () => database.close() };
 }
 
-test('the pages themselves: 70 a page, no file twice, and other states are named and have no links', async () => {
+test('the pages themselves: 40 a page, no file twice, and other states are named and have no links', async () => {
   await using berth = await shared();
   const directory = await berth.directory();
   await using database = await opened(berth);
@@ -232,7 +232,7 @@ test('the pages themselves: 70 a page, no file twice, and other states are named
       next = nextOf(text);
     }
     assert.deepEqual(pages.flat().toSorted(), [...rows.keys()].toSorted(), query);
-    assert.equal(pages.length, 4);
+    assert.equal(pages.length, 7);
   }
   const { text } = await user.get(`${filesOf(directory)}?folder=`);
   for (const [name, state] of [
@@ -241,4 +241,54 @@ test('the pages themselves: 70 a page, no file twice, and other states are named
     ['c.placed', 'put here for download'],
   ])
     assert.match(text, new RegExp(`<bdi>${name}</bdi></span> <span class="badge waiting">${state}<`));
+});
+
+test('a file’s webhook stands beside it, and is sent again from there: the same content, or a new one', async () => {
+  let isUp = false;
+  await using berth = await shared({ respond: (response) => response.writeHead(isUp ? 204 : 500).end() });
+  const directory = await berth.directory();
+  using user = await signedIn(place(berth), berth.accountId, 'member');
+  await put(berth.place.dir, directory, 'a.csv', 'a');
+  await until('it is recorded', async () => (await berth.uploads(directory)).length === 1);
+  const [{ id } = { id: '' }] = await berth.uploads(directory);
+  const cell = async (): Promise<string> =>
+    /<a class="(?:bad|quiet)" href="webhook\/deliveries\/[^"]*">([^<]*)</.exec(
+      (await user.get(filesOf(directory))).text,
+    )?.[1] ?? '';
+  await using database = await opened(berth);
+  const deliveries = () =>
+    database.db.selectFrom('deliveries').selectAll().where('upload_id', '=', id).orderBy('inserted_at').execute();
+  await until('an attempt has failed', async () => (await cell()) === '✗ 500');
+  assert.match((await user.submit(`${filesOf(directory)}/${id}/send`)).text, /The webhook is on the way already\./);
+  assert.equal((await deliveries()).length, 1);
+
+  await database.db
+    .updateTable('deliveries')
+    .set({ state: 'failed', due_at: null, finished_at: 1 })
+    .where('upload_id', '=', id)
+    .execute();
+  // Old enough that it is found only by the time of its upload.
+  const other = { directory_id: directory.id, account_id: berth.accountId, url: '', destination: '', attempts: 0 };
+  for (let index = 0; index < 101; index += 1)
+    await database.db
+      .insertInto('deliveries')
+      .values({ ...other, id: randomUUID(), body: Buffer.from('{}'), state: 'delivered', inserted_at: 1e17 })
+      .execute();
+  assert.equal(await cell(), '✗ 500');
+  isUp = true;
+  assert.match((await user.submit(`${filesOf(directory)}/${id}/send`)).text, /The webhook is on the way\./);
+  const [first, again] = await deliveries();
+  assert.deepEqual([first?.replayed_as, String(again?.body)], [again?.id, String(first?.body)]);
+  await until('the answer is known', async () => (await cell()) === '✓ 204');
+
+  await database.db.deleteFrom('deliveries').where('directory_id', '=', directory.id).execute();
+  assert.equal(await cell(), '');
+  assert.match((await user.submit(`${filesOf(directory)}/${id}/send`)).text, /The webhook is on the way\./);
+  assert.equal((await deliveries()).length, 1);
+  await database.db.deleteFrom('deliveries').where('directory_id', '=', directory.id).execute();
+  await database.db.updateTable('directories').set({ webhook_url: null }).where('id', '=', directory.id).execute();
+  assert.match((await user.submit(`${filesOf(directory)}/${id}/send`)).text, /This directory has no webhook\./);
+  await using others = await shared();
+  using stranger = await signedIn(place(others), others.accountId);
+  assert.equal((await stranger.post(`${filesOf(directory)}/${id}/send`)).status, 404);
 });

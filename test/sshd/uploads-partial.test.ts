@@ -189,7 +189,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     await refused(/The file no longer exists|there is no such partial file|There is no partial file of that id/);
   });
 
-  test('the Files page shows what was not finished, and announces or deletes it after a question', async () => {
+  test('the Files page shows what was not finished, and marks it complete or deletes it after a question', async () => {
     using place = scratch({ BERTH_DASHBOARD: 'on' });
     await using at = await partialPlace(place);
     const { berth, directory } = at;
@@ -199,26 +199,29 @@ void describe('unfinished files', { concurrency: 3 }, () => {
       'member',
     );
     const path = `/dashboard/directories/${directory.id}`;
-    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Incomplete uploads/);
+    assert.doesNotMatch((await user.get(`${path}/files`)).text, /did not finish/);
     const [one, two] = [await at.cutOff('<b>one'), await at.cutOff('two')];
     const { text } = await user.get(`${path}/files`);
-    assert.match(text, /<h2>Incomplete uploads<\/h2>.*&lt;b&gt;one.*the session from 127\.0\.0\.1 was cut off/s);
+    assert.match(text, /<h2>2 uploads did not finish<\/h2>.*&lt;b&gt;one.*connection from 127\.0\.0\.1 lost/s);
     assert.match(
       text,
-      new RegExp(`href="partial/${one}/announce">Announce</a> <a href="partial/${one}/delete">Delete<`),
+      new RegExp(`href="partial/${one}/announce">Mark complete</a> <a href="partial/${one}/delete">Delete<`),
     );
 
-    assert.match((await user.get(`${path}/partial/${one}/announce`)).text, /Announce this file\?.*&lt;b&gt;one/s);
+    assert.match(
+      (await user.get(`${path}/partial/${one}/announce`)).text,
+      /Mark this file as complete\?.*&lt;b&gt;one/s,
+    );
     const announced = await user.post(`${path}/partial/${one}/announce`, {});
     assert.equal(announced.status, 303);
-    assert.match((await user.get(String(announced.headers['location']))).text, /The file is now an upload/);
+    assert.match((await user.get(String(announced.headers['location']))).text, /Marked complete\. Its webhook/);
     assert.equal(webhookOf(await berth.receiver.next()).filename, '<b>one');
     assert.match((await user.get(`${path}/partial/${two}/delete`)).text, /Delete this file\?.*two/s);
     assert.equal((await user.post(`${path}/partial/${two}/delete`, {})).status, 303);
     assert.deepEqual(await listed(berth, directory), ['<b>one 4']);
     assert.equal((await user.post(`${path}/partial/${two}/announce`, {})).status, 404);
     assert.equal((await user.get(`${path}/partial/${two}/delete`)).status, 404);
-    assert.doesNotMatch((await user.get(`${path}/files`)).text, /Incomplete uploads/);
+    assert.doesNotMatch((await user.get(`${path}/files`)).text, /did not finish/);
 
     using stranger = await signedIn(
       { config: berth.config, port: berth.service().dashboardPort ?? 0 },

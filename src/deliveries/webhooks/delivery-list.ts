@@ -89,7 +89,8 @@ async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: De
     .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id)));
 }
 
-async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promise<Delivery[]> {
+/** The deliveries of these rows, in their order. */
+export async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promise<Delivery[]> {
   const attempts = Map.groupBy(await attemptsOf(reads, rows), ({ delivery_id }) => delivery_id);
   return rows.map((row) => deliveryOf(row, attempts.get(row.id)));
 }

@@ -1,5 +1,7 @@
 /** The state of the Files page that its URL carries. */
 
+import { type PageContext, pathOf } from './environment.ts';
+
 /** In characters; no path is longer. */
 const LONGEST_SEARCH = 4096;
 
@@ -25,3 +27,11 @@ export function queryOf(view: FilesView, more: Readonly<Record<string, string>> 
   if (view.kind === 'folder') query.set('folder', view.folder.toString('base64url'));
   return `?${query.toString()}`;
 }
+
+/** The address of the list of files, in the view that this page's URL carries. */
+export function filesOf(c: PageContext, done?: string): string {
+  return `${pathOf(c)}/files${queryOf(viewIn(c.req.query()), done === undefined ? {} : { done })}`;
+}
+
+/** The question before a file is deleted, wherever it is listed. */
+export const DELETE_FILE = { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file' };

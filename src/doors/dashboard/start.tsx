@@ -171,7 +171,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   const live = createLive({ ...options, database, clock });
   filesPage(app, { ...options, reads: database.reads, live });
   activityPage(app, { ...options, database, clock, live });
-  filePages(app, options);
+  filePages(app, { ...options, rules: { ...rules, ...options.webhooks } });
   partialPages(app, { ...options, reads: database.reads });
   linksPage(app, options);
   heldPages(app, { ...options, reads: database.reads });

@@ -4,6 +4,7 @@
  */
 import type { FC } from 'hono/jsx';
 import { baseName, bytesOf, displayName, pathOf } from '../../../arrivals/uploads/file-path.ts';
+import type { Delivery } from '../../../deliveries/webhooks/delivery-list.ts';
 import type { ListedEntry, ListedState } from '../../../arrivals/files/folders.ts';
 import { type FilesView, queryOf } from '../files-view.ts';
 import { isPreviewable } from '../preview.ts';
@@ -27,10 +28,12 @@ interface FileListProps {
   readonly caption: string;
   readonly entries: readonly ListedEntry[];
   readonly view: FilesView;
+  /** The latest webhook of each file, by the file's id, where it is known. */
+  readonly webhooks: ReadonlyMap<string, Delivery>;
 }
 
 /** Has to be inside a form, whose buttons send the ticked files. */
-export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
+export const FileList: FC<FileListProps> = ({ caption, entries, view, webhooks }) => {
   const back = queryOf(view);
   const nameOf = (path: Buffer): string =>
     view.kind === 'folder'
@@ -57,20 +60,52 @@ export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
       </>,
       <Size bytes={size_bytes} />,
       <Time at={uploaded_at} />,
-      isUpload && (
-        <>
-          <a href={`files/${id}/content`}>Download</a> <a href={`links?file=${id}`}>Link</a>{' '}
-          <a href={`files/${id}/delete${back}`}>Delete</a>
-        </>
-      ),
+      isUpload && <Webhook of={webhooks.get(id)} />,
+      isUpload && <Actions id={id} name={name} back={back} />,
     ];
   };
   return (
     <Table
       caption={caption}
-      columns={[{ name: 'Name', control: <SelectAll /> }, number('Size'), 'Uploaded', 'Actions']}
+      columns={[{ name: 'Name', control: <SelectAll /> }, number('Size'), 'Arrived', 'Webhook', 'Actions']}
       rows={entries.map(cellsOf)}
     />
+  );
+};
+
+const Webhook: FC<{ of: Delivery | undefined }> = ({ of: delivery }) => {
+  if (delivery === undefined) return <></>;
+  const status = delivery.attempts.at(-1)?.status ?? null;
+  const isFailing = delivery.state === 'failed' || (status !== null && status >= 300);
+  return (
+    <a class={isFailing ? 'bad' : 'quiet'} href={`webhook/deliveries/${delivery.id}`}>
+      {delivery.state === 'delivered' ? `✓ ${status}` : isFailing ? `✗ ${status ?? 'no answer'}` : 'on the way'}
+    </a>
+  );
+};
+
+/** A menu that the browser opens: it needs no script, and no box cuts it off. It is inside the form of the list. */
+const Actions: FC<{ id: string; name: string; back: string }> = ({ id, name, back }) => {
+  const menu = `m${id.slice(0, 8)}`;
+  return (
+    <>
+      <button
+        type="button"
+        class="more"
+        popovertarget={menu}
+        aria-label={`Actions for ${clipped(plainText(name), 80)}`}
+      >
+        ⋯
+      </button>
+      <div class="menu" id={menu} popover>
+        <a href={`files/${id}/content`}>Download</a>
+        <button formaction={`files/${id}/send${back}`}>Send webhook again</button>
+        <a href={`links?file=${id}`}>Share link</a>
+        <a class="bad" href={`files/${id}/delete${back}`}>
+          Delete
+        </a>
+      </div>
+    </>
   );
 };
 

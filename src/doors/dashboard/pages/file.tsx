@@ -2,14 +2,19 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { BerthError, errorMessage } from '../../../foundation/base/errors.ts';
+import { BerthError, errorMessage, ValidationError } from '../../../foundation/base/errors.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
 import { receivedBytes } from '../../web/received-bytes.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import type { Turn } from '../../web/turns.ts';
+import { announce } from '../../../arrivals/uploads/announce.ts';
+import { replay } from '../../../deliveries/webhooks/replay.ts';
+import type { Target } from '../../../rules/directories/target.ts';
+import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { displayName, type RecordedUpload, type UploadList } from '../../../arrivals/uploads/upload-list.ts';
-import { Form } from '../components/form.tsx';
+import { Confirmation, confirmedAction } from '../components/confirmation.tsx';
+import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
@@ -17,7 +22,8 @@ import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from '../components/text.tsx';
 import { counted, Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
-import { queryOf, viewIn } from '../files-view.ts';
+import { DELETE_FILE, filesOf, queryOf, viewIn } from '../files-view.ts';
+import { fileWebhooks } from '../queries/file-webhooks.ts';
 import { isFormOf } from '../session-cookie.ts';
 import { type CsvTable, previewKind, shownType, tableIn, TEXT_BYTES } from '../preview.ts';
 import { MOST_ZIPPED_BYTES, zipped } from '../zip.ts';
@@ -37,13 +43,14 @@ const CELL_LENGTH = 200;
 const FIRST_BYTES = 16;
 
 export interface FileOptions {
+  readonly rules: WebhookRules;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly fileTurn: Turn;
 }
 
 export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
-  const { uploads, files, fileTurn } = options;
+  const { rules, uploads, files, fileTurn } = options;
   /** The account of each file that is arriving. */
   const coming: string[] = [];
   selectedPages(app, options);
@@ -80,7 +87,14 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
             <a class="button" href={`${address}/content`}>
               Download
             </a>
-            <a href={listOf(c)}>All files</a>
+            <ActionButton action={`${address}/send${queryOf(viewIn(c.req.query()))}`} label="Send webhook again" />
+            <a class="button plain" href={`${pathOf(c)}/links?file=${upload.id}`}>
+              Share link
+            </a>
+            <a class="button danger" href={`${address}/delete${queryOf(viewIn(c.req.query()))}`}>
+              Delete
+            </a>
+            <a href={filesOf(c)}>All files</a>
           </div>
         </Section>
         {kind === 'image' && <img class="preview" src={`${address}/view`} alt={name} />}
@@ -91,24 +105,19 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
     );
   });
 
-  app.get(`${PATH}/delete`, async (c) => {
-    const upload = await uploads.byId(c.get('directory').id, c.req.param('upload'));
-    return c.render(
-      <DirectoryLayout tab="Files" page="Delete">
-        <Section title="Delete this file?" about="This can’t be undone.">
-          <About of={upload} />
-          <Form class="actions">
-            <button class="danger solid">Delete file</button>
-            <a href={listOf(c)}>Cancel</a>
-          </Form>
-        </Section>
-      </DirectoryLayout>,
-    );
+  confirmedAction(app, `${PATH}/delete`, {
+    question: DELETE_FILE,
+    list: filesOf,
+    shown: async (c) => <About of={await uploads.byId(c.get('directory').id, c.req.param('upload') ?? '')} />,
+    async run(c) {
+      await files.remove(targetOf(c), c.req.param('upload') ?? '');
+      return 'deleted';
+    },
   });
 
-  app.post(`${PATH}/delete`, async (c) => {
-    await files.remove(targetOf(c), c.req.param('upload'));
-    return c.redirect(listOf(c, { done: 'deleted' }), 303);
+  app.post(`${PATH}/send`, async (c) => {
+    const done = await sendAgain(rules, targetOf(c), await uploads.byId(c.get('directory').id, c.req.param('upload')));
+    return c.redirect(filesOf(c, done), 303);
   });
 
   app.put(`${FILES}/:path{.+}`, async (c) => {
@@ -133,6 +142,22 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
   });
 }
 
+/**
+ * Sends the file's webhook again: the same content if it was sent before, and otherwise a new one.
+ * @returns the name of what is done, for the notice on the next page.
+ */
+async function sendAgain(rules: WebhookRules, target: Target, upload: RecordedUpload): Promise<string> {
+  const sent = (await fileWebhooks(rules.database.reads, target.id, [upload])).get(upload.id);
+  if (sent?.state === 'pending') return 'on-the-way';
+  try {
+    await (sent ? replay(rules, target, sent.id) : announce(rules, target, upload.id));
+    return 'sent';
+  } catch (error) {
+    if (error instanceof ValidationError && 'webhook_url' in error.fields) return 'no-webhook';
+    throw error;
+  }
+}
+
 /** Pages for several files at once. */
 function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileOptions): void {
   async function selectedIn(c: PageContext): Promise<string[]> {
@@ -154,7 +179,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
   app.post(`${FILES}/selected`, async (c) => {
     const ids = await selectedIn(c);
     const { do: wanted } = await c.req.parseBody();
-    if (ids.length === 0) return c.redirect(listOf(c, { done: 'none-selected' }), 303);
+    if (ids.length === 0) return c.redirect(filesOf(c, 'none-selected'), 303);
     const { id } = c.get('directory');
     const chosen = (await Promise.all(ids.map((each) => uploadIfAny(id, each)))).filter((each) => each !== undefined);
     if (wanted !== 'zip' && chosen.length > 0) return askBeforeDelete(c, chosen);
@@ -166,7 +191,16 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
     const bytes = chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
     return c.render(
       <DirectoryLayout tab="Files" page="Delete">
-        <Section title={`Delete ${countOf(chosen)}?`} about="This can’t be undone.">
+        <Confirmation
+          of={{
+            title: `Delete ${countOf(chosen)}?`,
+            about: 'This can’t be undone.',
+            label: `Delete ${countOf(chosen)}`,
+          }}
+          back={filesOf(c)}
+          action={`${pathOf(c)}/files/delete-selected${queryOf(viewIn(c.req.query()))}`}
+          fields={chosen.map(({ id }) => ['file', id] as const)}
+        >
           <p>
             <Size bytes={bytes} /> in all:
           </p>
@@ -177,14 +211,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
               </li>
             ))}
           </ul>
-          <Form class="actions" action={`${pathOf(c)}/files/delete-selected${queryOf(viewIn(c.req.query()))}`}>
-            {chosen.map(({ id }) => (
-              <input type="hidden" name="file" value={id} />
-            ))}
-            <button class="danger solid">Delete {countOf(chosen)}</button>
-            <a href={listOf(c)}>Cancel</a>
-          </Form>
-        </Section>
+        </Confirmation>
       </DirectoryLayout>,
     );
   }
@@ -201,7 +228,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
         if (!(error instanceof BerthError)) throw error;
         left.push({ id, why: errorMessage(error) });
       }
-    if (left.length === 0) return c.redirect(listOf(c, { done: 'all-deleted' }), 303);
+    if (left.length === 0) return c.redirect(filesOf(c, 'all-deleted'), 303);
     const reasons = [...new Set(left.map(({ why }) => why))].join('. ');
     throw new BerthError('file_in_use', `${left.length} of ${ids.length} files could not be deleted. ${reasons}.`);
   });
@@ -289,8 +316,3 @@ const Rows: FC<{ of: CsvTable }> = ({
     </>
   );
 };
-
-/** The URL of the list from which the user came. */
-function listOf(c: PageContext, more?: Record<string, string>): string {
-  return `${pathOf(c)}/files${queryOf(viewIn(c.req.query()), more)}`;
-}

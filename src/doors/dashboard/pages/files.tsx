@@ -18,17 +18,21 @@ import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.tsx';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
+import { fileWebhooks } from '../queries/file-webhooks.ts';
 import { heldSection } from './held.tsx';
 import { partialSection } from './partial.tsx';
 
 /** With this many files, a page stays below 60 KB. */
-const PAGE = 70;
+const PAGE = 40;
 
 const DONE = {
   deleted: 'The file has been deleted.',
   'all-deleted': 'The files have been deleted.',
   'none-selected': 'Select one or more files first.',
-  announced: 'The file is now an upload, and its webhook is on the way.',
+  announced: 'Marked complete. Its webhook is on the way.',
+  sent: 'The webhook is on the way.',
+  'on-the-way': 'The webhook is on the way already.',
+  'no-webhook': 'This directory has no webhook. Set one on the Webhook tab first.',
   released: 'The file is back at its path, and its webhook is on the way.',
 };
 
@@ -142,11 +146,13 @@ function addressOf(folder: Buffer): string {
 /** The part of the page that is rendered again whenever files change. */
 async function listOf(options: FilesOptions, directoryId: string, view: FilesView) {
   const { entries, next } = await pageOf(options, directoryId, view);
+  const uploads = entries.flatMap((entry) => ('file' in entry && entry.file.state === 'uploaded' ? [entry.file] : []));
+  const webhooks = await fileWebhooks(options.reads, directoryId, uploads);
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
   const caption = `${TITLES[view.kind]}. New files appear automatically.`;
   return (
     <>
-      <FileList caption={caption} entries={entries} view={view} />
+      <FileList caption={caption} entries={entries} view={view} webhooks={webhooks} />
       {entries.length === 0 && <p>Nothing found so far. The next page continues the search.</p>}
       <Pager of="files" first={view.after && queryOf(view)} next={next && queryOf(view, { after: next })} />
     </>

@@ -6,13 +6,13 @@ import { type HeldFile, type HeldFiles, heldFiles } from '../../../arrivals/chec
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { BerthError } from '../../../foundation/base/errors.ts';
 import { displayName } from '../../../arrivals/uploads/file-path.ts';
-import { Form } from '../components/form.tsx';
-import { DirectoryLayout } from '../components/layout.tsx';
+import { confirmedAction } from '../components/confirmation.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Facts, Size, Time } from '../components/values.tsx';
-import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
+import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
+import { DELETE_FILE, filesOf } from '../files-view.ts';
 import { adminOnly } from '../guard.ts';
 
 /** How many files of each kind are shown. */
@@ -61,48 +61,40 @@ function why({ state, reason }: HeldFile): string {
   return reason === null ? 'To be checked' : `Could not be checked: ${reason}`;
 }
 
-const ACTIONS = {
-  release: {
-    title: 'Release this file?',
-    about:
-      'The file goes back to its path and is announced, although the checker did not accept it. Receivers will treat it as checked.',
-    label: 'Release file',
-    kind: 'danger solid',
-  },
-  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger solid' },
-} as const;
-
 export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions): void {
-  for (const [action, shown] of Object.entries(ACTIONS)) {
-    app.get(`${PATH}/${action}`, adminOnly, async (c) => {
-      const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
-      return c.render(
-        <DirectoryLayout tab="Files">
-          <Section title={shown.title} about={shown.about}>
-            <Facts
-              of={{
-                Name: <Text of={displayName(file.path)} most={1000} />,
-                Size: <Size bytes={file.size_bytes} />,
-                Since: <Time at={file.since} />,
-                Why: <Text of={why(file)} />,
-              }}
-            />
-            <Form class="actions">
-              <button class={shown.kind}>{shown.label}</button>
-              <a href={`${pathOf(c)}/files`}>Cancel</a>
-            </Form>
-          </Section>
-        </DirectoryLayout>,
-      );
-    });
-  }
-  app.post(`${PATH}/release`, adminOnly, async (c) => {
-    await held.release(targetOf(c), c.req.param('file') ?? '');
-    return c.redirect(`${pathOf(c)}/files?done=released`, 303);
+  const shown = async (c: PageContext) => {
+    const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
+    return (
+      <Facts
+        of={{
+          Name: <Text of={displayName(file.path)} most={1000} />,
+          Size: <Size bytes={file.size_bytes} />,
+          Since: <Time at={file.since} />,
+          Why: <Text of={why(file)} />,
+        }}
+      />
+    );
+  };
+  const common = { shown, list: filesOf, guard: adminOnly };
+  confirmedAction(app, `${PATH}/release`, {
+    ...common,
+    question: {
+      title: 'Release this file?',
+      about: 'It goes back to its path and a webhook is sent. Receivers will treat it as checked.',
+      label: 'Release file',
+    },
+    async run(c) {
+      await held.release(targetOf(c), c.req.param('file') ?? '');
+      return 'released';
+    },
   });
-  app.post(`${PATH}/delete`, adminOnly, async (c) => {
-    await held.remove(targetOf(c), c.req.param('file') ?? '');
-    return c.redirect(`${pathOf(c)}/files?done=deleted`, 303);
+  confirmedAction(app, `${PATH}/delete`, {
+    ...common,
+    question: DELETE_FILE,
+    async run(c) {
+      await held.remove(targetOf(c), c.req.param('file') ?? '');
+      return 'deleted';
+    },
   });
 }
 

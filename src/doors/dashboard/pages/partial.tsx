@@ -1,4 +1,4 @@
-/** Partial files. The Files page lists them; users announce or delete each after a confirmation that needs no script. */
+/** Partial files. The Files page lists them; users mark each as complete or delete it, after a confirmation that needs no script. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
@@ -7,13 +7,13 @@ import { BerthError } from '../../../foundation/base/errors.ts';
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { type PartialFile, partialFiles, reasonOf } from '../../../arrivals/files/partial.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
-import { Form } from '../components/form.tsx';
-import { DirectoryLayout } from '../components/layout.tsx';
+import { confirmedAction } from '../components/confirmation.tsx';
 import { Section } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Facts, Size, Time } from '../components/values.tsx';
-import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
+import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
+import { DELETE_FILE, filesOf } from '../files-view.ts';
 
 /** How many files are shown. */
 const SHOWN = 100;
@@ -34,81 +34,76 @@ export async function partialSection(reads: Kysely<Tables>, directoryId: string)
 }
 
 const NotFinished: FC<{ files: readonly PartialFile[] }> = ({ files }) => (
-  <Section title="Incomplete uploads" id="partial" about={ABOUT}>
+  <Section title={titleOf(files)} id="partial" about={ABOUT}>
     <Table
-      caption={files.length > SHOWN ? `${SHOWN} of the incomplete uploads` : 'Incomplete uploads'}
+      caption="Uploads that did not finish"
       columns={['Name', number('Size'), 'Since', 'Why', 'Actions']}
       rows={files.slice(0, SHOWN).map((file) => [
         <Text of={displayName(file.path)} most={PATH_LENGTH} />,
         <Size bytes={file.size_bytes} />,
         <Time at={file.since} />,
-        reasonOf(file),
+        why(file),
         <>
-          <a href={`partial/${file.id}/announce`}>Announce</a> <a href={`partial/${file.id}/delete`}>Delete</a>
+          <a href={`partial/${file.id}/announce`}>Mark complete</a> <a href={`partial/${file.id}/delete`}>Delete</a>
         </>,
       ])}
     />
   </Section>
 );
 
-const ABOUT =
-  'The client stopped before these files were complete. They use storage, and no webhook was sent. A client can still resume them. If you know that a file is complete, announce it.';
-
-interface Action {
-  readonly title: string;
-  readonly about: string;
-  readonly label: string;
-  readonly kind: 'danger solid' | undefined;
+function titleOf({ length }: { readonly length: number }): string {
+  if (length > SHOWN) return `Over ${SHOWN} uploads did not finish`;
+  return length === 1 ? '1 upload did not finish' : `${length} uploads did not finish`;
 }
 
-const ACTIONS = {
-  announce: {
-    title: 'Announce this file?',
-    about:
-      'A webhook is sent as if the upload had just completed, with its current size. Receivers will treat it as complete.',
-    label: 'Announce file',
-    kind: undefined,
-  },
-  delete: { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file', kind: 'danger solid' },
-} as const satisfies Record<string, Action>;
+const ABOUT = 'These uploads were cut off, so no webhook was sent. The client can resume them.';
 
 export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialOptions): void {
-  for (const [action, shown] of Object.entries(ACTIONS)) {
-    app.get(`${PATH}/${action}`, async (c) => {
-      const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
-      return c.render(
-        <DirectoryLayout tab="Files">
-          <Question of={shown} file={file} back={`${pathOf(c)}/files`} />
-        </DirectoryLayout>,
-      );
-    });
-  }
-  app.post(`${PATH}/announce`, async (c) => {
-    await files.announcePartial(targetOf(c), c.req.param('file'));
-    return c.redirect(`${pathOf(c)}/files?done=announced`, 303);
+  const shown = async (c: PageContext) => {
+    const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
+    return (
+      <Facts
+        of={{
+          Name: <Text of={displayName(file.path)} most={1000} />,
+          Size: <Size bytes={file.size_bytes} />,
+          Since: <Time at={file.since} />,
+          Why: why(file),
+        }}
+      />
+    );
+  };
+  const common = { shown, list: filesOf };
+  confirmedAction(app, `${PATH}/announce`, {
+    ...common,
+    question: {
+      title: 'Mark this file as complete?',
+      about: 'It becomes an upload with its current size, and a webhook is sent. Receivers will treat it as complete.',
+      label: 'Mark complete',
+      isDanger: false,
+    },
+    async run(c) {
+      await files.announcePartial(targetOf(c), c.req.param('file') ?? '');
+      return 'announced';
+    },
   });
-  app.post(`${PATH}/delete`, async (c) => {
-    await files.removePartial(targetOf(c), c.req.param('file'));
-    return c.redirect(`${pathOf(c)}/files?done=deleted`, 303);
+  confirmedAction(app, `${PATH}/delete`, {
+    ...common,
+    question: DELETE_FILE,
+    async run(c) {
+      await files.removePartial(targetOf(c), c.req.param('file') ?? '');
+      return 'deleted';
+    },
   });
 }
 
-const Question: FC<{ of: Action; file: PartialFile; back: string }> = ({ of: action, file, back }) => (
-  <Section title={action.title} about={action.about}>
-    <Facts
-      of={{
-        Name: <Text of={displayName(file.path)} most={1000} />,
-        Size: <Size bytes={file.size_bytes} />,
-        Since: <Time at={file.since} />,
-        Why: reasonOf(file),
-      }}
-    />
-    <Form class="actions">
-      <button class={action.kind}>{action.label}</button>
-      <a href={back}>Cancel</a>
-    </Form>
-  </Section>
-);
+/** Shorter than the API's reason, which is for programs. */
+function why(file: PartialFile): string {
+  const { cut_off } = file;
+  if (cut_off === null || cut_off.pid === null) return 'berth did not see it finish';
+  const { address, reason } = cut_off;
+  if (reason !== null) return reasonOf(file);
+  return address === null ? 'connection lost' : `connection from ${address} lost`;
+}
 
 /** @throws {BerthError} `upload_not_found`. */
 async function fileOf(reads: Kysely<Tables>, directory: string, id: string): Promise<PartialFile> {

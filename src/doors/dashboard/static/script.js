@@ -333,17 +333,24 @@ function follow() {
   source.addEventListener('open', () => answers(true));
   source.addEventListener('error', ping);
   source.addEventListener('list', ({ data }) => {
+    // The menu of a row stays open until its user has chosen.
+    const menu = live.querySelector(':popover-open');
+    if (menu) menu.addEventListener('toggle', () => show(data), { once: true });
+    else show(data);
+  });
+  const show = (data) => {
     const { activeElement: active } = document;
-    const focused = live.contains(active) && (active.getAttribute('href') ?? active.value);
+    const nameOf = (each) => each.getAttribute('href') ?? each.getAttribute('popovertarget') ?? each.value;
+    const focused = live.contains(active) && nameOf(active);
     const ticked = all('[name=file]:checked', live).map(({ value }) => value);
     live.innerHTML = data;
     enhance(live);
     for (const box of all('[name=file]', live)) box.checked = ticked.includes(box.value);
     if (focused)
       all('a, input, button', live)
-        .find((each) => (each.getAttribute('href') ?? each.value) === focused)
+        .find((each) => nameOf(each) === focused)
         ?.focus();
-  });
+  };
   source.addEventListener('end', () => location.reload());
 }
 document.addEventListener('visibilitychange', follow);

@@ -155,13 +155,14 @@ async function uploadAndSee(page: Page, { place, login, isLive }: Uploading): Pr
   writeFileSync(`${place.dir}/march.csv`, 'a,b\n1,2\n');
   const { code, output } = await sftp(place.dir, login, ['put march.csv']);
   assert.equal(code, 0, output);
-  const file = page.getByRole('cell', { name: 'march.csv' }).or(page.getByRole('rowheader', { name: 'march.csv' }));
+  const file = page.getByRole('cell', { name: 'Select march.csv' });
   if (!isLive)
     await until('the file is listed', async () => {
       await page.reload();
       return (await file.count()) > 0;
     });
   await file.waitFor();
+  await page.getByRole('button', { name: 'Actions for march.csv' }).click();
   const [download] = await Promise.all([
     page.waitForEvent('download'),
     page.getByRole('link', { name: 'Download' }).click(),

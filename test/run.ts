@@ -50,7 +50,7 @@ const QUICK = [
 /** Of these: floods, large files, hundreds of processes, felt times, and what needs chromium, rclone or promtool. */
 const NOT_QUICK = [
   'test/api/fuzz/*',
-  'test/api/{directory-commands,docs,hostile-*,large-files,user-commands}.test.ts',
+  'test/api/{docs,hostile-*,large-files}.test.ts',
   'test/dashboard/{client-commands,*-speed,largest-inputs,live-slow,login-log}.test.ts',
   'test/unit/packaging/monitoring.test.ts',
   'test/webhooks/{fairness,refusing}.test.ts',

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { isWellFormedKey } from '../../src/rules/keys/key-format.ts';
-import { runCommand, startCommand } from '../support/command-line.ts';
+import { runCommand, runHere, startCommand } from '../support/command-line.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
@@ -67,7 +67,7 @@ test('errors are one line with status 1, wrong use has status 2, help has exampl
   ];
   await Promise.all(
     failures.map(async (args) => {
-      const { status, stdout, stderr } = await berth(place, ...args);
+      const { status, stdout, stderr } = await runHere(place.environment, ...args);
       assert.deepEqual([status, stdout], [1, ''], args.join(' '));
       assert.match(stderr, /^berth: [^\n]+\n$/);
     }),
@@ -80,7 +80,7 @@ test('errors are one line with status 1, wrong use has status 2, help has exampl
   ];
   await Promise.all(
     misuses.map(async (args) => {
-      const { status, stdout, stderr } = await berth(place, ...args);
+      const { status, stdout, stderr } = await runHere(place.environment, ...args);
       assert.deepEqual([status, stdout], [2, ''], args.join(' '));
       assert.match(stderr, /^error: /);
     }),
@@ -102,7 +102,9 @@ test('--version is that of package.json; every command has examples, and the exi
   await Promise.all(
     names
       .filter((name) => name !== 'help')
-      .map(async (name) => assert.match((await berth(place, name, '--help')).stdout, /Examples?:\n {2}\S/, name)),
+      .map(async (name) =>
+        assert.match((await runHere(place.environment, name, '--help')).stdout, /Examples?:\n {2}\S/, name),
+      ),
   );
 });
 

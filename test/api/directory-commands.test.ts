@@ -5,7 +5,7 @@ import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { operatorSocket } from '../../src/foundation/base/operator-socket.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { receiver } from '../support/receiver.ts';
@@ -28,7 +28,7 @@ interface Served extends AsyncDisposable {
   readonly place: Scratch;
   readonly account: string;
   readonly serve: ServeProcess;
-  run(...words: Words): ReturnType<typeof runCommand>;
+  run(...words: Words): ReturnType<typeof runHere>;
   /** Ends with status 0; what it printed. */
   berth(...words: Words): Promise<string>;
   /** The same with `--json`. */
@@ -42,7 +42,8 @@ async function served(): Promise<Served> {
   await using parts = new AsyncDisposableStack();
   const ports = { BERTH_API_PORT: String(await freePort()), BERTH_SFTP_PORT: String(await freePort()) };
   const place = parts.use(scratch({ ...ports, BERTH_WEBHOOK_ALLOW: '127.0.0.0/8' }));
-  const run = (args: readonly string[]) => runCommand({ ...place.environment, SUDO_USER: 'alice' }, ...args);
+  const run = (args: readonly string[]) =>
+    runHere({ ...process.env, ...place.environment, SUDO_USER: 'alice' }, ...args);
   async function done(args: readonly string[]): Promise<string> {
     const { status, stdout, stderr } = await run(args);
     assert.equal(status, 0, `${args.join(' ')}: ${stderr}`);

@@ -7,7 +7,7 @@ import { insertTransfers } from '../../src/rules/history/transfers.ts';
 import { pruneHistory } from '../../src/rules/history/prune.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
@@ -15,7 +15,7 @@ import { setClock } from '../support/set-clock.ts';
 type Row = Record<string, unknown>;
 
 async function json<T = Row[]>(environment: Record<string, string>, ...args: string[]): Promise<T> {
-  const { status, stdout, stderr } = await runCommand(environment, ...args, '--json');
+  const { status, stdout, stderr } = await runHere(environment, ...args, '--json');
   assert.equal(status, 0, stderr);
   return JSON.parse(stdout) as T;
 }
@@ -83,7 +83,7 @@ test('deliveries are shown with the answer of their last attempt; a finished one
       ['soon', 'queued', 0, null, 'order-1'],
     ],
   );
-  const only = await runCommand(place.environment, 'deliveries', '--failed');
+  const only = await runHere(place.environment, 'deliveries', '--failed');
   assert.match(
     only.stdout,
     /^ID +UPLOADED +STATE +ATTEMPTS +ANSWER +DESTINATION +FILE\n\S+ .* 503 +https:\/\/hooks\.example\.com +bad\\u\{1b\}\[31m\n$/,
@@ -107,7 +107,7 @@ test('deliveries are shown with the answer of their last attempt; a finished one
   );
   assert.deepEqual(rows[0]?.body, rows[1]?.body);
   for (const wrong of [queued, 'nothing']) {
-    const { status, stderr } = await runCommand(place.environment, 'deliveries', '--replay', wrong);
+    const { status, stderr } = await runHere(place.environment, 'deliveries', '--replay', wrong);
     assert.equal(status, 1);
     assert.match(stderr, /^berth: [^\n]+\n$/);
   }
@@ -134,9 +134,9 @@ test('directories and the audit are narrowed by directory, account, key, age and
     .execute();
   assert.deepEqual(await ids('--account', 'Only One'), [first.id]);
   await api.database.db.updateTable('accounts').set({ name: 'Only One' }).execute();
-  const several = await runCommand(place.environment, 'directories', '--account', 'Only One');
+  const several = await runHere(place.environment, 'directories', '--account', 'Only One');
   assert.match(several.stderr, /^berth: \d+ accounts are called "Only One": name one by its id \(/);
-  const { status, stderr } = await runCommand(place.environment, 'directories', '--account', 'Acme');
+  const { status, stderr } = await runHere(place.environment, 'directories', '--account', 'Acme');
   assert.deepEqual([status, stderr], [1, 'berth: there is no account "Acme": see berth account list\n']);
   assert.deepEqual(await ids('--directory', second.sftp_username), [second.id]);
   assert.deepEqual(await ids('--since', '1h'), [second.id, first.id]);
@@ -150,7 +150,7 @@ test('directories and the audit are narrowed by directory, account, key, age and
       ['update', first.id, 'test'],
     ],
   );
-  const table = (await runCommand(place.environment, 'audit', '--directory', first.id)).stdout;
+  const table = (await runHere(place.environment, 'audit', '--directory', first.id)).stdout;
   assert.match(table, /^TIME +ACTION +USERNAME +KEY +REQUEST +CHANGES\n/);
   assert.match(table, / update .* webhook_url: null -> "https:\/\/hooks\.example\.com"\n$/);
   const shown = table + JSON.stringify([changed, await json(place.environment, 'directories')]);
@@ -169,17 +169,15 @@ test('wrong use has status 2, an unknown directory status 1, and each command ha
   ];
   const commands = ['directories', 'sessions', 'transfers', 'deliveries', 'audit'];
   await Promise.all([
-    ...misuses.map(async (args) =>
-      assert.equal((await runCommand(place.environment, ...args)).status, 2, args.join(' ')),
-    ),
+    ...misuses.map(async (args) => assert.equal((await runHere(place.environment, ...args)).status, 2, args.join(' '))),
     ...commands.map(async (name) =>
       assert.match(
-        (await runCommand(place.environment, name, '--help')).stdout,
+        (await runHere(place.environment, name, '--help')).stdout,
         new RegExp(`Examples:\\n {2}berth ${name}`),
       ),
     ),
   ]);
-  const { status, stderr } = await runCommand(place.environment, 'transfers', '--directory', 'nobody');
+  const { status, stderr } = await runHere(place.environment, 'transfers', '--directory', 'nobody');
   assert.deepEqual([status, stderr], [1, 'berth: there is no directory "nobody": see berth directory list\n']);
 });
 

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBerth } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { visitorOf } from '../support/dashboard.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { onDatabase, PASSWORD } from '../support/users.ts';
 
 type Json = Record<string, unknown>;
 
-const berth = (place: Pick<Scratch, 'environment'>, ...args: string[]) => runCommand(place.environment, ...args);
+const berth = (place: Pick<Scratch, 'environment'>, ...args: string[]) => runHere(place.environment, ...args);
 
 async function json<T = Json>(place: Pick<Scratch, 'environment'>, ...args: string[]): Promise<T> {
   const { status, stdout, stderr } = await berth(place, ...args, '--json');

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { benches } from './benches.ts';
+import { longOnly } from '../support/long.ts';
 import { table } from './table.ts';
 
 const HERE = fileURLToPath(new URL('../..', import.meta.url));
 
-// Tiny, so that the bench keeps working. The figures of such a run mean nothing, and are not checked.
-void describe('the bench', { concurrency: 3 }, () => {
+// Tiny, so that the bench keeps working: the figures of such a run mean nothing, and are not checked. It takes a minute of a core.
+void describe('the bench', { ...longOnly, concurrency: 3 }, () => {
   for (const bench of benches) {
     test(`${bench.name} runs`, async () => {
       const figures = await bench.run('tiny', [[HERE]]);

@@ -19,7 +19,7 @@ const NAMES = benches.map(({ name }) => name).join(' ');
 const USAGE = `npm run bench [-- OPTION … NAME …]
 
   --json            the figures as JSON
-  --tiny            small and quick, as CI runs them: the figures mean nothing
+  --tiny            small and quick, to see that it works: the figures mean nothing
   --postgres        measures this one on PostgreSQL, too, a server of its own with the settings that it comes with
   --against TREE    measures the berth of another source tree in turns with this one's
   --flags='FLAG …'  measures this one a second time with further flags of Node's (--…) or variables (NAME=value)

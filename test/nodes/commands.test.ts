@@ -1,7 +1,7 @@
 /** `berth node …` as an operator runs it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly, sqliteOnly } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
@@ -10,7 +10,7 @@ import { created, nodesPlace, type NodesPlace, URL_OF_B } from './nodes-place.ts
 const at = ({ url }: NodesPlace) => ({ BERTH_DATABASE_URL: url, BERTH_NODE: 'c' });
 
 async function listed(place: NodesPlace): Promise<Record<string, unknown>[]> {
-  const { stdout, stderr } = await runCommand(at(place), 'node', 'list', '--json');
+  const { stdout, stderr } = await runHere(at(place), 'node', 'list', '--json');
   assert.equal(stderr, '');
   return JSON.parse(stdout) as Record<string, unknown>[];
 }
@@ -36,15 +36,15 @@ test(
     });
     assert.ok(Number(free) > 0);
     assert.ok(Math.abs(Date.parse(String(seen)) - Date.now()) < 10_000);
-    assert.match((await runCommand(at(place), 'node', 'list')).stdout, /^NODE +STATE +DIRECTORIES/);
+    assert.match((await runHere(at(place), 'node', 'list')).stdout, /^NODE +STATE +DIRECTORIES/);
 
-    const drained = await runCommand(at(place), 'node', 'drain', 'b', '--json');
+    const drained = await runHere(at(place), 'node', 'drain', 'b', '--json');
     assert.equal((JSON.parse(drained.stdout) as { state: string }).state, 'drained');
     for (let i = 0; i < 3; i += 1) {
       const made = created(await b.send('POST', '/directories', { json: { directory: { name: 'Acme' } } }));
       assert.equal(made.sftp_port, a.berth.sshd.port);
     }
-    assert.equal((await runCommand(at(place), 'node', 'undrain', 'b')).stdout, 'Node b gets new directories again\n');
+    assert.equal((await runHere(at(place), 'node', 'undrain', 'b')).stdout, 'Node b gets new directories again\n');
     assert.equal(
       created(await a.send('POST', '/directories', { json: { directory: { name: 'Acme' } } })).sftp_port,
       b.berth.sshd.port,
@@ -53,7 +53,7 @@ test(
       if (directory.id !== id) assert.equal((await a.send('DELETE', `/directories/${directory.id}`)).status, 204);
 
     const refusal = async (node: string) => {
-      const { status, stderr } = await runCommand(at(place), 'node', 'remove', node);
+      const { status, stderr } = await runHere(at(place), 'node', 'remove', node);
       assert.equal(status, 1);
       return stderr;
     };
@@ -68,7 +68,7 @@ test(
 
     // Deleted while it is away: another node removes what the database has of it.
     assert.equal((await a.send('DELETE', `/directories/${id}`)).status, 503);
-    const removed = await runCommand(at(place), 'node', 'remove', 'b');
+    const removed = await runHere(at(place), 'node', 'remove', 'b');
     assert.equal(removed.stdout, 'Removed node b\n', removed.stderr);
     assert.deepEqual(
       (await listed(place)).map(({ name }) => name),
@@ -84,7 +84,7 @@ test(
 
 test('with SQLite there are no nodes', sqliteOnly, async () => {
   using place = scratch();
-  const { status, stderr } = await runCommand(place.environment, 'node', 'list');
+  const { status, stderr } = await runHere(place.environment, 'node', 'list');
   assert.equal(status, 1);
   assert.match(stderr, /nodes need PostgreSQL/);
 });

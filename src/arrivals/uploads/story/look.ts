@@ -260,8 +260,8 @@ async function rowElsewhere(
     const there = directory.fileAt(path);
     // A client may have set the times under the old name.
     const wasSet = set.wasSet || directory.world.wasSet(path);
-    const isThere = (there && isFileOf(row, there)) || directory.isStillAt(row);
-    if (mayHave(row, stat, { ...set, wasSet }) && !isThere) return row;
+    if (there && (isFileOf(row, there) || directory.isStillAt(row))) continue;
+    if (mayHave(row, stat, { ...set, wasSet })) return row;
   }
   return undefined;
 }

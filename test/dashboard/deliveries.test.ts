@@ -149,6 +149,9 @@ test('the page says why a delivery cannot be sent again', async () => {
   assert.deepEqual([one.status, /There is nowhere to send it\. Save a webhook URL first/.test(one.text)], [422, true]);
   const all = await admin.post(LIST);
   assert.deepEqual([all.status, /Their directories have no webhook URL\. Set one first/.test(all.text)], [422, true]);
+  // It would not fit into the address of the answer.
+  const long = await admin.post(LIST, { file: 'x'.repeat(60_000) });
+  assert.deepEqual([long.status, /Use at most 1,000 characters\./.test(long.text)], [422, true]);
 });
 
 test('the list is narrowed by state, and its pages have each delivery once, newest first', async () => {

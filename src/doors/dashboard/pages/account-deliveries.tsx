@@ -36,6 +36,8 @@ const PAGE = 50;
 /** Deliveries that are read at once for an export. */
 const CSV_BATCH = 500;
 const CSV_HEADER = 'id,created,directory_id,directory,file,state,attempts,status,error,url,replayed_as'.split(',');
+/** The longest text of a filter in a form, in characters. */
+const LONGEST_FILTER = 1000;
 /** How often the page looks for changes. */
 const POLL_MS = 4000;
 
@@ -194,6 +196,12 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
   app.post(PATH, (c) =>
     submitted(c, page, async (given) => {
       const query = queryIn(given);
+      // They go into the address of the answer.
+      const long = FIELDS.filter((name) => (query[name]?.length ?? 0) > LONGEST_FILTER);
+      if (long.length > 0)
+        throw new ValidationError(
+          Object.fromEntries(long.map((name) => [name, [`should be at most ${LONGEST_FILTER} character(s)`]])),
+        );
       const { filter, candidates } = await searchOf(c, query);
       if (candidates) return addressOf(query);
       const count = await replayAll(c, filter);

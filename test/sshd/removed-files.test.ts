@@ -1,13 +1,15 @@
 /** Files that are removed while the session that uploaded them may still ask for them (src/arrivals/files/deferred-removal.ts). */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chownSync, existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { startBerth, type TestBerth, type TestDirectory, type Upload } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
-import { put, uploadLink } from '../support/links.ts';
+import { inTransit, open, put, uploadLink } from '../support/links.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
@@ -206,6 +208,15 @@ test('a name that a removed file has is free for the API', async () => {
   );
   assert.equal(readFileSync(join(directory.files, 'new'), 'utf8'), '1');
   assert.equal(await berth.storage(directory), 3);
+  const headers = { authorization: `Bearer ${berth.key}`, 'if-none-match': '*', 'content-length': '2' };
+  const slow = open(berth, `/api/v1${files}/slow`, { method: 'PUT', headers });
+  const answered = once(slow, 'response');
+  slow.write('4');
+  await until('its body has begun', () => inTransit(berth).length > 0);
+  await putAndRemove(berth, directory, session, 'slow');
+  slow.end('4');
+  const [{ statusCode }] = (await answered) as [IncomingMessage];
+  assert.deepEqual([statusCode, readFileSync(join(directory.files, 'slow'), 'utf8')], [201, '44']);
   await putAndRemove(berth, directory, session, 'scan.pdf');
   const sent = await put(berth, `${await uploadLink(berth, directory, '/', { max_bytes: 1000 })}scan.pdf`, 'scan');
   assert.ok(sent.status < 300, sent.text);
@@ -243,6 +254,38 @@ test('a file is taken at once when no session of its client is there, or the quo
   await sibling.closed;
   await remove(berth, directory, upload);
   assert.equal(on(directory, 'sibling'), true);
+});
+
+test('a removal at once never takes what a session has just written, whatever size and times that has', async () => {
+  await using berth = await shared();
+  const directory = await berth.directory();
+  const [seconds, { uid }] = [1_700_000_000, statSync(directory.files)];
+  const names = Array.from({ length: 20 }, (_, i) => `file-${i}`);
+  for (const name of names) {
+    const file = join(directory.files, name);
+    writeFileSync(file, 'data');
+    chownSync(file, uid, uid);
+    utimesSync(file, seconds, seconds);
+  }
+  await until('all are uploads', async () => (await berth.uploads(directory)).length === names.length);
+  const before = new Map((await berth.uploads(directory)).map((upload) => [upload.filename, upload]));
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  for (const name of names) {
+    const handle = await session.open(name, 'r+');
+    await session.write(handle, 'DATA', 0);
+    await session.close(handle);
+    await session.set(name, { atime: seconds, mtime: seconds });
+    const upload = before.get(name);
+    assert.ok(upload);
+    await berth.send('DELETE', pathTo(directory, upload));
+  }
+  await wait(3000);
+  assert.deepEqual(
+    names.filter((name) => !on(directory, name) || readFileSync(join(directory.files, name), 'utf8') !== 'DATA'),
+    [],
+  );
+  assert.equal((await berth.uploads(directory)).length, names.length);
 });
 
 test('berth is restarted meanwhile: the session finds the file, no scan takes it for a new one, and then it goes', async () => {

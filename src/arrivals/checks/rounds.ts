@@ -313,7 +313,8 @@ export class Rounds {
   /** The file was written, renamed or removed, and its row will show that soon. Throws other errors again. */
   #changedMeanwhile(directory: DirectoryRow, file: FilesTable, error: unknown): void {
     if (!(error instanceof BerthError)) throw error;
-    if (error.code === 'upload_not_found') this.#options.access.missing(directory, pathOf(file.path));
+    if (error.code === 'upload_not_found' || error.code === 'file_changed')
+      this.#options.access.missing(directory, pathOf(file.path));
     this.#retryIn(file, CHANGED_MS);
   }
 

@@ -94,6 +94,8 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
     try {
       const stat = await write(coming, owner.root, directory, body, syncer);
       const withdraw = await announce(options, target, path, { stat, byLink });
+      // A file that had the name may have been removed while the body came.
+      await deferral.endAt(directory, path);
       const before = await fileIfAny(database.reads, directory.id, path);
       const names = isNumbered ? numbered(path) : [path];
       const { arrived, isNew } = await movedTo(transit, owner, names, { coming, condition }).catch(withdraw);

@@ -14,7 +14,7 @@ import { isLive, notFound } from '../../rules/directories/target.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
-import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import { fileStat, isAsRecorded, isSame } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 import { changed, gone, inUse } from './content.ts';
 import type { Transit } from './transit.ts';
@@ -111,7 +111,8 @@ async function putBack(
 function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inode: number) => boolean): void {
   inFolderOf(root, upload.path, (folder, name) => {
     const stats = lstatEntry(folder, name);
-    if (stats && (!stats.isFile() || !isSame(upload, fileStat(stats)))) throw changed();
+    // Only the ctime shows other bytes of the same size whose mtime a client has set back. The rename changes it.
+    if (stats && (!stats.isFile() || !isAsRecorded(upload, fileStat(stats)))) throw changed();
     if (stats && isHeld(stats.ino)) throw inUse();
     renameSync(placeIn(folder, name), to);
   });

@@ -103,8 +103,6 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/sessions/end': { by: 'admin', fields: { directory: 'x', session: 'x' } },
   '/dashboard/directories/:id/webhook': { by: 'user', fields: { webhook_url: '' } },
   '/dashboard/directories/:id/webhook/test': user,
-  '/dashboard/directories/:id/webhook/off': user,
-  '/dashboard/directories/:id/webhook/account': user,
   '/dashboard/directories/:id/webhook/secret/show': user,
   '/dashboard/directories/:id/webhook/secret': admin,
   '/dashboard/directories/:id/webhook/secret/activate': admin,

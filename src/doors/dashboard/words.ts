@@ -21,6 +21,7 @@ const NOUNS: Readonly<Record<string, string>> = {
   retention_days: 'the number of days',
   role: 'a role',
   secret: 'a secret',
+  url: 'a webhook URL',
   webhook_url: 'a webhook URL',
 };
 

@@ -236,6 +236,11 @@ test('a secret that was typed into one form is not kept by the browser when anot
   assert.match(await seen(), /other-forms/);
   assert.doesNotMatch(await seen(), /nobody-may-read/);
   assert.equal(await page.getByLabel('Your own secret').inputValue(), '');
+  await page.getByLabel('Nowhere').check();
+  await page.getByRole('button', { name: 'Show secret' }).click();
+  await page.locator('[data-secret]').waitFor();
+  assert.ok(await page.getByLabel('Nowhere').isChecked(), 'a choice is kept like other input');
+  assert.equal(await page.getByLabel('Nowhere').getAttribute('value'), 'off');
   assert.deepEqual(wrong, []);
 });
 

@@ -134,6 +134,7 @@ async function tab(page: Page, name: string): Promise<void> {
 
 async function setWebhook(page: Page, url: string): Promise<void> {
   await tab(page, 'Webhook');
+  await page.getByLabel('To a URL of its own').check();
   await page.getByLabel('Webhook URL').fill(url);
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('status').waitFor();

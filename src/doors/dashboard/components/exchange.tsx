@@ -50,6 +50,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^connect ETIMEDOUT\b.*$/, 'HOST did not respond in time'],
   [/^connect E(?:HOST|NET)UNREACH\b.*$/, 'HOST cannot be reached'],
   [/^getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (\S+)$/, 'the host $1 was not found'],
+  [/^timeout$/, 'no answer within 5 s'],
   // As berth wrote it before.
   [/^(?:read ECONNRESET|socket hang up|Client network socket disconnected.*)$/, 'the receiver closed the connection'],
 ];
@@ -113,24 +114,24 @@ export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliv
   </Table>
 );
 
+/** The result first: what was sent is known. */
 export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }) => (
   <>
+    <Section title={answer.ok ? '✓ Accepted' : answer.isForbidden ? '✗ Nothing was sent' : '✗ Failed'}>
+      <Facts
+        of={{
+          [answer.status === null ? 'Error' : 'Status']: <Outcome of={answer} url={request.url} most={500} />,
+          Time: <Duration of={answer.latency} />,
+        }}
+      />
+      {answer.status !== null && <Excerpt of={answer.response} />}
+    </Section>
     <Section title="Request">
       <pre tabindex={0}>
         POST <Text of={request.url} most={2048} />
         {request.headers.map(([name, value]) => [`\n${name}: `, <Text of={value} />])}
       </pre>
       <SentBody of={request.body} />
-    </Section>
-    <Section title="Response">
-      <Facts
-        of={{
-          Result: answer.ok ? 'Accepted' : answer.isForbidden ? 'Nothing was sent' : 'Not accepted',
-          [answer.status === null ? 'Error' : 'Status']: <Outcome of={answer} url={request.url} most={500} />,
-          Time: <Duration of={answer.latency} />,
-        }}
-      />
-      {answer.status !== null && <Excerpt of={answer.response} />}
     </Section>
   </>
 );

@@ -59,13 +59,21 @@ export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
 
 /** A form with a single button. */
 export const ActionButton: FC<
-  FormProps & { label: string; kind?: 'danger' | 'primary'; fields?: Record<string, string> }
-> = ({ label, kind, fields = {}, ...form }) => (
+  FormProps & {
+    label: string;
+    kind?: 'danger' | 'primary';
+    fields?: Record<string, string>;
+    /** What the button says until the answer arrives. */
+    busy?: string;
+  }
+> = ({ label, kind, fields = {}, busy, ...form }) => (
   <Form {...form} class="action">
     {Object.entries(fields).map(([name, value]) => (
       <input type="hidden" name={name} value={value} />
     ))}
-    <button class={kind}>{label}</button>
+    <button class={kind} data-busy={busy}>
+      {label}
+    </button>
   </Form>
 );
 

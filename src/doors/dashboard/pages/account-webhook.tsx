@@ -1,21 +1,15 @@
 /** The sections of the Account page with the account's webhook, for directories without a URL of their own. */
 import type { Hono } from 'hono';
-import type { FC } from 'hono/jsx';
-import {
-  type AccountWebhook,
-  accountWebhook,
-  noteSecretShown,
-  renewSecret,
-  setAccountWebhook,
-} from '../../../rules/directories/webhook.ts';
+import { accountWebhook, noteSecretShown, renewSecret, setAccountWebhook } from '../../../rules/directories/webhook.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
 import { type MayReach, unreachable } from '../../web/warnings.ts';
+import { ValidationError } from '../../../foundation/base/errors.ts';
 import type { Turn } from '../../web/turns.ts';
 import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { TrialResult } from '../components/exchange.tsx';
-import { ActionButton, Field, Form } from '../components/form.tsx';
+import { ActionButton } from '../components/form.tsx';
+import { choiceIn, WebhookTarget } from '../components/webhook-target.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Section } from '../components/section.tsx';
 import { Facts } from '../components/values.tsx';
 import { accountTarget, type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
@@ -44,8 +38,11 @@ export function accountWebhookForms(
   page: (c: PageContext) => Promise<Response>,
 ): void {
   app.post(`${PATH}/webhook`, adminOnly, (c) =>
-    submitted(c, page, async ({ url = '' }) => {
-      await setAccountWebhook(rules, accountTarget(c), { url: url.trim() === '' ? null : url.trim() });
+    submitted(c, page, async (given) => {
+      const url = (given['url'] ?? '').trim();
+      const to = choiceIn(given, url);
+      if (to === 'own' && url === '') throw new ValidationError({ url: ["can't be blank"] });
+      await setAccountWebhook(rules, accountTarget(c), { url: to === 'own' ? url : null });
       return `${PATH}?done=webhook`;
     }),
   );
@@ -62,7 +59,7 @@ export function accountWebhookForms(
         <Layout title="Test of the account’s webhook">
           <TrialResult trial={trial} />
           <div class="actions">
-            <ActionButton label="Send another test" />
+            <ActionButton label="Send another test" busy="Sending…" />
             <a href={`${PATH}#webhook`}>Back to the account</a>
           </div>
         </Layout>,
@@ -90,7 +87,18 @@ export async function accountWebhookSections(c: PageContext, { rules, mayReach }
   const warning = unreachable({ webhook_url: webhook.url }, mayReach);
   return (
     <>
-      <Endpoint webhook={webhook} isAdmin={isAdmin(c)} warning={warning} />
+      <WebhookTarget
+        about="Directories without a webhook URL of their own send their webhooks here."
+        path={`${PATH}/webhook`}
+        name="url"
+        url={webhook.url}
+        choices={{ own: 'To this URL', off: 'Nowhere: only directories with a URL of their own send webhooks' }}
+        chosen={webhook.url === null ? 'off' : 'own'}
+        warning={warning}
+        canTest={webhook.url !== null}
+      >
+        {isAdmin(c) ? undefined : <Facts of={{ URL: webhook.url ?? 'none' }} />}
+      </WebhookTarget>
       {webhook.secret !== null && (
         <SigningSecret
           secret={webhook.secret}
@@ -104,31 +112,3 @@ export async function accountWebhookSections(c: PageContext, { rules, mayReach }
     </>
   );
 }
-
-interface EndpointProps {
-  readonly webhook: AccountWebhook;
-  readonly isAdmin: boolean;
-  readonly warning: string | undefined;
-}
-
-const Endpoint: FC<EndpointProps> = ({ webhook: { url }, isAdmin: mayChange, warning }) => (
-  <Section
-    title="Webhook"
-    id="webhook"
-    about="Directories without a webhook URL of their own send their webhooks here."
-  >
-    <div class="beside">
-      {mayChange ? (
-        <Form action={`${PATH}/webhook`}>
-          <Field label="URL" name="url" type="url" value={url ?? ''} placeholder="https://example.com/hooks/sftp" />
-          <button>Save</button>
-        </Form>
-      ) : (
-        <Facts of={{ URL: url ?? 'none' }} />
-      )}
-      {url !== null && <ActionButton action={`${PATH}/webhook/test`} label="Send test" />}
-    </div>
-    {warning !== undefined && <p class="problem">Saved, but nothing will arrive there: {warning}.</p>}
-    {mayChange && <p class="hint">Leave empty to send webhooks only for directories that have a URL of their own.</p>}
-  </Section>
-);

@@ -2,14 +2,17 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { RuleContext } from '../../../rules/directories/target.ts';
-import { noteSecretShown, renewSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
+import { accountWebhook, noteSecretShown, renewSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
+import { ValidationError } from '../../../foundation/base/errors.ts';
+import type { DirectoryRow } from '../../../foundation/db/schema.ts';
 import type { Turn } from '../../web/turns.ts';
 import { type MayReach, unreachable } from '../../web/warnings.ts';
 import { receiverIfAny, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { DeliveryTable, TrialResult } from '../components/exchange.tsx';
 import { changedFields } from '../changed-fields.ts';
-import { ActionButton, Field, Form, Was } from '../components/form.tsx';
+import { ActionButton } from '../components/form.tsx';
+import { type Choice, choiceIn, WebhookTarget } from '../components/webhook-target.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Name } from '../components/text.tsx';
@@ -30,10 +33,9 @@ const PATH = '/dashboard/directories/:id/webhook';
 const LATEST = 5;
 
 const DONE = {
-  saved: 'The URL is saved.',
-  removed: 'The URL is removed.',
+  own: 'The URL is saved.',
   off: 'Webhooks are off for this directory.',
-  account: 'This directory uses the account’s webhook again.',
+  account: 'This directory uses the account’s webhook.',
   ...SECRET_DONE,
 };
 
@@ -55,17 +57,25 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
     const health = await webhookHealth(reads, id, { now: rules.clock.now(), url: receiver?.url });
     const deliveries = await latestDeliveries(reads, id, LATEST);
     const isShown = takeShownOnce(c) !== undefined;
+    const { url: accountUrl } = await accountWebhook(reads, directory.account_id);
     const isOfAccount = url === null && receiver !== undefined;
     const { webhook_secret: secret, next_webhook_secret: next } = receiver ?? directory;
     return c.render(
       <DirectoryLayout tab="Webhook" done={DONE} problems={SECRET_PROBLEMS}>
         <WebhookHealthLine of={health} deliveries={deliveriesOf(id)} hasReceiver={receiver !== undefined} />
-        <Endpoint
-          url={url}
+        <WebhookTarget
+          about="berth sends a signed POST request there for each file that has arrived."
           path={path}
+          name="webhook_url"
+          url={url}
+          choices={{
+            account: <AccountsUrl of={accountUrl} />,
+            own: 'To a URL of its own',
+            off: 'Nowhere: webhooks are off for this directory, and pending ones fail',
+          }}
+          chosen={choiceOf(directory)}
           warning={unreachable({ webhook_url: url }, mayReach)}
-          sendsTo={receiver?.url}
-          usesAccount={directory.uses_account_webhook === 1}
+          canTest={receiver !== undefined}
         />
         <SigningSecret
           secret={secret}
@@ -96,27 +106,15 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
   app.get(PATH, page);
 
   app.post(PATH, (c) =>
-    submitted(c, page, async ({ webhook_url: text = '', ...given }) => {
-      const webhook_url = text.trim() === '' ? null : text.trim();
-      const changed = changedFields(
-        { ...given, webhook_url: text },
-        { webhook_url: c.get('directory').webhook_url ?? '' },
-      );
-      if (changed.webhook_url !== undefined) await updateWebhook(rules, targetOf(c), { webhook_url });
-      return `${c.req.path}?done=${webhook_url === null ? 'removed' : 'saved'}`;
-    }),
-  );
-
-  app.post(`${PATH}/off`, (c) =>
-    submitted(c, page, async () => {
-      await updateWebhook(rules, targetOf(c), { webhook_url: null, uses_account_webhook: false });
-      return `${pathOf(c)}/webhook?done=off`;
-    }),
-  );
-  app.post(`${PATH}/account`, (c) =>
-    submitted(c, page, async () => {
-      await updateWebhook(rules, targetOf(c), { uses_account_webhook: true });
-      return `${pathOf(c)}/webhook?done=account`;
+    submitted(c, page, async (given) => {
+      const directory = c.get('directory');
+      const url = (given['webhook_url'] ?? '').trim();
+      const to = choiceIn(given, url);
+      if (to === 'own' && url === '') throw new ValidationError({ webhook_url: ["can't be blank"] });
+      const stored = { webhook_url: directory.webhook_url ?? '', to: choiceOf(directory) };
+      const changed = changedFields({ ...given, webhook_url: to === 'own' ? url : stored.webhook_url, to }, stored);
+      if (Object.keys(changed).length > 0) await updateWebhook(rules, targetOf(c), TARGETS[to](url));
+      return `${c.req.path}?done=${to}`;
     }),
   );
 
@@ -131,7 +129,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
         <DirectoryLayout tab="Webhook" page="Test">
           <TrialResult trial={trial} />
           <div class="actions">
-            <ActionButton label="Send test" />
+            <ActionButton label="Send test" busy="Sending…" />
             <a href={`${pathOf(c)}/webhook`}>Back to the webhook</a>
           </div>
         </DirectoryLayout>,
@@ -164,68 +162,23 @@ const SIGNED_BY = {
   nothing: 'It signs this directory’s webhooks once the directory has a URL of its own.',
 };
 
-interface EndpointProps {
-  /** The directory's own URL. */
-  readonly url: string | null;
-  readonly path: string;
-  /** Why webhooks to this URL will be refused. */
-  readonly warning: string | undefined;
-  /** Where webhooks go: `url`, the account's, or nowhere. */
-  readonly sendsTo: string | undefined;
-  readonly usesAccount: boolean;
+/** The fields of each choice, for `updateWebhook`. */
+const TARGETS = {
+  account: () => ({ webhook_url: null, uses_account_webhook: true }),
+  own: (url: string) => ({ webhook_url: url }),
+  off: () => ({ webhook_url: null, uses_account_webhook: false }),
+};
+
+function choiceOf({ webhook_url, uses_account_webhook }: DirectoryRow): Choice {
+  if (webhook_url !== null) return 'own';
+  return uses_account_webhook === 1 ? 'account' : 'off';
 }
 
-const Endpoint: FC<EndpointProps> = ({ url, path, warning, sendsTo, usesAccount }) => (
-  <Section title="Endpoint" about="berth sends a signed POST request here for each file that has arrived.">
-    <div class="beside">
-      <Form action={path}>
-        <Was of={{ webhook_url: url ?? '' }} />
-        <Field
-          label="Webhook URL"
-          name="webhook_url"
-          type="url"
-          value={url ?? ''}
-          placeholder="https://example.com/hooks/sftp"
-        />
-        <button>Save</button>
-      </Form>
-      {sendsTo !== undefined && <ActionButton action={`${path}/test`} label="Send test" />}
-    </div>
-    {warning !== undefined && <p class="problem">Saved, but nothing will arrive there: {warning}.</p>}
-    {url === null && sendsTo !== undefined && (
-      <p>
-        Webhooks go to the account’s URL, <Name of={sendsTo} href="/dashboard/account#webhook" />.
-      </p>
-    )}
-    {url === null && usesAccount && sendsTo === undefined && (
-      <p class="hint">The account has no URL either, so no webhooks are sent for this directory.</p>
-    )}
-    {url === null && !usesAccount && <p>Webhooks are off for this directory, even if the account has a URL.</p>}
-    {url !== null && usesAccount && <p class="hint">Without a URL of its own, the directory uses the account’s.</p>}
-    <div class="actions">
-      {url !== null && (
-        <ActionButton
-          action={path}
-          label="Remove URL"
-          kind="danger"
-          fields={{ webhook_url: '' }}
-          confirm={
-            usesAccount
-              ? 'Webhooks then go to the account’s URL, or nowhere if it has none.'
-              : 'No webhooks are sent for this directory then.'
-          }
-        />
-      )}
-      {usesAccount ? (
-        <ActionButton
-          action={`${path}/off`}
-          label="Turn webhooks off"
-          kind="danger"
-          confirm="No webhooks are sent for this directory then. Pending deliveries fail."
-        />
-      ) : (
-        <ActionButton action={`${path}/account`} label="Use the account’s webhook" />
-      )}
-    </div>
-  </Section>
-);
+const AccountsUrl: FC<{ of: string | null }> = ({ of: url }) =>
+  url === null ? (
+    <>To the account’s URL, which is not set: no webhooks are sent</>
+  ) : (
+    <>
+      To the account’s URL, <Name of={url} href="/dashboard/account#webhook" />
+    </>
+  );

@@ -150,12 +150,15 @@ document.addEventListener('submit', (event) => {
   const { target: form, submitter } = event;
   if (!isLeaving(event)) return;
   if (form.dataset.sent) return event.preventDefault();
+  const label = submitter?.textContent;
   const release = () => {
     delete form.dataset.sent;
     submitter?.removeAttribute('aria-busy');
+    if (submitter?.dataset.busy) submitter.textContent = label;
   };
   form.dataset.sent = 'yes';
   submitter?.setAttribute('aria-busy', 'true');
+  if (submitter?.dataset.busy) submitter.textContent = submitter.dataset.busy;
   setTimeout(release, SENDING_MS);
   addEventListener('pageshow', release, { once: true });
 });
@@ -171,11 +174,15 @@ const fillable = (form) =>
     ({ name, type, dataset, autocomplete }) =>
       name && !name.startsWith('_') && !SECRET.includes(autocomplete) && ('time' in dataset || !UNKEPT.includes(type)),
   );
+/** Of the radio buttons with one name, only the chosen one counts. */
+const isChosen = ({ type, checked }) => type !== 'radio' || checked;
 const isSignIn = location.pathname.startsWith('/dashboard/sign-in');
 document.addEventListener('submit', (event) => {
   if (!isLeaving(event) || isSignIn) return;
   const form = event.target;
-  const fields = fillable(form).map(({ name, value }) => [name, value]);
+  const fields = fillable(form)
+    .filter(isChosen)
+    .map(({ name, value }) => [name, value]);
   sessionStorage.setItem(KEPT, JSON.stringify({ user, path: location.pathname, action: form.action, fields }));
 });
 /** Returns the form, if the page has it. */
@@ -183,9 +190,10 @@ function writeInto({ action, fields }) {
   const form = all('form').find((each) => each.action === action);
   if (!form || fields.length === 0) return undefined;
   for (const [name, value] of fields) {
-    const field = fillable(form).find((each) => each.name === name);
-    if (!field || field.value === value) continue;
-    field.value = value;
+    const field = fillable(form).find((each) => each.name === name && (each.type !== 'radio' || each.value === value));
+    if (!field || (field.value === value && isChosen(field))) continue;
+    if (field.type === 'radio') field.checked = true;
+    else field.value = value;
     field.dispatchEvent(new Event('input'));
     field.closest('details')?.setAttribute('open', '');
   }
@@ -214,7 +222,8 @@ else if (kept && (kept.isCutOff || !isAnswer) && kept.user === user && kept.path
 // A page may have several forms. What was typed into the others is still there after one was sent, except after signing out.
 // Secrets are not kept here either, nor is anything shown to another user.
 const OTHERS = 'other-forms';
-const isTyped = ({ defaultValue, value, dataset }) => (dataset.time ?? defaultValue ?? value) !== value;
+const isTyped = ({ type, checked, defaultChecked, defaultValue, value, dataset }) =>
+  type === 'radio' ? checked && !defaultChecked : (dataset.time ?? defaultValue ?? value) !== value;
 document.addEventListener('submit', (event) => {
   const { target: sent } = event;
   const { pathname } = new URL(sent.action);

@@ -5,11 +5,12 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { rounds } from '../../support/long.ts';
 import { psql } from '../../support/postgres.ts';
 import type { Created } from '../nodes-place.ts';
 import { type Cluster, cluster, clustered, type ClusterNode, entering } from './cluster.ts';
 
-const LOGINS = 100;
+const LOGINS = rounds(40, 100);
 const AT_A_TIME = 4;
 
 /** Logs in so often. @returns how long it took, in ms. */

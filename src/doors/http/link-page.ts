@@ -1,5 +1,5 @@
 /**
- * The pages that outsiders see: an upload link's form, the receipt, and messages. They are plain HTML; the script adds the
+ * The pages that outsiders see: an upload link's form, the receipt, a download link's file, and messages. They are plain HTML; the script adds the
  * progress, several files at once, and the check of their size before they are sent.
  */
 import { hash } from 'node:crypto';
@@ -37,8 +37,8 @@ label { display: block }
 .zone.over { background: color-mix(in srgb, var(--accent) 8%, var(--card)) }
 .zone:focus-within { outline: 2px solid var(--accent); outline-offset: 2px }
 .arrow { display: block; width: 1.75rem; margin: 0 auto .5rem; fill: none; stroke: var(--accent); stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round }
-button { width: 100%; margin-top: 1rem; padding: .625rem 1rem; border: 1px solid transparent; border-radius: 8px; background: var(--fill); color: #fff;
-  font: inherit; font-weight: 600; cursor: pointer }
+button, .button { display: block; width: 100%; margin-top: 1rem; padding: .625rem 1rem; border: 1px solid transparent; border-radius: 8px; background: var(--fill); color: #fff;
+  font: inherit; font-weight: 600; text-align: center; text-decoration: none; cursor: pointer }
 button:disabled { opacity: .55; cursor: default }
 button.plain { border-color: var(--line); background: none; color: var(--text); font-weight: 500 }
 ul { padding: 0; list-style: none; border-top: 1px solid var(--line) }
@@ -51,7 +51,7 @@ progress { display: block; width: 100%; height: .5rem; margin-top: 1rem; accent-
 @media (max-width: 30rem) { body { padding-top: 1rem } main { padding: 1.25rem } }`;
 
 const SCRIPT = `
-const form = document.querySelector('form');
+const form = document.querySelector('form:has(.zone)');
 for (const time of document.querySelectorAll('time[datetime]'))
   time.textContent = new Date(time.dateTime).toLocaleString('en-GB', { day: 'numeric', month: 'long', hour: '2-digit', minute: '2-digit' });
 if (form) {
@@ -74,14 +74,17 @@ if (form) {
   };
   const say = (text) => { error.textContent = text; error.hidden = text === ''; };
   let files = [];
+  const received = [];
   let request;
   // The script opens the file dialog instead of the browser's message.
   input.required = false;
   input.multiple = isFolder && !('once' in form.dataset);
   const choose = (list) => {
     files = input.multiple ? [...list] : [...list].slice(0, 1);
-    chosen.replaceChildren(...files.map(({ name, size }) => row(name, size)));
-    chosen.hidden = files.length === 0;
+    const arrived = received.map((each) => each.cloneNode(true));
+    for (const each of arrived) each.lastChild.textContent = '✓ received';
+    chosen.replaceChildren(...arrived, ...files.map(({ name, size }) => row(name, size)));
+    chosen.hidden = files.length + received.length === 0;
     const large = files.find(({ size }) => size > most);
     say(large ? large.name + ' is too large. The limit is ' + form.dataset.limit + '.' : '');
     send.disabled = large !== undefined;
@@ -120,7 +123,6 @@ if (form) {
     for (const each of [zone, send]) each.hidden = isBusy;
     (isBusy ? window.addEventListener : window.removeEventListener).call(window, 'beforeunload', stay);
   };
-  const received = [];
   const sendAll = async () => {
     const total = files.reduce((sum, { size }) => sum + size, 0);
     let before = 0;
@@ -172,6 +174,12 @@ export interface AskedFile {
   readonly now: Micros;
 }
 
+/** What an outsider may know of a download link. */
+export interface SharedFile extends Pick<AskedFile, 'account' | 'expiresAt' | 'isOnce' | 'now'> {
+  readonly name: string;
+  readonly size: number;
+}
+
 export interface Receipt {
   readonly filename: string;
   readonly size_bytes: number;
@@ -181,6 +189,8 @@ export interface Receipt {
 export interface LinkPages {
   /** The form of an upload link. */
   form(of: AskedFile): Promise<Response>;
+  /** The page of a download link, before anything is downloaded. */
+  download(of: SharedFile): Promise<Response>;
   /** The answer to a browser without JavaScript. */
   receipt(of: AskedFile, receipt: Receipt): Promise<Response>;
   /** @param isUpload whether a file was sent, so that it can be tried again. */
@@ -300,6 +310,18 @@ export function linkPages(): LinkPages {
           </div>
           <div id="done" hidden>${received(account, '', html`<time></time>`, again)}</div>`,
         encrypted(account),
+      );
+    },
+    download({ account, name, size, expiresAt, isOnce, now }) {
+      return page(
+        `${plainText(account)} shares a file with you`,
+        html`<h1><bdi>${plainText(account)}</bdi> shares a file with you</h1>
+          <p class="quiet">Until ${until(expiresAt, now)}.${isOnce ? ' You can download it once.' : ''}</p>
+          <ul>
+            <li><bdi>${plainText(name)}</bdi><span>${limitInWords(size)}</span></li>
+          </ul>
+          <a class="button" href="?download">Download</a>`,
+        html`<footer>The file comes directly from <bdi>${plainText(account)}</bdi>, encrypted in transit.</footer>`,
       );
     },
     receipt({ account, isOnce }, { filename, size_bytes, received_at }) {

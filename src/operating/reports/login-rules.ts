@@ -2,7 +2,6 @@
  * Why a customer cannot log in: what the directory's settings let in, and what to do about a refusal in sshd's log. `berth explain` and
  * the dashboard say the same.
  */
-import ipaddr from 'ipaddr.js';
 import { formatMicros, type Micros, hasExpired } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { LoginAttempt } from './sshd-log.ts';
@@ -122,30 +121,4 @@ export function forMembers(remedy: string): string {
 /** The address to allow, if the login failed only because of it. */
 export function addressToAllow({ text, address }: LoginAttempt): string | undefined {
   return NOT_ALLOWED.test(text) ? (address ?? undefined) : undefined;
-}
-
-interface Now {
-  /** The last login that succeeded. */
-  readonly login: LoginAttempt | undefined;
-  readonly directory: LoginSettings;
-  readonly now: Micros;
-}
-
-/** Whether a failed login is settled: another one succeeded since, or the setting that refused it has changed. */
-export function isOver(failed: LoginAttempt, { login, directory, now }: Now): boolean {
-  if (login !== undefined && login.at > failed.at) return true;
-  if (failed.text.endsWith('suspended')) return directory.suspended === 0;
-  if (failed.text.endsWith('expired')) return !hasExpired(directory, now);
-  const address = addressToAllow(failed);
-  return address !== undefined && isAllowed(address, JSON.parse(directory.allowed_networks) as string[]);
-}
-
-function isAllowed(address: string, allowed: readonly string[]): boolean {
-  if (allowed.length === 0) return true;
-  if (!ipaddr.isValid(address)) return false;
-  const client = ipaddr.process(address);
-  return allowed.some((network) => {
-    const [range, bits] = ipaddr.parseCIDR(network);
-    return range.kind() === client.kind() && client.match(range, bits);
-  });
 }

@@ -1,8 +1,9 @@
 /** The last logins of a directory, and whether the cause of the last failed one still holds. */
 import type { Kysely } from 'kysely';
-import { DAY, type Micros } from '../../../foundation/base/clock.ts';
+import { DAY, hasExpired, type Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
-import { isOver } from '../../../operating/reports/login-rules.ts';
+import { addressToAllow } from '../../../operating/reports/login-rules.ts';
+import { isWithin } from '../../../rules/directories/networks.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
 import { attemptsOf } from '../../../operating/reports/logins.ts';
 import type { LoginAttempt } from '../../../operating/reports/sshd-log.ts';
@@ -33,6 +34,22 @@ export async function lastLogins(
   const isSame = ({ at, address, text }: LoginAttempt): boolean =>
     at > (login?.at ?? 0) && address === failed?.address && text === failed.text;
   return { login, failed: failed && { ...failed, times: Math.max(all.filter(isSame).length, 1) } };
+}
+
+interface Now {
+  /** The last login that succeeded. */
+  readonly login: LoginAttempt | undefined;
+  readonly directory: Pick<DirectoryRow, 'suspended' | 'expires_at' | 'allowed_networks'>;
+  readonly now: Micros;
+}
+
+/** Whether a failed login is settled: another one succeeded since, or the setting that refused it has changed. */
+export function isOver(failed: LoginAttempt, { login, directory, now }: Now): boolean {
+  if (login !== undefined && login.at > failed.at) return true;
+  if (failed.text.endsWith('suspended')) return directory.suspended === 0;
+  if (failed.text.endsWith('expired')) return !hasExpired(directory, now);
+  const address = addressToAllow(failed);
+  return address !== undefined && isWithin(JSON.parse(directory.allowed_networks) as string[], address);
 }
 
 /** The head of the pages does not have older ones. */

@@ -150,17 +150,25 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     const isNamed = link.is_folder === 1 ? name === '' || !isRead : name === baseName(pathOf(link.path));
     if (!isNamed) throw invalid();
     await files.checkHome(directory);
+    const common = {
+      account: admitted.account,
+      expiresAt: link.expires_at,
+      isOnce: link.once === 1,
+      now: clock.now(),
+    };
+    // A browser first shows what it is. So no preview of the link in a chat uses it up.
+    if (link.kind === 'download' && incoming.method === 'GET' && wantsPage(incoming) && !isDownload(incoming)) {
+      const { content } = await files.contentAt(directory, pathOf(link.path));
+      return pages.download({ ...common, name: displayName(name), size: content.size });
+    }
     if (link.kind === 'download')
       return isRead
         ? download(c, visit, admitted)
         : refusal(405, 'This link is for a download', { allow: 'GET, HEAD' });
     const about = {
-      account: admitted.account,
+      ...common,
       name: link.is_folder === 1 ? undefined : displayName(name),
       maxBytes: link.max_bytes ?? 0,
-      expiresAt: link.expires_at,
-      isOnce: link.once === 1,
-      now: clock.now(),
     };
     if (isRead) return pages.form(about);
     const receipt = await upload(c, visit, admitted, name);
@@ -244,6 +252,11 @@ async function* atMost(body: AsyncIterable<Buffer>, most: number): AsyncGenerato
 
 function tooLarge(most: number): BerthError {
   return new BerthError('body_too_large', `The file is too large. The limit is ${limitInWords(most)}.`);
+}
+
+/** Whether the page's button was pressed, or a part of the file is wanted. */
+function isDownload({ url, headers }: IncomingMessage): boolean {
+  return headers.range !== undefined || /\?download$/.test(url ?? '');
 }
 
 function wantsPage({ headers }: IncomingMessage): boolean {

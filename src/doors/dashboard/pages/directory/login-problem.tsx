@@ -1,19 +1,13 @@
 /** What stops customers from logging in, with its remedy: the settings that keep some out, and the last failed login. */
 import type { FC } from 'hono/jsx';
 import type { Micros } from '../../../../foundation/base/clock.ts';
-import {
-  addressToAllow,
-  forMembers,
-  isOver,
-  type LoginCheck,
-  remedyFor,
-} from '../../../../operating/reports/login-rules.ts';
+import { addressToAllow, forMembers, type LoginCheck, remedyFor } from '../../../../operating/reports/login-rules.ts';
 import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Text } from '../../components/text.tsx';
 import { counted, Time } from '../../components/values.tsx';
-import { COUNTED, type FailedLogin, type LastLogins } from '../../queries/failed-login.ts';
+import { COUNTED, type FailedLogin, isOver, type LastLogins } from '../../queries/failed-login.ts';
 
 interface LoginProblemProps extends DirectoryProps {
   readonly checks: readonly LoginCheck[];

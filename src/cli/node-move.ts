@@ -103,7 +103,7 @@ export function receiveCommand({ config, print }: Invocation, withNodes: WithNod
 }
 
 /**
- * Has the local service prepare a directory's departure (`http/moves.ts`) for as long as the connection is open.
+ * Has the local service prepare a directory's departure (`http/operators.ts`) for as long as the connection is open.
  * @throws {OperatorError} with the service's text, or when it does not run. The returned functions throw the same.
  */
 async function leaving(

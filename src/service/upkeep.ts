@@ -2,9 +2,9 @@
 import { once } from 'node:events';
 import type { Background, Task } from '../foundation/base/background.ts';
 import { pagesById } from '../foundation/db/pages.ts';
-import { finishDeletions } from '../rules/directories/delete-accounts.ts';
-import { type HostedDirectory, hostedAfter } from '../rules/directories/host.ts';
-import { startExpiry } from '../rules/directories/expiry.ts';
+import { finishDeletions } from '../rules/directories/delete.ts';
+import { hostedAfter, type HostedDirectory } from '../rules/directories/host.ts';
+import { startExpiry } from '../rules/directories/access.ts';
 import { applyCurrent, applyPending } from '../rules/directories/pending-apply.ts';
 import type { RuleContext } from '../rules/directories/target.ts';
 import { noteStorage } from '../rules/history/daily-totals.ts';

@@ -1,5 +1,4 @@
 /** API keys: which are accepted (specification, "Authentication"), their limits, who may create and revoke them, and how soon a change takes effect. */
-import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
@@ -9,7 +8,7 @@ import { formatMicros, SECOND } from '../../src/foundation/base/clock.ts';
 import type { Tables } from '../../src/foundation/db/schema.ts';
 import { listAccounts, markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
-import { generateKey } from '../../src/rules/keys/key-format.ts';
+import { generateKey } from '../../src/rules/keys/authenticate.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
@@ -17,6 +16,8 @@ import { onPostgres } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
 import { invited } from '../support/users.ts';
+
+import assert from 'node:assert/strict';
 
 const shared = sharedHosted();
 

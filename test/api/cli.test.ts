@@ -1,17 +1,18 @@
 /** The commands as an operator runs them: their output, their exit statuses, and that they leave nothing half done. */
-import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { isWellFormedKey } from '../../src/rules/keys/key-format.ts';
+import { isWellFormedKey } from '../../src/rules/keys/authenticate.ts';
 import { runCommand, runHere, startCommand } from '../support/command-line.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
+
+import assert from 'node:assert/strict';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 

@@ -1,12 +1,13 @@
 /** Limits per account (specification, "Limits"), and for requests without a valid key per client address, which cost no account anything. */
-import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SECOND } from '../../src/foundation/base/clock.ts';
 import { readConfig } from '../../src/foundation/base/config.ts';
-import { generateKey } from '../../src/rules/keys/key-format.ts';
+import { generateKey } from '../../src/rules/keys/authenticate.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
+
+import assert from 'node:assert/strict';
 
 test('429: from the 121st request of an account until the clock minute is over, without headers', async () => {
   using place = scratch();

@@ -1,5 +1,4 @@
 /** Users: what one account may do to another's, what remains after a deletion, and what expires. */
-import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +6,7 @@ import { markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { adaptRestored } from '../../src/operating/backup/restored-rows.ts';
 import { DAY } from '../../src/foundation/base/clock.ts';
 import { confirmClock, createClockLead } from '../../src/foundation/db/clock-lead.ts';
-import { finishDeletions } from '../../src/rules/directories/delete-accounts.ts';
+import { finishDeletions } from '../../src/rules/directories/delete.ts';
 import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { BerthError } from '../../src/foundation/base/errors.ts';
@@ -20,6 +19,8 @@ import { recordingHost } from '../support/recording-host.ts';
 import { scratch } from '../support/scratch.ts';
 import { operator, PASSWORD } from '../support/users.ts';
 import { type UsersPlace, usersPlace } from '../support/users-place.ts';
+
+import assert from 'node:assert/strict';
 
 const VISIT = { address: '192.0.2.1', agent: 'test' };
 const REQUEST = { visit: VISIT, requestId: 'test', route: 'test' };

@@ -1,13 +1,10 @@
 /** What holds for an account, a user or a directory holds when two nodes, or two processes, change it at the same moment. */
-import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TOTP } from 'otpauth';
 import { createKey, listKeys, revokeKey } from '../../src/rules/keys/api-keys.ts';
-import { DIRECTORY_LIMITS } from '../../src/rules/accounts/plans.ts';
+import { DIRECTORY_LIMITS, lockedAccount, markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
-import { deleteDirectory } from '../../src/rules/directories/delete.ts';
-import { finishDeletions } from '../../src/rules/directories/delete-accounts.ts';
-import { lockedAccount, markDeleted } from '../../src/rules/accounts/accounts.ts';
+import { deleteDirectory, finishDeletions } from '../../src/rules/directories/delete.ts';
 import { addPublicKey, removePublicKey } from '../../src/rules/directories/public-keys.ts';
 import { updateAuth, updateBasics } from '../../src/rules/directories/update.ts';
 import { BerthError, OperatorError, ValidationError } from '../../src/foundation/base/errors.ts';
@@ -21,6 +18,8 @@ import { postgresOnly } from '../support/postgres.ts';
 import { madeKeys } from '../support/made-keys.ts';
 import { operator } from '../support/users.ts';
 import { succeeded, twoWriters, type TwoWriters, type Writer } from './two-writers.ts';
+
+import assert from 'node:assert/strict';
 
 const VISIT = { address: '192.0.2.1', agent: 'test' };
 const WORD = 'correct horse battery';

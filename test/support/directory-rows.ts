@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/foundation/db/schema.ts';
-import { DEFAULTS } from '../../src/rules/directories/defaults.ts';
+import { DEFAULTS } from '../../src/rules/directories/fields.ts';
 import { slugOf } from '../../src/rules/directories/identity.ts';
 
 export interface ListedRow {

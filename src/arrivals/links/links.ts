@@ -7,6 +7,7 @@ import type { ExpressionBuilder, Kysely, Selectable, Transaction } from 'kysely'
 import * as v from 'valibot';
 import { DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { hashToken } from '../../foundation/base/hashes.ts';
 import {
   BLANK,
   checked,
@@ -23,7 +24,7 @@ import { refusingWhenFull, withDiskReserve } from '../../rules/directories/stora
 import { lockedDirectory, notFound, type RuleContext, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
-import { encoded, hashToken, linkTarget, newToken } from './token.ts';
+import { encoded, linkTarget, newToken } from './token.ts';
 
 /** How far ahead a link may expire. */
 const LONGEST_LIFE: Micros = 366 * DAY;

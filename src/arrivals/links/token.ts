@@ -2,7 +2,7 @@
  * The URL of a link: `/links/TOKEN/NAME` for a file, and `/links/TOKEN/` for a folder. The token alone gives access; the
  * database has only its hash. The name is the file's, without the folders above it, which its holder need not know.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { FilePath } from '../uploads/file-path.ts';
 
 /** 192 random bits. */
@@ -11,11 +11,6 @@ export function newToken(): string {
 }
 
 export const TOKEN = /^[\w-]{32}$/;
-
-/** The stored form. Tokens are random, so a plain SHA-256 is enough. */
-export function hashToken(token: string): string {
-  return hash('sha256', token, 'hex');
-}
 
 /** @param name empty for a folder. */
 export function linkTarget(token: string, name: FilePath): string {

@@ -14,7 +14,7 @@ import { pathOf } from '../uploads/file-path.ts';
 import { historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import { isOfKeyInForce } from './links.ts';
 import { cutOff, isWhole, joined, type Part, type Progress, progressOf, type SentFile, stored } from './progress.ts';
-import { hashToken } from './token.ts';
+import { hashToken } from '../../foundation/base/hashes.ts';
 
 /** A link's token, and the address of the client that uses it. */
 export interface Visit {

@@ -2,10 +2,9 @@
 import { Command } from 'commander';
 import { directoriesCommand } from '../directories.ts';
 import type { Invocation } from '../invocation.ts';
-import { passwordCommand, resumeCommand, suspendCommand } from './access.ts';
+import { keysCommand, passwordCommand, resumeCommand, suspendCommand } from './access.ts';
 import { createCommand } from './create.ts';
 import { deleteCommand, showCommand, uploadsCommand } from './directory.ts';
-import { keysCommand } from './keys.ts';
 import { linkCommand } from './link.ts';
 import { setCommand } from './set.ts';
 import { replayCommand, webhookCommand } from './webhook.ts';

@@ -8,7 +8,7 @@ import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../../rules/keys/authenticate.ts';
 import type { LastUsed } from '../../rules/keys/last-used.ts';
-import { requireApi } from '../../rules/accounts/plans.ts';
+import { requireApi } from '../../rules/accounts/accounts.ts';
 import { requireChanges, requireDirectory, requireWholeAccount } from '../../rules/accounts/scope.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { StoredResponse } from '../../rules/accounts/actor.ts';

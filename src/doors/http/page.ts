@@ -6,12 +6,12 @@
 import type { Context } from 'hono';
 import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { ListPlace } from '../../foundation/db/list-place.ts';
-import { checked, INVALID, wholeNumberText } from '../../foundation/base/validation.ts';
+import { type ListPlace, placeIn, placeText } from '../../foundation/db/list-place.ts';
+import { checked, INVALID, UUID, wholeNumberText } from '../../foundation/base/validation.ts';
 import type { ApiEnv } from '../web/observe.ts';
 
 const MAX_LIMIT = 1000;
-const PLACE = /^(?:(\d{1,16})\.)?([\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12})$/;
+const PLACE = new RegExp(`^(?:(\\d{1,16})\\.)?(${UUID.source.slice(1, -1)})$`);
 
 export const PAGE = {
   limit: v.optional(
@@ -45,8 +45,7 @@ export interface RequestedPage {
 /** @throws {ValidationError} when `limit` is not a whole number from 1 to 1000, or `after` is not a place. */
 export function requestedPage(c: Context<ApiEnv>): RequestedPage {
   const { limit, after } = checked(Page, c.req.query());
-  const [, at, id = ''] = PLACE.exec(after ?? '') ?? [];
-  return { limit, after: at === undefined ? after : { at: Number(at), id } };
+  return { limit, after: placeIn(after) ?? after };
 }
 
 /**
@@ -66,6 +65,6 @@ export async function readPage<Row extends { id: string }>(
   if (limit === undefined || last === undefined || rows.length <= limit) return { rows, headers: {} };
   rows.length = limit;
   const next = new URL(c.req.url);
-  next.searchParams.set('after', `${timeOf(last)}.${last.id}`);
+  next.searchParams.set('after', placeText({ at: timeOf(last), id: last.id }));
   return { rows, headers: { link: `<${next.pathname}${next.search}>; rel="next"` } };
 }

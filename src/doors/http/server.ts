@@ -15,7 +15,6 @@ import { clientUsedTls, isLoopback } from '../web/client-address.ts';
 import { type ConnectionLimits, connectionLimits, Connections, limitPipelining } from './connections.ts';
 import { type NameRequest, REQUEST_ID, type Served } from '../web/observe.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
-import { type Misshape, misshape } from './request-shape.ts';
 import { refusal } from '../web/responses.ts';
 
 /** How long the server waits for a client, in ms. */
@@ -177,4 +176,58 @@ async function close(server: Server, connections: Connections, graceMs: number):
   await closed;
   clearInterval(idle);
   clearTimeout(deadline);
+}
+
+const MAX_HEADERS = 100;
+/** If one of these headers is repeated, Node drops the second or joins both; other servers take the last, or both. */
+const SINGLE = new Set([
+  'host',
+  'authorization',
+  'content-type',
+  'content-length',
+  'transfer-encoding',
+  'idempotency-key',
+]);
+
+interface Misshape {
+  readonly status: 400 | 417 | 431 | 505;
+  readonly message: string;
+}
+
+const BAD: Misshape = { status: 400, message: 'Bad request' };
+const UNEXPECTED: Misshape = { status: 417, message: 'Expectation failed' };
+const VERSION: Misshape = { status: 505, message: 'HTTP version not supported' };
+const TOO_MANY: Misshape = { status: 431, message: 'Request headers are too large' };
+
+/**
+ * Why a request is refused before anything else is done with it, because two servers could understand it differently; undefined for
+ * others. Request smuggling uses such a difference between a proxy and berth (RFC 9112, section 11.2). Node's parser refuses wrong
+ * framing itself; this checks what it accepts.
+ */
+function misshape({ rawHeaders, headers, url = '', httpVersion }: IncomingMessage): Misshape | undefined {
+  // Node's parser accepts these versions in a request line. A line without a version is 0.9 too.
+  if (httpVersion === '0.9') return BAD;
+  if (httpVersion === '2.0') return VERSION;
+  if (rawHeaders.length > 2 * MAX_HEADERS) return TOO_MANY;
+  const seen = new Set<string>();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] ?? '').toLowerCase();
+    if (!SINGLE.has(name)) continue;
+    if (seen.has(name)) return BAD;
+    seen.add(name);
+  }
+  // HTTP/1.0 has no transfer codings, so such framing cannot be trusted (RFC 9112, section 6.1). Only `chunked` is supported.
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined && (httpVersion !== '1.1' || coding.toLowerCase() !== 'chunked')) return BAD;
+  // Such as `1.2.3.4.5`: no URL has that host.
+  if (!URL.canParse(`http://${headers.host ?? 'localhost'}`)) return BAD;
+  // Section 3.2: no fragments.
+  if (url.includes('#') || !(url.startsWith('/') || isOwn(url, headers.host))) return BAD;
+  return headers.expect === undefined || /^100-continue$/i.test(headers.expect) ? undefined : UNEXPECTED;
+}
+
+/** Whether a URL in absolute form (section 3.2.2) has the same host as the `Host` header. */
+function isOwn(url: string, host: string | undefined): boolean {
+  const target = /^https?:/i.test(url) ? URL.parse(url) : null;
+  return target !== null && target.username === '' && target.password === '' && target.host === host?.toLowerCase();
 }

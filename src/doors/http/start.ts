@@ -14,8 +14,7 @@ import { turns } from '../web/turns.ts';
 import { byApiKey } from './access.ts';
 import { type AppOptions, createApp } from './app.ts';
 import { linkPages } from './link-page.ts';
-import { withMoves } from './moves.ts';
-import { byOperator, serveOperators } from './operators.ts';
+import { byOperator, serveOperators, withMoves } from './operators.ts';
 import type { HttpServerOptions } from './server.ts';
 
 export interface ApiOptions

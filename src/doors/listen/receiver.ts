@@ -1,12 +1,12 @@
 /** A webhook receiver on loopback, for trying berth out: shows each request, and answers as its options say. */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { errorCode, errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import { verify } from '../../deliveries/webhooks/signature.ts';
-import { describeWebhook, fieldsOf, type SignatureVerdict } from './describe.ts';
+import { escaped } from '../../foundation/base/terminal.ts';
 
 /** Far more than the body of any webhook of berth's. */
 const BODY_LIMIT = 1024 * 1024;
@@ -99,4 +99,64 @@ async function judge(
   const secret = await secretOf(String(fieldsOf(body)?.['directory_id']));
   if (secret === undefined) return 'unknown';
   return verify(body, secret, signature) ? 'right' : 'wrong';
+}
+
+/** `unknown`: we have no secret to check the signature with. */
+type SignatureVerdict = 'right' | 'wrong' | 'missing' | 'unknown';
+
+const VERDICTS: Record<SignatureVerdict, string> = {
+  right: 'signature right',
+  wrong: 'signature WRONG: the body or the secret differs',
+  missing: 'signature missing: there is no x-service-signature header',
+  unknown: 'signature not checked: this machine has no secret for the directory; give it with --secret',
+};
+
+interface ShownWebhook {
+  readonly body: Buffer;
+  readonly headers: IncomingHttpHeaders;
+  /** Counted from 1. */
+  readonly attempt: number;
+  readonly verdict: SignatureVerdict;
+  readonly at: Date;
+}
+
+/** A webhook in a few lines, which are safe on a terminal whatever the names hold. */
+function describeWebhook({ body, headers, attempt, verdict, at }: ShownWebhook): string {
+  const time = at.toISOString().slice(11, 23);
+  const sentAt = Number(headers['webhook-timestamp']);
+  const sent = Number.isSafeInteger(sentAt) ? `, sent at ${new Date(sentAt * 1000).toISOString()}` : '';
+  return [
+    `${time}  ${content(body)}`,
+    `  attempt ${attempt} of delivery ${quoted(headers['webhook-id'] ?? 'without an id')}${sent}`,
+    `  ${VERDICTS[verdict]}`,
+    '',
+  ].join('\n');
+}
+
+function content(body: Buffer): string {
+  const fields = fieldsOf(body);
+  if (!fields) return `a body that is not JSON, ${body.length} bytes: ${quoted(body.toString().slice(0, 200))}`;
+  const { event, filename, size_bytes: size, directory, directory_id: id, external_id: external } = fields;
+  const externally = external === null || external === undefined ? '' : `, external_id ${quoted(external)}`;
+  return `${bare(event)}: ${quoted(filename)}, ${bare(size)} bytes\n  directory ${bare(directory)} (${bare(id)})${externally}`;
+}
+
+/** Undefined when the body is not a JSON object. */
+function fieldsOf(body: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === 'object' && value !== null ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Quotes a value, and escapes every character that could move the cursor, or colour or reorder the line. */
+function quoted(value: unknown): string {
+  return escaped(JSON.stringify(value) ?? 'nothing');
+}
+
+/** Like `quoted`, but without quotes if the text is plain. */
+function bare(value: unknown): string {
+  return typeof value === 'string' && /^[\w.-]+$/.test(value) ? value : quoted(value);
 }

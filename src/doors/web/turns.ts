@@ -1,9 +1,10 @@
 /**
- * Limits how many long responses (lists and files) an account receives at once, so that clients that do not read hold only a
+ * Limits how much an account or a client does at once. `turns` limits how many long responses (lists and files) an account receives at once, so that clients that do not read hold only a
  * few of them in memory or open. The newest request goes first, so a client that reads waits for at most one that does not.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { BerthError } from '../../foundation/base/errors.ts';
 
 /** A client that has read nothing for this long is disconnected when another one waits. */
 const STALLED_MS = 10_000;
@@ -55,5 +56,28 @@ export function turns({ atOnce, stalledMs = STALLED_MS }: { atOnce: number; stal
       resolve();
     });
     await promise;
+  };
+}
+
+/**
+ * Counts the files that arrive at once.
+ * @returns a function for a file that begins to arrive, with each name under which it counts and the limit there. That returns what
+ * ends it, and throws {BerthError} `rate_limited`.
+ */
+export function arrivals(): (limits: Readonly<Record<string, number>>) => () => void {
+  const coming = new Map<string, number>();
+  return (limits) => {
+    for (const [name, limit] of Object.entries(limits))
+      if ((coming.get(name) ?? 0) >= limit)
+        throw new BerthError('rate_limited', `Over ${limit} files are arriving at once`);
+    const add = (count: number) => {
+      for (const name of Object.keys(limits)) {
+        const now = (coming.get(name) ?? 0) + count;
+        if (now > 0) coming.set(name, now);
+        else coming.delete(name);
+      }
+    };
+    add(1);
+    return () => add(-1);
   };
 }

@@ -13,6 +13,9 @@ import { ValidationError } from './errors.ts';
 export const BLANK = "can't be blank";
 export const INVALID = 'is invalid';
 
+/** An id: 36 characters. */
+export const UUID = /^[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}$/;
+
 /** The message for a value of the wrong type, or for a missing one. */
 export const orBlank = ({ input }: { readonly input: unknown }): string =>
   input === null || input === undefined ? BLANK : INVALID;

@@ -2,12 +2,22 @@
 import { type Kysely, sql } from 'kysely';
 import type { Micros } from '../base/clock.ts';
 import { ValidationError } from '../base/errors.ts';
+import { UUID } from '../base/validation.ts';
 import type { Tables } from './schema.ts';
 
 /** The place of a row in a list. The row itself may have gone. */
 export interface ListPlace {
   readonly at: Micros;
   readonly id: string;
+}
+
+/** A place as text: the time and the id. */
+export const placeText = ({ at, id }: ListPlace): string => `${at}.${id}`;
+
+/** Undefined when the text is not a place. */
+export function placeIn(text = ''): ListPlace | undefined {
+  const [, at, id = ''] = /^(\d{1,16})\.(.*)$/.exec(text) ?? [];
+  return at !== undefined && UUID.test(id) ? { at: Number(at), id } : undefined;
 }
 
 const LISTS = {

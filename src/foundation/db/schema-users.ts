@@ -57,7 +57,7 @@ export interface RecoveryCodesTable {
   hash: string;
 }
 
-/** The networks from which a user has signed in (`users/known-networks.ts`). */
+/** The networks from which a user has signed in (`users/sign-in.ts`). */
 export interface UserNetworksTable {
   user_id: string;
   network: string;

@@ -2,6 +2,7 @@
  * sshd's host keys as clients see them: fingerprint, known_hosts line, SSHFP records. Only the public files are read.
  */
 import { createHash } from 'node:crypto';
+import { keyFingerprint } from '../../foundation/base/hashes.ts';
 import { readdir, readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
@@ -54,17 +55,17 @@ async function readKeys(folder: string, files: readonly string[], server: Server
   const texts = await Promise.all(files.map((name) => orWithout(readFile(join(folder, name), 'utf8'), '')));
   const keys = texts.flatMap((text) => {
     const [, type = '', base64 = ''] = /^([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})(?: |\n|$)/.exec(text) ?? [];
-    return type === '' ? [] : shown(type, base64, server);
+    return type === '' ? [] : hostKeyOf(type, base64, server);
   });
   return keys.toSorted((a, b) => ORDER.indexOf(a.type) - ORDER.indexOf(b.type));
 }
 
-function shown(type: string, base64: string, { host: name, port }: Server): PublicHostKey {
+function hostKeyOf(type: string, base64: string, { host: name, port }: Server): PublicHostKey {
   const blob = Buffer.from(base64, 'base64');
   const host = name.toLowerCase();
   return {
     type,
-    fingerprint: `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`,
+    fingerprint: keyFingerprint(blob),
     known_hosts: `${port === 22 ? host : `[${host}]:${port}`} ${type} ${base64}`,
     sshfp: isIP(host) === 0 ? sshfpRecords(host, type, blob) : [],
   };

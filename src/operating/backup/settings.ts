@@ -65,11 +65,12 @@ function differing(archived: ReadonlyMap<string, string>, own: ReadonlyMap<strin
   return names
     .filter((name) => archived.get(name) !== own.get(name))
     .map(
-      (name) => `${name} is ${shown(name, archived.get(name))} in the backup and ${shown(name, own.get(name))} here`,
+      (name) =>
+        `${name} is ${settingText(name, archived.get(name))} in the backup and ${settingText(name, own.get(name))} here`,
     );
 }
 
-function shown(name: string, value: string | undefined): string {
+function settingText(name: string, value: string | undefined): string {
   if (value === undefined) return 'not set';
   return name.endsWith('_SECRET') ? 'a secret' : shownPlace(value);
 }

@@ -48,7 +48,7 @@ export function counter(
   known: readonly Labels[] = [],
 ): (by: number, labels?: Labels) => void {
   const sums = new Map(known.map((labels) => [shownLabels(labels), 0]));
-  const lines = (): string[] => [...sums].map(([labels, sum]) => `${name}${labels} ${shown(sum)}`);
+  const lines = (): string[] => [...sums].map(([labels, sum]) => `${name}${labels} ${numberText(sum)}`);
   registry.add({ name, help, type: 'counter', lines });
   return (by, labels = {}) => {
     const key = shownLabels(labels);
@@ -64,8 +64,8 @@ export function histogram(registry: Registry, { name, help }: Described, bounds:
   const buckets = [...bounds, Infinity].map((bound) => ({ bound, count: 0 }));
   let sum = 0;
   const lines = (): string[] => [
-    ...buckets.map(({ bound, count }) => `${name}_bucket${shownLabels({ le: shown(bound) })} ${count}`),
-    `${name}_sum ${shown(sum)}`,
+    ...buckets.map(({ bound, count }) => `${name}_bucket${shownLabels({ le: numberText(bound) })} ${count}`),
+    `${name}_sum ${numberText(sum)}`,
     `${name}_count ${buckets.at(-1)?.count ?? 0}`,
   ];
   registry.add({ name, help, type: 'histogram', lines });
@@ -84,15 +84,15 @@ export function scraped(
 ): void {
   const lines = async (): Promise<string[]> => {
     const samples = await read();
-    if (typeof samples === 'number') return [`${name} ${shown(samples)}`];
+    if (typeof samples === 'number') return [`${name} ${numberText(samples)}`];
     return Object.entries(samples).map(
-      ([value, sample]) => `${name}${shownLabels({ [label]: value })} ${shown(sample)}`,
+      ([value, sample]) => `${name}${shownLabels({ [label]: value })} ${numberText(sample)}`,
     );
   };
   registry.add({ name, help, type, lines });
 }
 
-function shown(value: number): string {
+function numberText(value: number): string {
   return value === Infinity ? '+Inf' : value === -Infinity ? '-Inf' : String(value);
 }
 

@@ -3,13 +3,11 @@ import type { Config } from '../../foundation/base/config.ts';
 import { lastBackup } from '../../foundation/base/last-backup.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import { checkMetrics, type CheckSources } from './checks.ts';
-import { attemptMetrics, requestMetrics, transferMetrics } from './events.ts';
+import { attemptMetrics, checkMetrics, type CheckSources, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';
 import { machineMetrics, type MachineSources } from './machine.ts';
-import { processMetrics } from './process.ts';
+import { eventLoopLag, processMetrics, stateMetrics, type StateSources } from './state.ts';
 import { Registry } from './registry.ts';
-import { eventLoopLag, stateMetrics, type StateSources } from './state.ts';
 
 export interface ServeOptions
   extends

@@ -1,5 +1,6 @@
 /** Finds the directories that an administrator names, live or deleted. */
 import { OperatorError } from '../../foundation/base/errors.ts';
+import { UUID } from '../../foundation/base/validation.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 
@@ -36,13 +37,8 @@ export async function directoryNamed({ db }: Database, text: string): Promise<st
     .where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)]))
     .executeTakeFirst();
   if (found) return found.id;
-  if (isId(text)) return text;
+  if (UUID.test(text)) return text;
   throw new OperatorError(`there is no directory ${JSON.stringify(text)}: see berth directory list`);
-}
-
-/** Whether a text has the form of an id, even of a directory that no longer exists. */
-function isId(text: string): boolean {
-  return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text);
 }
 
 export interface Known {

@@ -1,12 +1,13 @@
-/** Accounts: the owners of directories, and their plans. */
+/** Accounts: the owners of directories, and their plans with their limits (specification, "Limits" and "Authentication" 6). */
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
-import * as v from 'valibot';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { AccountsTable, Plan, Tables } from '../../foundation/db/schema.ts';
-import { OperatorError } from '../../foundation/base/errors.ts';
-import { atMost, checked, nameLine, orBlank } from '../../foundation/base/validation.ts';
+import { BerthError, OperatorError } from '../../foundation/base/errors.ts';
+import { atMost, checked, nameLine, orBlank, UUID } from '../../foundation/base/validation.ts';
+
+import * as v from 'valibot';
 
 /** The name of an account or a key. */
 export const GivenName = v.config(v.pipe(v.string(orBlank), ...nameLine, ...atMost(100)), { abortPipeEarly: true });
@@ -59,7 +60,7 @@ export async function setPlan(database: Database, accountId: string, plan: Plan)
 
 /**
  * Marks the account as deleted, for good: its keys are refused from the next request on, and the running service removes
- * everything else (`directories/delete-accounts.ts`). Marking it again changes nothing.
+ * everything else (`directories/delete.ts`). Marking it again changes nothing.
  * @param by the actor, as in the audit.
  * @throws {OperatorError} when there is no such account.
  */
@@ -78,14 +79,12 @@ export async function markDeleted(
   });
 }
 
-const ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
-
 /**
  * The id of the account that an administrator names. An id is returned unchecked, so the account may have gone.
  * @throws {OperatorError} when no account has that name, or several have it.
  */
 export async function accountNamed(db: Kysely<Tables>, text: string): Promise<string> {
-  if (ID.test(text)) return text;
+  if (UUID.test(text)) return text;
   const found = await db
     .selectFrom('accounts')
     .select('id')
@@ -123,4 +122,27 @@ function live(db: Kysely<Tables>, id: string) {
 
 export function unknownAccount(id: string): OperatorError {
   return new OperatorError(`there is no account ${JSON.stringify(id)}: see berth account list`);
+}
+
+export const PLANS = ['free', 'starter', 'pro', 'business'] as const satisfies readonly Plan[];
+
+/** How many directories an account may have at once; undefined means no limit. */
+export const DIRECTORY_LIMITS: Readonly<Record<Plan, number | undefined>> = {
+  free: 1,
+  starter: 5,
+  pro: 25,
+  business: undefined,
+};
+
+export function allowsApi(plan: Plan): boolean {
+  return plan === 'pro' || plan === 'business';
+}
+
+/** @throws {BerthError} `plan_required` on a plan without the API. */
+export function requireApi(plan: Plan): void {
+  if (allowsApi(plan)) return;
+  throw new BerthError(
+    'plan_required',
+    'API access requires a Pro or Business plan. Change the plan of the account to use it.',
+  );
 }

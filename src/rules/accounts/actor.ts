@@ -9,8 +9,7 @@ import type { Transaction } from 'kysely';
 import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import type { Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import { lockedAccount } from './accounts.ts';
-import { requireApi } from './plans.ts';
+import { lockedAccount, requireApi } from './accounts.ts';
 import { requireChanges, type Scope, SCOPE_COLUMNS, scopeOf, UNLIMITED } from './scope.ts';
 
 /** The key or session that let a request in, with the role that it had then. */

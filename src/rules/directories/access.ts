@@ -2,18 +2,24 @@
  * Limits on logins besides passwords and keys: a directory can be suspended, expire, and be open to certain networks only.
  * Files, announcements and retention are not affected, and the credentials are kept: they work again once the limit ends.
  *
- * Nothing stores that a directory has expired: sshd's hook compares its expiry with the clock, and `expiry.ts` ends the
+ * Nothing stores that a directory has expired: sshd's hook compares its expiry with the clock, and `startExpiry` ends the
  * sessions. So a directory that expired by a wrong clock is open again once the clock is right.
  */
 import type { Kysely } from 'kysely';
-import * as v from 'valibot';
-import { type Micros, hasExpired } from '../../foundation/base/clock.ts';
+import { type Clock, hasExpired, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { checked, orBlank, timestamp } from '../../foundation/base/validation.ts';
 import { revokeAccess } from './change.ts';
 import type { Fields } from './fields.ts';
 import { networkOf } from './networks.ts';
 import { liveDirectory, type RuleContext, type Target } from './target.ts';
+import type { Background, Loop } from '../../foundation/base/background.ts';
+import type { Database } from '../../foundation/db/open.ts';
+import { yielder } from '../../foundation/base/event-loop.ts';
+import type { NodePlacement } from './node-placement.ts';
+import type { DirectoryHost } from './host.ts';
+
+import * as v from 'valibot';
 
 const MOST_NETWORKS = 100;
 
@@ -85,4 +91,40 @@ export function lacksKey({ auth_mode, public_key }: Pick<DirectoryRow, 'auth_mod
 
 function accessIn({ suspended, expires_at, allowed_networks }: DirectoryRow): Access {
   return { suspended: suspended === 1, expires_at, allowed_networks: JSON.parse(allowed_networks) as string[] };
+}
+
+const EVERY_MS = 1000;
+
+/** A login may be under way when its directory expires, and may read a clock that is slightly behind. */
+const OVERLAP: Micros = 2 * SECOND;
+
+interface ExpiryOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly host: Pick<DirectoryHost, 'endSessions'>;
+  readonly placement: Pick<NodePlacement, 'here'>;
+  readonly background: Background;
+}
+
+/** Runs every second for directories that expired since the last run. The first run takes all: berth may have been down. */
+export function startExpiry({ database, clock, host, placement, background }: ExpiryOptions): Loop {
+  let lastRun: Micros = 0;
+  return background.start('expiry', { every: EVERY_MS, atOnce: true }, async (signal) => {
+    const yieldNow = yielder();
+    const now = clock.now();
+    const expired = await database.reads
+      .selectFrom('directories')
+      .select(['sftp_username', 'node'])
+      .where('node', '=', placement.here)
+      .where('expires_at', '>', Math.min(lastRun, now) - OVERLAP)
+      .where('expires_at', '<=', now)
+      .where('deleted_at', 'is', null)
+      .execute();
+    for (const directory of expired) {
+      if (signal.aborted) return;
+      await host.endSessions(directory);
+      await yieldNow();
+    }
+    lastRun = now;
+  });
 }

@@ -6,14 +6,13 @@
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
 import type { Removal } from '../accounts/actor.ts';
-import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
+import { DIRECTORY_LIMITS } from '../accounts/accounts.ts';
 import type { DirectoryRow, PrincipalsTable, Tables } from '../../foundation/db/schema.ts';
 import { nextUid } from '../../foundation/db/shared.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
-import { DEFAULTS } from './defaults.ts';
+import { DEFAULTS, type Fields, newDirectory } from './fields.ts';
 import { markDeleted, removeFromHost } from './delete.ts';
-import { type Fields, newDirectory } from './fields.ts';
 import { isHomeAway } from './node-placement.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';

@@ -1,6 +1,5 @@
 /** The fields of a directory and their limits. Fields that are not listed for a request are ignored. */
-import * as v from 'valibot';
-import type { AuthMode } from '../../foundation/db/schema.ts';
+import type { AuthMode, DirectoryRow } from '../../foundation/db/schema.ts';
 import {
   atMost,
   checked,
@@ -13,9 +12,32 @@ import {
   paragraphs,
   wholeNumber,
 } from '../../foundation/base/validation.ts';
-import { DEFAULTS } from './defaults.ts';
 import { isExactNumber } from './json-text.ts';
 import { parsePublicKey, type PublicKey, whyNoPublicKey } from './public-key.ts';
+
+import * as v from 'valibot';
+
+/** The values of a new directory's columns that neither the request nor berth sets. */
+export const DEFAULTS = {
+  description: null,
+  external_id: null,
+  metadata: '{}',
+  webhook_url: null,
+  uses_account_webhook: 1,
+  next_webhook_secret: null,
+  max_connections: 10,
+  storage_bytes: 0,
+  retention_days: 0,
+  auth_mode: 'password',
+  public_key: null,
+  public_key_fingerprint: null,
+  suspended: 0,
+  expires_at: null,
+  allowed_networks: '[]',
+  events: null,
+  quota_bytes: null,
+  deleted_at: null,
+} as const satisfies Partial<DirectoryRow>;
 
 const METADATA_BYTES = 16_384;
 

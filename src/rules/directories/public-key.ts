@@ -6,8 +6,9 @@
  * sshpk reads the common types. It does not know FIDO keys, which are an ordinary key followed by an application's name
  * (OpenSSH, PROTOCOL.u2f): of these, the ordinary key is checked.
  */
-import { createHash, createPublicKey } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
 import sshpk from 'sshpk';
+import { keyFingerprint } from '../../foundation/base/hashes.ts';
 
 export interface PublicKey {
   readonly type: string;
@@ -15,7 +16,6 @@ export interface PublicKey {
   readonly line: string;
   /** The text after the key: shown to users, never passed to sshd. Null when there was none. */
   readonly comment: string | null;
-  /** `SHA256:` and base64 without padding, as `ssh-keygen -l` prints it. */
   readonly fingerprint: string;
   /** Why the key is too weak for logins; undefined for a strong key. */
   readonly weakness?: string;
@@ -52,7 +52,7 @@ export function parsePublicKey(text: string): PublicKey | undefined {
     type,
     line: `${type} ${base64}`,
     comment: shortened(comment.trim()) || null,
-    fingerprint: `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`,
+    fingerprint: keyFingerprint(blob),
     ...(weakness && { weakness }),
   };
 }

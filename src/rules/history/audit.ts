@@ -4,11 +4,11 @@
  * Promise: it holds no secrets. `AUDITED` says which columns are written with their values. Public keys are reduced to their
  * fingerprints, and a webhook URL to its origin, since paths and queries often contain tokens.
  */
-import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import { type Actor, verifyActor } from '../accounts/actor.ts';
 import { requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import { keyFingerprint } from '../../foundation/base/hashes.ts';
 import type { AuditAction, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
 export type { Actor } from '../accounts/actor.ts';
@@ -157,6 +157,5 @@ function keyDifference(from: unknown, to: unknown): Difference {
 }
 
 function fingerprint(line: string): string {
-  const blob = Buffer.from(line.split(' ')[1] ?? '', 'base64');
-  return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+  return keyFingerprint(Buffer.from(line.split(' ')[1] ?? '', 'base64'));
 }

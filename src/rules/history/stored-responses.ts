@@ -3,8 +3,9 @@
  * are derived from the API key and the Idempotency-Key together (HKDF, RFC 5869): the database alone reveals neither a
  * response nor its request.
  */
-import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { hashToken } from '../../foundation/base/hashes.ts';
 import { type Clock, DAY, type Micros } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { KeptAnswersTable, Tables } from '../../foundation/db/schema.ts';
@@ -125,7 +126,7 @@ export function storedOnce<Result>(
  * @throws {BerthError} `in_flight` in the transaction of the second change.
  */
 export function once(accountId: string, token: string, clock: Clock): StoredResponse<unknown> {
-  const id = createHash('sha256').update(`${accountId} ${token}`).digest('hex');
+  const id = hashToken(`${accountId} ${token}`);
   const row = { id, account_id: accountId, request: '', answer: randomBytes(NONCE_BYTES) };
   const taken = () => new BerthError('in_flight', 'This form has been sent before');
   return storedOnce({ id }, () => ({ ...row, inserted_at: clock.now() }), { taken });

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely';
-import * as v from 'valibot';
 import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { listed } from '../../foundation/db/dialect.ts';
 import type { Database } from '../../foundation/db/open.ts';
@@ -15,10 +14,12 @@ import { type Actor, insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from './last-used.ts';
 import { checked, INVALID, orBlank, timestamp } from '../../foundation/base/validation.ts';
 import { verifyActor } from '../accounts/actor.ts';
-import { GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
-import { type Environment, generateKey, hashKey } from './key-format.ts';
-import { allowsApi } from '../accounts/plans.ts';
+import { allowsApi, GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
+import { hashToken } from '../../foundation/base/hashes.ts';
+import { type Environment, generateKey } from './authenticate.ts';
 import { SCOPE_COLUMNS } from '../accounts/scope.ts';
+
+import * as v from 'valibot';
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly Role[];
 
@@ -114,7 +115,7 @@ export async function createKey(
     };
     await tx
       .insertInto('api_keys')
-      .values({ ...row, hash: hashKey(key) })
+      .values({ ...row, hash: hashToken(key) })
       .execute();
     if (actor) await audit(tx, actor, 'create-key', row, now);
     const issued = { ...row, key };
@@ -142,12 +143,12 @@ async function idsOfKeyDirectories(
   const ids = new Map(found.flatMap(({ id, sftp_username }) => [[id, id] as const, [sftp_username, id] as const]));
   const unknown = named
     .filter((each) => !ids.has(each))
-    .map((each) => `${shown(each)} is not a directory of the account`);
+    .map((each) => `${quoted(each)} is not a directory of the account`);
   if (unknown.length > 0) throw new ValidationError({ directories: [...new Set(unknown)] });
   return [...new Set(named.map((each) => ids.get(each) ?? each))];
 }
 
-function shown(text: string): string {
+function quoted(text: string): string {
   return text.length > 100 ? 'one' : JSON.stringify(text.toWellFormed());
 }
 

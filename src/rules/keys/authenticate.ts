@@ -7,8 +7,10 @@ import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Plan, Role, Tables } from '../../foundation/db/schema.ts';
 import type { Credential } from '../accounts/actor.ts';
-import { type Environment, hashKey, isWellFormedKey } from './key-format.ts';
+import { hashToken } from '../../foundation/base/hashes.ts';
 import { type Scope, scopeOf } from '../accounts/scope.ts';
+import { crc32 } from 'node:zlib';
+import { randomText } from '../../foundation/base/random-text.ts';
 
 export interface Principal {
   readonly accountId: string;
@@ -40,10 +42,44 @@ const byHash = compiled<{ hash: string }>()((db, p) =>
 export function createAuthenticate(reads: Kysely<Tables>, environment: Environment, clock: Clock): Authenticate {
   return async (key) => {
     if (!isWellFormedKey(key, environment)) return undefined;
-    const found = await byHash.first(reads, { hash: hashKey(key) });
+    const found = await byHash.first(reads, { hash: hashToken(key) });
     if (!found || hasExpired(found, clock.now())) return undefined;
     const { accountId, keyId, role, plan } = found;
     const credential = { kind: 'api-key', id: keyId, role, clock } as const;
     return { accountId, keyId, role, plan, scope: scopeOf(found), credential };
   };
+}
+
+export type Environment = 'live' | 'test';
+
+/**
+ * The format of API keys: `svc_live_` or `svc_test_` (specification, "Authentication" 3), 32 random base62 characters, and 6
+ * base62 characters of checksum, so that a mistyped key is refused without a query.
+ */
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const BODY_LENGTH = 32;
+const CHECKSUM_LENGTH = 6;
+const FORMAT = new RegExp(`^svc_(live|test)_([0-9A-Za-z]{${BODY_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`);
+
+/** A new key with 190 bits of entropy. */
+export function generateKey(environment: Environment): string {
+  const body = randomText(ALPHABET, BODY_LENGTH);
+  return `svc_${environment}_${body}${checksum(body)}`;
+}
+
+/** Whether the text is a key of that environment without a typing error. Says nothing about whether it was issued. */
+export function isWellFormedKey(text: string, environment: Environment): boolean {
+  const [, prefix, body = '', sum] = FORMAT.exec(text) ?? [];
+  return prefix === environment && sum === checksum(body);
+}
+
+/** CRC-32 of the body in base62. */
+function checksum(body: string): string {
+  let value = crc32(body);
+  let text = '';
+  for (let i = 0; i < CHECKSUM_LENGTH; i += 1) {
+    text = (ALPHABET[value % ALPHABET.length] ?? '') + text;
+    value = Math.floor(value / ALPHABET.length);
+  }
+  return text;
 }

@@ -6,7 +6,8 @@ import type { Kysely, Transaction } from 'kysely';
 import { DAY, type Micros } from '../../foundation/base/clock.ts';
 import { type Config, originOf } from '../../foundation/base/config.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import { hashToken, newToken } from './sessions.ts';
+import { hashToken } from '../../foundation/base/hashes.ts';
+import { newToken } from './sessions.ts';
 
 const LIFE: Micros = DAY;
 

@@ -4,8 +4,9 @@
  * Promise: each request reads the database, so the end of a session, a changed role, a disabled user and a deleted account
  * take effect with the next request.
  */
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
+import { hashToken } from '../../foundation/base/hashes.ts';
 import { type Clock, DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Principal } from '../keys/authenticate.ts';
 import { UNLIMITED } from '../accounts/scope.ts';
@@ -162,11 +163,6 @@ export function userKeyId(email: string): string {
 /** 256 bits. */
 export function newToken(): string {
   return randomBytes(32).toString('base64url');
-}
-
-/** Tokens are random, so a plain SHA-256 is enough: nobody can guess the token behind it. */
-export function hashToken(token: string): string {
-  return createHash('sha256').update(token).digest('hex');
 }
 
 function shortened({ address, agent }: Visit): Visit {

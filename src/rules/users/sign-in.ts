@@ -9,14 +9,13 @@
  * nobody elsewhere can keep a user out. Each sign-in opens a session with a new token.
  */
 import type { Kysely, Transaction } from 'kysely';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import { type Choosable, choiceToken, openChoice } from './account-choice.ts';
-import { isKnownNetwork, type NetworkOf, noteNetwork } from './known-networks.ts';
 import type { Passwords } from './passwords.ts';
 import { openUserSession, type Visit } from './sessions.ts';
 import { foldedEmail } from './users.ts';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 
 interface AttemptLimit {
   /** Counts an attempt. @throws {BerthError} `rate_limited`. */
@@ -146,4 +145,107 @@ export async function enter(
     .executeTakeFirstOrThrow();
   const awaitsCode = totp_secret !== null;
   return { token: await openUserSession(tx, userId, { now, visit, awaitsCode }), awaitsCode };
+}
+
+/** The parts of the address space that one client may own. */
+interface NetworkOf {
+  network(address: string): string;
+  /** A larger part, which some clients own. */
+  site(address: string): string;
+}
+
+/** How many of the networks from which a user has signed in are remembered: the last few. */
+const MOST_NETWORKS = 10;
+
+/** Whether one of these users has signed in from that network. */
+async function isKnownNetwork(
+  reads: Kysely<Tables>,
+  users: readonly { readonly id: string; readonly signed_in_from: string | null }[],
+  network: string,
+  networkOf: NetworkOf,
+): Promise<boolean> {
+  if (users.length === 0) return false;
+  // For users who have not signed in since networks are stored.
+  if (users.some(({ signed_in_from: from }) => from !== null && networkOf.network(from) === network)) return true;
+  const ids = users.map(({ id }) => id);
+  const known = reads.selectFrom('user_networks').select('user_id').where('user_id', 'in', ids);
+  return (await known.where('network', '=', network).limit(1).executeTakeFirst()) !== undefined;
+}
+
+async function noteNetwork(tx: Transaction<Tables>, userId: string, network: string, now: Micros): Promise<void> {
+  await tx
+    .insertInto('user_networks')
+    .values({ user_id: userId, network, seen_at: now })
+    .onConflict((conflict) => conflict.columns(['user_id', 'network']).doUpdateSet({ seen_at: now }))
+    .execute();
+  const own = tx.selectFrom('user_networks').select('network').where('user_id', '=', userId);
+  const kept = await own.orderBy('seen_at', 'desc').limit(MOST_NETWORKS).execute();
+  if (kept.length < MOST_NETWORKS) return;
+  await tx
+    .deleteFrom('user_networks')
+    .where('user_id', '=', userId)
+    .where(
+      'network',
+      'not in',
+      kept.map((each) => each.network),
+    )
+    .execute();
+}
+
+import * as v from 'valibot';
+
+const LIFE: Micros = 600 * SECOND;
+const MOST_USERS = 100;
+
+/** A user whose password was right. */
+interface Choosable {
+  readonly id: string;
+  readonly email: string;
+  readonly accountName: string;
+  readonly password_hash: string;
+}
+
+const Carried = v.object({
+  users: v.pipe(v.array(v.string()), v.minLength(1), v.maxLength(MOST_USERS)),
+  until: v.number(),
+});
+
+/**
+ * The choice between accounts, for a person whose password fits several of them: a token that the browser keeps for ten minutes.
+ *
+ * Promise: only this berth can make a token. It is signed with the password hashes of its users, so every node that shares
+ * the database can open it, and it ends when one of the passwords changes.
+ */
+function choiceToken(users: readonly Choosable[], now: Micros): string {
+  const offered = users.slice(0, MOST_USERS);
+  const text = JSON.stringify({ users: offered.map(({ id }) => id), until: now + LIFE });
+  return `${Buffer.from(text).toString('base64url')}.${signature(text, offered).toString('base64url')}`;
+}
+
+/** @param find returns the users with these ids who may sign in. */
+async function openChoice(
+  token: string,
+  now: Micros,
+  find: (ids: readonly string[]) => Promise<readonly Choosable[]>,
+): Promise<readonly Choosable[] | undefined> {
+  const [body = '', given = ''] = token.split('.').map((part) => Buffer.from(part, 'base64url'));
+  const carried = v.safeParse(Carried, parsed(String(body)));
+  if (!carried.success || carried.output.until < now || carried.output.until > now + LIFE) return undefined;
+  const users = await find(carried.output.users);
+  const expected = signature(String(body), users);
+  const isOurs = given.length === expected.length && timingSafeEqual(Buffer.from(given), expected);
+  return isOurs && users.length === carried.output.users.length ? users : undefined;
+}
+
+function signature(text: string, users: readonly Choosable[]): Buffer {
+  const key = users.map(({ id, password_hash }) => `${id} ${password_hash}`).toSorted();
+  return createHmac('sha256', JSON.stringify(key)).update(text).digest();
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

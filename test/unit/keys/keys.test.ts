@@ -1,5 +1,4 @@
 /** API keys: their format, and that a typing error is detected without a query; when they were last used. */
-import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { createBackground } from '../../../src/foundation/base/background.ts';
@@ -7,11 +6,13 @@ import { createLog } from '../../../src/foundation/base/log.ts';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { createAccount } from '../../../src/rules/accounts/accounts.ts';
 import { createKey, USED_API_KEYS } from '../../../src/rules/keys/api-keys.ts';
-import { generateKey, isWellFormedKey } from '../../../src/rules/keys/key-format.ts';
+import { generateKey, isWellFormedKey } from '../../../src/rules/keys/authenticate.ts';
 import { createLastUsed } from '../../../src/rules/keys/last-used.ts';
 import { refuseWrites } from '../../support/refused-writes.ts';
 import { scratch } from '../../support/scratch.ts';
 import { setClock } from '../../support/set-clock.ts';
+
+import assert from 'node:assert/strict';
 
 test('keys are the prefix, 32 base62 characters and 6 of checksum', () => {
   for (const environment of ['live', 'test'] as const) {

@@ -1,8 +1,9 @@
 /** The text that Prometheus reads. */
-import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { processMetrics } from '../../../src/operating/metrics/process.ts';
+import { processMetrics } from '../../../src/operating/metrics/state.ts';
 import { counter, histogram, Registry, scraped } from '../../../src/operating/metrics/registry.ts';
+
+import assert from 'node:assert/strict';
 
 test('counters have a line for each of their labels, and the known ones from the start', async () => {
   const registry = new Registry();

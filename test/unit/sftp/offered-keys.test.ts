@@ -1,12 +1,13 @@
 /** What sshd's helper notes about offered keys, and how its notes could block or mislead berth. */
-import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { offeredKeys } from '../../../src/machine/sftp/offered-keys.ts';
+import { offeredKeys } from '../../../src/machine/sftp/used-keys.ts';
 import { scratch } from '../../support/scratch.ts';
+
+import assert from 'node:assert/strict';
 
 const FINGERPRINT = `SHA256:${'A'.repeat(43)}`;
 const NOTE = `123 456 ${FINGERPRINT}\n`;

@@ -28,7 +28,7 @@ import {
   MOST_REPLAYED,
   replayable,
 } from '../queries/account-deliveries.ts';
-import type { ListPlace } from '../../../foundation/db/list-place.ts';
+import { type ListPlace, placeIn, placeText } from '../../../foundation/db/list-place.ts';
 import { directoryMeant, type DirectoryEntry } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
@@ -143,7 +143,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
             <Pager
               of="deliveries"
               first={after && addressOf(query)}
-              next={next && addressOf(query, { after: `${next.at}.${next.id}` })}
+              next={next && addressOf(query, { after: placeText(next) })}
             />
           </>
         )}
@@ -232,11 +232,6 @@ function queryIn(given: FormFields): Query {
 function addressOf(query: Query, more: Readonly<Record<string, string | undefined>> = {}): string {
   const known = Object.entries({ ...query, ...more }).filter((each): each is [string, string] => Boolean(each[1]));
   return `${PATH}?${new URLSearchParams(known).toString()}`;
-}
-
-function placeIn(text = ''): ListPlace | undefined {
-  const [, at, id = ''] = /^(\d{1,16})\.([\da-f-]{36})$/.exec(text) ?? [];
-  return at === undefined ? undefined : { at: Number(at), id };
 }
 
 /** What is left of all, if everything was counted. */

@@ -1,8 +1,8 @@
 /** The account: its plan and how much of it is used, its webhook, whether it requires a second factor, and its audit. */
 import type { Hono } from 'hono';
-import { allowsApi, DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
+import { allowsApi, DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
 import { changesInWords, changesOf } from '../../../rules/history/audit-in-words.ts';
-import { fingerprintsIn, type KeyNames, auditSentence } from '../../../rules/history/audit-sentences.ts';
+import { auditSentence, fingerprintsIn, type KeyNames } from '../../../rules/history/audit-sentences.ts';
 import { requireSecondFactor } from '../../../rules/users/second-factor.ts';
 import { Candidates } from '../components/directory.tsx';
 import { ActionButton, Field } from '../components/form.tsx';
@@ -15,7 +15,7 @@ import { csvAnswer, timeCell } from '../csv.ts';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { type AuditRow, auditOf, isSecondFactorRequired, keyNames } from '../queries/account.ts';
+import { auditOf, type AuditRow, isSecondFactorRequired, keyNames } from '../queries/account.ts';
 import { directoryMeant } from '../queries/directories.ts';
 import type { Stored } from '../queries/overview.ts';
 import {

@@ -9,8 +9,8 @@ import {
   newestKeys,
   revokeKey,
 } from '../../../rules/keys/api-keys.ts';
-import type { Environment } from '../../../rules/keys/key-format.ts';
-import { allowsApi } from '../../../rules/accounts/plans.ts';
+import type { Environment } from '../../../rules/keys/authenticate.ts';
+import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import { scopeOf } from '../../../rules/accounts/scope.ts';
 import type { Clock, Micros } from '../../../foundation/base/clock.ts';
 import { listed } from '../../../foundation/db/dialect.ts';

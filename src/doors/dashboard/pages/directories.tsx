@@ -1,7 +1,7 @@
 /** All directories of the account, and a page with a form for a new one. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
+import { DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
 import { type Created, createDirectory } from '../../../rules/directories/create.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
 import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
@@ -13,7 +13,7 @@ import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { Name } from '../components/text.tsx';
 import { counted, Size, Time } from '../components/values.tsx';
 import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../directories-view.ts';
-import { type DashboardEnv, type PageContext } from '../environment.ts';
+import type { DashboardEnv, PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { FC, PropsWithChildren } from 'hono/jsx';
-import { DIRECTORY_LIMITS } from '../../../rules/accounts/plans.ts';
+import { DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
 import { BerthError, errorMessage, type FieldErrors, ValidationError } from '../../../foundation/base/errors.ts';
 import type { Log } from '../../../foundation/base/log.ts';
 import { createDirectory } from '../../../rules/directories/create.ts';

@@ -1,7 +1,7 @@
 /** The account at a glance: uploads, storage, refused logins and failing webhooks; and the first steps until they are done. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { allowsApi } from '../../../rules/accounts/plans.ts';
+import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import { type Clock, type Micros, SECOND } from '../../../foundation/base/clock.ts';
 import type { Database } from '../../../foundation/db/open.ts';
 import { DayChart, type Days, DaysChoice, daysIn } from '../components/day-chart.tsx';

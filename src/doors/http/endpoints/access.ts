@@ -1,4 +1,4 @@
-/** /api/v1/directories/:id/access: suspension, expiry and networks. */
+/** Who may log in to a directory, and how much it may hold: suspension, expiry and networks; the password; the quota. */
 import { formatMicros, hasExpired } from '../../../foundation/base/clock.ts';
 import { type Access, AccessFields, accessOf, updateAccess } from '../../../rules/directories/access.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
@@ -6,14 +6,18 @@ import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
-import { dataResponse } from '../../web/responses.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
-import { AccessState, data } from '../schemas.ts';
+import { AccessState, Count, CreatedDirectory, data } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { warning } from '../../web/warnings.ts';
+import { passwordUnused, warning } from '../../web/warnings.ts';
+import { type Renewed, renewPassword } from '../../../rules/directories/update.ts';
+import { fullDirectory } from '../directory-json.ts';
+import { CREATED } from '../openapi/examples.ts';
+import { type Quota, QuotaFields, quotaOf, setQuota } from '../../../rules/directories/quota.ts';
 
 const ACCESS = '/api/v1/directories/:id/access';
-const EXAMPLE = {
+const ACCESS_EXAMPLE = {
   suspended: false,
   expires_at: '2027-01-01T00:00:00.000000Z',
   allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
@@ -21,7 +25,7 @@ const EXAMPLE = {
 
 export function accessRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
   const show: Endpoint<'/:id'> = async (c, { accountId }) =>
-    dataResponse(shown(await accessOf(rules.database.reads, { accountId, id: c.req.param('id') })));
+    dataResponse(accessJson(await accessOf(rules.database.reads, { accountId, id: c.req.param('id') })));
 
   const update: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal);
@@ -30,14 +34,14 @@ export function accessRoutes(directories: DirectoryQueries, rules: RuleContext):
     refuseUnknown(AccessFields.entries, fields);
     const access = await updateAccess(rules, target, fields);
     const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
-    return dataResponse(shown(access), 200, warning(closed));
+    return dataResponse(accessJson(access), 200, warning(closed));
   };
 
   const answer = {
     status: 200,
     description: 'The restrictions',
     schema: data(AccessState),
-    example: { data: EXAMPLE },
+    example: { data: ACCESS_EXAMPLE },
   };
   return [
     route('GET', ACCESS, show, {
@@ -57,14 +61,98 @@ export function accessRoutes(directories: DirectoryQueries, rules: RuleContext):
         '`expires_at`: logins are refused from then on, and live sessions end within a second. A later time, or `null`, allows logins again. ' +
         '`allowed_networks`: at most 100. Live sessions continue. A single address counts as a network of one address, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.',
       role: 'admin',
-      body: { schema: AccessFields, example: EXAMPLE },
+      body: { schema: AccessFields, example: ACCESS_EXAMPLE },
       answer: { ...answer, headers: ['Warning'] },
       refusals: [404, 422, 507],
     }),
   ];
 }
 
-function shown({ suspended, expires_at, allowed_networks }: Access): string {
+function accessJson({ suspended, expires_at, allowed_networks }: Access): string {
   const until = expires_at === null ? null : formatMicros(expires_at);
   return JSON.stringify({ suspended, expires_at: until, allowed_networks });
+}
+
+export function passwordRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+  const renew: Endpoint<'/:id'> = async (c, principal) => {
+    const answer = ({ directory, password }: Renewed): Response =>
+      dataResponse(fullDirectory(directory, password), 200, {
+        // The only response with this password.
+        ...SECRET,
+        ...warning(passwordUnused(directory)),
+      });
+    const target = await ownTarget(directories, c, principal, answer);
+    requireAdmin(principal);
+    return answer(await renewPassword(rules, target));
+  };
+
+  return [
+    route('POST', '/api/v1/directories/:id/password', renew, {
+      id: 'renewPassword',
+      tag: 'Access',
+      summary: 'Replace the password',
+      description:
+        'The new password is shown only in this response, which has the same form as the response to a create. Use this if that response was lost. ' +
+        'From the next login on, only the new password works. Live sessions continue. ' +
+        'While `auth_mode` is `public_key`, no password works: the new one is stored for when the mode changes, and a `Warning` header says so.',
+      role: 'admin',
+      answer: {
+        status: 200,
+        description: 'The directory with its new password',
+        schema: data(CreatedDirectory),
+        example: CREATED,
+        headers: ['Warning'],
+      },
+      refusals: [404, 507],
+    }),
+  ];
+}
+
+import * as v from 'valibot';
+
+const QuotaAnswer = data(v.strictObject({ max_bytes: v.nullable(Count), used_bytes: Count }));
+const QUOTA_EXAMPLE = { max_bytes: 10_000_000_000, used_bytes: 48_211 };
+
+const quotaResponse = (quota: Quota): Response => dataResponse(JSON.stringify(quota));
+
+export function quotaRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+  const show: Endpoint<'/:id'> = async (c, principal) =>
+    quotaResponse(await quotaOf(rules, { accountId: principal.accountId, id: c.req.param('id') }));
+
+  const set: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal);
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(QuotaFields.entries, fields);
+    return quotaResponse(await setQuota(rules, target, fields));
+  };
+
+  const answer = {
+    status: 200,
+    description: 'The quota',
+    schema: QuotaAnswer,
+    example: { data: QUOTA_EXAMPLE },
+  };
+  return [
+    route('GET', '/api/v1/directories/:id/quota', show, {
+      id: 'getQuota',
+      tag: 'Access',
+      summary: "Show a directory's quota and usage",
+      description:
+        '`max_bytes` is `null` without a limit. `used_bytes` is the size of all recorded files, like `storage_bytes`.',
+      answer,
+      refusals: [404],
+    }),
+    route('PUT', '/api/v1/directories/:id/quota', set, {
+      id: 'setQuota',
+      tag: 'Access',
+      summary: "Set a directory's quota",
+      description:
+        "Takes effect before the response is sent, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if user quotas are off on the server's disk: `error` says how to turn them on.",
+      role: 'admin',
+      body: { schema: QuotaFields, example: { max_bytes: QUOTA_EXAMPLE.max_bytes } },
+      answer,
+      refusals: [404, 409, 507],
+    }),
+  ];
 }

@@ -1,5 +1,4 @@
 /** /api/v1/api_keys: lets programs create and revoke keys for other programs. */
-import * as v from 'valibot';
 import {
   type ApiKey,
   createKey,
@@ -10,7 +9,7 @@ import {
   revokeKey,
   ROLES,
 } from '../../../rules/keys/api-keys.ts';
-import type { Environment } from '../../../rules/keys/key-format.ts';
+import type { Environment } from '../../../rules/keys/authenticate.ts';
 import { type Clock, formatMicros } from '../../../foundation/base/clock.ts';
 import type { Database } from '../../../foundation/db/open.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
@@ -22,6 +21,8 @@ import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
+
+import * as v from 'valibot';
 
 const KEYS = '/api/v1/api_keys';
 const LIMIT = 100;
@@ -77,7 +78,7 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
       return key;
     };
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);
-    return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
+    return dataResponse(JSON.stringify(rows.map(keyJson)), 200, headers);
   };
 
   const create: Endpoint = async (c, principal) => {
@@ -146,7 +147,17 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
   ];
 }
 
-function shown({ id, name, role, read_only, directories, expires_at, inserted_at, last_used_at, revoked_at }: ApiKey) {
+function keyJson({
+  id,
+  name,
+  role,
+  read_only,
+  directories,
+  expires_at,
+  inserted_at,
+  last_used_at,
+  revoked_at,
+}: ApiKey) {
   const time = (at: number | null): string | null => (at === null ? null : formatMicros(at));
   return {
     id,
@@ -163,5 +174,5 @@ function shown({ id, name, role, read_only, directories, expires_at, inserted_at
 
 /** The only response with the key. */
 function issued(key: IssuedKey): Response {
-  return dataResponse(JSON.stringify({ ...shown(key), key: key.key }), 201, SECRET);
+  return dataResponse(JSON.stringify({ ...keyJson(key), key: key.key }), 201, SECRET);
 }

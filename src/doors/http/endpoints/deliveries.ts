@@ -52,13 +52,13 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
     const read = ({ limit = LIMIT, after }: RequestedPage) =>
       listDeliveries(rules.database.reads, id, { state, limit, after });
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);
-    return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
+    return dataResponse(JSON.stringify(rows.map(deliveryJson)), 200, headers);
   };
 
   const show: Endpoint<'/:id/:delivery_id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     return dataResponse(
-      JSON.stringify(shown(await deliveryById(rules.database.reads, id, c.req.param('delivery_id')))),
+      JSON.stringify(deliveryJson(await deliveryById(rules.database.reads, id, c.req.param('delivery_id')))),
     );
   };
 
@@ -144,10 +144,10 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
 }
 
 function accepted(delivery: Delivery): Response {
-  return dataResponse(JSON.stringify(shown(delivery)), 202);
+  return dataResponse(JSON.stringify(deliveryJson(delivery)), 202);
 }
 
-function shown({ id, event, upload_id, state, attempts, next_attempt_at, url, inserted_at }: Delivery) {
+function deliveryJson({ id, event, upload_id, state, attempts, next_attempt_at, url, inserted_at }: Delivery) {
   return {
     id,
     event,

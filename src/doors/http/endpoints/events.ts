@@ -44,7 +44,7 @@ export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
     const hasMore = events.length > limit;
     events.length = Math.min(events.length, limit);
     const next = `${EVENTS}?limit=${limit}&after=${events.at(-1)?.sequence}`;
-    return dataResponse(`[${events.map(shown).join(',')}]`, 200, hasMore ? { link: `<${next}>; rel="next"` } : {});
+    return dataResponse(`[${events.map(eventJson).join(',')}]`, 200, hasMore ? { link: `<${next}>; rel="next"` } : {});
   };
 
   return [
@@ -71,7 +71,7 @@ export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
   ];
 }
 
-function shown({ body, at, ...event }: NumberedEvent): string {
+function eventJson({ body, at, ...event }: NumberedEvent): string {
   const { sequence, event: kind, directory_id, upload_id } = event;
   const fields = { sequence, event: kind, at: formatMicros(at), directory_id, upload_id };
   return `${JSON.stringify(fields).slice(0, -1)},"data":${body}}`;

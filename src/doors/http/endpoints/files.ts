@@ -19,7 +19,7 @@ import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, STATUS } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
-import type { Turn } from '../../web/turns.ts';
+import { arrivals, type Turn } from '../../web/turns.ts';
 import { warning } from '../../web/warnings.ts';
 
 /** How many files an account may send at once. Each holds a descriptor. */
@@ -116,7 +116,7 @@ const EXAMPLE = {
   modified_at: '2026-11-22T09:30:00.123456Z',
 };
 
-function shown({ id, path, size_bytes, state, uploaded_at }: FileRow) {
+function fileJson({ id, path, size_bytes, state, uploaded_at }: FileRow) {
   const upload_id = state === 'uploaded' ? id : null;
   return { id, path: displayName(path), size_bytes, state, upload_id, modified_at: formatMicros(uploaded_at) };
 }
@@ -158,16 +158,13 @@ export function fileRoutes(
     return dataResponse(JSON.stringify({ deleted, kept }));
   };
 
-  const coming = new Map<string, number>();
+  const arriving = arrivals();
   const put: Endpoint<'/:id'> = async (c, principal) => {
     const { incoming, untimed } = c.env;
-    const { accountId } = principal;
     const target = await ownTarget(directories, c, principal);
     checkCoding(incoming.headers);
     const path = requestedPath(incoming.url ?? '', `/api/v1/directories/${target.id}/files/`);
-    const before = coming.get(accountId) ?? 0;
-    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
-    coming.set(accountId, before + 1);
+    const arrived = arriving({ [target.accountId]: AT_ONCE });
     let file: BodyFile | undefined;
     try {
       untimed?.();
@@ -180,9 +177,7 @@ export function fileRoutes(
       });
     } finally {
       file?.close();
-      const left = (coming.get(accountId) ?? 1) - 1;
-      if (left > 0) coming.set(accountId, left);
-      else coming.delete(accountId);
+      arrived();
     }
   };
 
@@ -199,7 +194,7 @@ export function fileRoutes(
     const next = new URL(c.req.url);
     next.searchParams.set('after', found.at(-1)?.path.toString('base64url') ?? '');
     const link = { link: `<${next.pathname}${next.search}>; rel="next"` };
-    return dataResponse(JSON.stringify(found.map(shown)), 200, hasMore ? link : {});
+    return dataResponse(JSON.stringify(found.map(fileJson)), 200, hasMore ? link : {});
   };
 
   const get: Endpoint<'/:id'> = async (c, principal) => {

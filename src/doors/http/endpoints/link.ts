@@ -22,7 +22,7 @@ import { type BodyFile, fileInBody, isForm } from '../multipart.ts';
 import type { ApiEnv } from '../../web/observe.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, errorResponse, refusal } from '../../web/responses.ts';
-import type { Turn } from '../../web/turns.ts';
+import { arrivals, type Turn } from '../../web/turns.ts';
 import { checkCoding } from './files.ts';
 
 export const LINK = '/links/:token/*';
@@ -53,24 +53,7 @@ type LinkContext = Context<ApiEnv>;
 
 export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => Promise<Response> {
   const { uses, files, clientAddress, pages, clock, turn, log } = options;
-  const coming = new Map<string, number>();
-
-  /** Counts a file that begins to arrive. @returns what ends that. @throws {BerthError} `rate_limited`. */
-  function arriving({ link, directory }: Admitted, { address }: Visit): () => void {
-    const shares = { client: `${link.id} ${clientNetwork(address)}`, link: link.id, directory: directory.id };
-    const counted = Object.entries(shares) as [keyof typeof AT_ONCE, string][];
-    for (const [share, of] of counted)
-      if ((coming.get(of) ?? 0) >= AT_ONCE[share])
-        throw new BerthError('rate_limited', `Over ${AT_ONCE[share]} files are arriving at once`);
-    for (const [, of] of counted) coming.set(of, (coming.get(of) ?? 0) + 1);
-    return () => {
-      for (const [, of] of counted) {
-        const left = (coming.get(of) ?? 1) - 1;
-        if (left > 0) coming.set(of, left);
-        else coming.delete(of);
-      }
-    };
-  }
+  const arriving = arrivals();
 
   async function download(c: LinkContext, visit: Visit, admitted: Admitted): Promise<Response> {
     const { incoming, outgoing } = c.env;
@@ -118,7 +101,11 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     if (isPost && !isForm(type))
       throw new BerthError('unsupported_media_type', 'Content-Type must be multipart/form-data');
     if (Number(length) > most + (isForm(type) ? FORM_BYTES : 0)) throw tooLarge(most);
-    const arrived = arriving(admitted, visit);
+    const arrived = arriving({
+      [`${link.id} ${clientNetwork(visit.address)}`]: AT_ONCE.client,
+      [link.id]: AT_ONCE.link,
+      [directory.id]: AT_ONCE.directory,
+    });
     let file: BodyFile | undefined;
     try {
       untimed?.();

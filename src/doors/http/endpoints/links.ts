@@ -70,7 +70,7 @@ const EXAMPLE = {
 
 const URL_EXAMPLE = 'https://sftp.example.com/links/Zk3p9QxW1a2b0Yx3mTq5u7w9zBcDeFgH/report.pdf';
 
-function shown(link: Link) {
+function linkJson(link: Link) {
   const { id, kind, max_bytes, once, expires_at, inserted_at } = link;
   return {
     id,
@@ -92,7 +92,7 @@ export function linkRoutes(
 ): Route[] {
   const make: Endpoint<'/:id'> = async (c, principal) => {
     const answer = ({ target: own, link }: MadeLink): Response =>
-      dataResponse(JSON.stringify({ ...shown(link), url: origin + own }), 201, SECRET);
+      dataResponse(JSON.stringify({ ...linkJson(link), url: origin + own }), 201, SECRET);
     const target = await ownTarget(directories, c, principal, answer);
     // The link's URL has to name the machine that has the files.
     await files.checkHome(target);
@@ -113,7 +113,7 @@ export function linkRoutes(
     const read = async ({ limit = LIMIT, after }: RequestedPage) =>
       linksOf(reads, id, { now: rules.clock.now(), limit, after: await placeOf(after) });
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);
-    return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
+    return dataResponse(JSON.stringify(rows.map(linkJson)), 200, headers);
   };
 
   const revokeOne: Endpoint<'/:id/:link_id'> = async (c, principal) => {

@@ -1,5 +1,4 @@
 /** Files whose upload was cut off, or that nobody saw end: an admin announces or deletes each. `files.ts` lists them. */
-import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import type { AnnouncedPartial } from '../../../arrivals/files/partial.ts';
@@ -11,6 +10,9 @@ import { UPLOAD } from '../openapi/examples.ts';
 import { ownTarget } from '../own-directory.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
+import type { HeldFiles } from '../../../arrivals/checks/held.ts';
+
+import * as v from 'valibot';
 
 const PARTIAL = '/api/v1/directories/:id/partial/:file_id';
 
@@ -68,5 +70,25 @@ export function partialRoutes(
       answer: { status: 204, description: 'Deleted' },
       refusals: [404, 409, 421, 507],
     }),
+  ];
+}
+
+/** For root's commands about files in check or in the quarantine. The customers' API does not have these. */
+const HELD = '/api/v1/directories/:id/held/:file_id';
+
+export function heldRoutes(directories: DirectoryQueries, held: HeldFiles): Omit<Route, 'operation'>[] {
+  const release: Endpoint<'/:id/:file_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal);
+    await held.release(target, c.req.param('file_id'));
+    return c.body(null, 204);
+  };
+  const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal);
+    await held.remove(target, c.req.param('file_id'));
+    return c.body(null, 204);
+  };
+  return [
+    { method: 'POST', path: `${HELD}/release`, endpoint: release },
+    { method: 'DELETE', path: HELD, endpoint: remove },
   ];
 }

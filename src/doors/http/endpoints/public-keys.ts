@@ -32,12 +32,12 @@ const EXAMPLE = {
 export function publicKeyRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    return dataResponse(JSON.stringify((await publicKeysOf(rules.database.reads, id)).map(shown)));
+    return dataResponse(JSON.stringify((await publicKeysOf(rules.database.reads, id)).map(publicKeyJson)));
   };
 
   const add: Endpoint<'/:id'> = async (c, principal) => {
     const answer = ({ directory, key }: Added): Response =>
-      dataResponse(JSON.stringify(shown(key)), 201, warning(keyUnused(directory)));
+      dataResponse(JSON.stringify(publicKeyJson(key)), 201, warning(keyUnused(directory)));
     const target = await ownTarget(directories, c, principal, answer);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
@@ -105,7 +105,7 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: RuleContex
   ];
 }
 
-function shown({ fingerprint, type, comment, inserted_at, last_used_at }: ShownKey): object {
+function publicKeyJson({ fingerprint, type, comment, inserted_at, last_used_at }: ShownKey): object {
   return {
     fingerprint,
     type,

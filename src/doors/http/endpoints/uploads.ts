@@ -67,7 +67,7 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
   };
   const show: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    return dataResponse(JSON.stringify(shown(await uploads.byId(id, c.req.param('upload_id')))));
+    return dataResponse(JSON.stringify(uploadJson(await uploads.byId(id, c.req.param('upload_id')))));
   };
 
   return [
@@ -112,11 +112,11 @@ async function* parts(first: readonly UploadRow[], read: ReadAfter): AsyncGenera
 }
 
 function json(rows: readonly UploadRow[]): string {
-  return JSON.stringify(rows.map(shown));
+  return JSON.stringify(rows.map(uploadJson));
 }
 
 /** The four fields of an upload (specification, "Upload"). */
-function shown({ id, path, size_bytes, uploaded_at }: UploadRow) {
+function uploadJson({ id, path, size_bytes, uploaded_at }: UploadRow) {
   return { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at) };
 }
 

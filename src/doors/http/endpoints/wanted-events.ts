@@ -18,10 +18,10 @@ const ABOUT =
   '`file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know.';
 
 export function wantedEventRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
-  const shown = (wanted: WantedEvents): Response => dataResponse(JSON.stringify(wanted));
+  const eventsResponse = (wanted: WantedEvents): Response => dataResponse(JSON.stringify(wanted));
 
   const show: Endpoint = async (c, { accountId }) =>
-    shown(
+    eventsResponse(
       await eventsOf(rules.database.reads, isOfDirectory(c) ? { accountId, id: c.req.param('id') } : { accountId }),
     );
 
@@ -30,7 +30,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: RuleCont
     if (owner.id === undefined) requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(EventsFields.entries, fields);
-    return shown(await setEvents(rules, owner, fields));
+    return eventsResponse(await setEvents(rules, owner, fields));
   };
 
   const answer = (inherited: boolean) => ({

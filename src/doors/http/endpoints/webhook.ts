@@ -37,21 +37,21 @@ export function webhookRoutes(
   turn: Turn,
   mayReach: MayReach,
 ): Route[] {
-  async function shown(directory: Destined): Promise<string> {
+  async function webhookJson(directory: Destined): Promise<string> {
     const { webhook_url, uses_account_webhook } = directory;
     const sends_to = await receiverUrl(rules.database.reads, directory);
     return JSON.stringify({ webhook_url, uses_account_webhook: uses_account_webhook === 1, sends_to });
   }
 
   const show: Endpoint<'/:id'> = async (c, { accountId }) =>
-    dataResponse(await shown(await liveDirectory(rules.database.reads, { accountId, id: c.req.param('id') })));
+    dataResponse(await webhookJson(await liveDirectory(rules.database.reads, { accountId, id: c.req.param('id') })));
 
   const update: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(WebhookFields.entries, fields);
     const directory = await updateWebhook(rules, target, fields);
-    return dataResponse(await shown(directory), 200, warning(unreachable(fields, mayReach)));
+    return dataResponse(await webhookJson(directory), 200, warning(unreachable(fields, mayReach)));
   };
 
   const tryOne: Endpoint<'/:id'> = async (c, principal) => {

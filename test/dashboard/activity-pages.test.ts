@@ -1,12 +1,12 @@
 /** The history page by page: each entry once and in order, even among entries of the same moment, and by an index. */
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { insertTransfers } from '../../src/rules/history/transfers.ts';
 import {
   type ActivityPage,
   activityPage,
   type ActivityPlace,
+  sentenceOf,
   type Topic,
 } from '../../src/operating/reports/activity.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
@@ -38,20 +38,6 @@ async function happen(api: Api, directory: { id: string; sftp_username: string }
         .insertInto('audit')
         .values({ ...whose, ...rest, at: at(index), action: 'update' })
         .execute();
-      const delivery = {
-        id: randomUUID(),
-        directory_id: directory.id,
-        account_id: accountId,
-        upload_id: null,
-        url: 'https://x.example',
-        destination: `${accountId} https://x.example`,
-        body: Buffer.from(`{"filename":"w-${index}"}`),
-      };
-      const state = { state: 'delivered', attempts: 1, due_at: null, finished_at: at(index), replay_at: null } as const;
-      await tx
-        .insertInto('deliveries')
-        .values({ ...delivery, ...state, replayed_as: null, inserted_at: at(index) })
-        .execute();
     }
   });
   return at;
@@ -70,28 +56,30 @@ test('all pages together are exactly what happened, each once and in order, for 
     address: '127.0.0.1',
     text: `wrong password ${index}`,
   }));
+  const whose = { directory_id: directory.id, username: directory.sftp_username };
   // Those of one moment have become rows since the log was read.
   const moment = start + 5000;
   const rows = attempts.filter((attempt) => attempt.at <= moment);
-  const unwritten = attempts.filter((attempt) => attempt.at >= moment);
+  const unwritten = attempts.filter((attempt) => attempt.at >= moment).map((attempt) => ({ ...attempt, ...whose }));
   await api.database.db
     .insertInto('logins')
-    .values(rows.map((attempt) => ({ ...attempt, directory_id: directory.id })))
+    .values(rows.map((attempt) => ({ ...attempt, directory_id: directory.id, account_id: api.tenant.accountId })))
     .execute();
-  const expected: Record<string, number> = { all: 120, logins: 44, files: 26, webhooks: 25, changes: 25 };
+  const expected: Record<string, number> = { all: 95, logins: 44, files: 26, changes: 25 };
   for (const limit of [1, 7, 50, 500]) {
     for (const [topic, count] of Object.entries(expected)) {
       const found = [];
       for (let from: ActivityPlace | undefined = { at: start + DAYS, skip: 0 }; from;) {
         const page: ActivityPage = await activityPage(api.database.reads, {
+          accountId: api.tenant.accountId,
           directoryId: directory.id,
           unwritten,
           topic: topic === 'all' ? undefined : (topic as Topic),
           from,
           limit,
         });
-        assert.ok(page.happenings.length <= limit);
-        found.push(...page.happenings);
+        assert.ok(page.entries.length <= limit);
+        found.push(...page.entries);
         from = page.next;
       }
       const name = `${topic}, ${limit} a page`;
@@ -102,25 +90,118 @@ test('all pages together are exactly what happened, each once and in order, for 
         times.toSorted((a, b) => b - a),
         name,
       );
-      const known = found.filter(({ kind }) => ['file', 'change', 'webhook', 'refused'].includes(kind));
-      const texts = known.map(({ text }) => text);
+      const texts = found.filter(({ kind }) => kind !== 'session').map(sentenceOf);
       assert.equal(new Set(texts).size, texts.length, name);
     }
   }
+});
+
+test('the account’s history has every directory’s, and no other account’s', async () => {
+  const api = await shared();
+  const [one, two] = [await api.directory(), await api.directory()];
+  const start = Date.now() * 1000 - 3 * DAYS;
+  const other = { accountId: '00000000-0000-4000-8000-00000000000f' };
+  await happen(api, one, start, 1);
+  await happen(api, two, start, 2);
+  const idsOf = async (accountId: string): Promise<Set<string>> => {
+    const ids = new Set<string>();
+    for (let from: ActivityPlace | undefined = { at: start + DAYS, skip: 0 }; from;) {
+      const page: ActivityPage = await activityPage(api.database.reads, { accountId, unwritten: [], from, limit: 50 });
+      for (const { directoryId } of page.entries) ids.add(directoryId);
+      from = page.next;
+    }
+    return ids;
+  };
+  const found = await idsOf(api.tenant.accountId);
+  assert.ok(found.has(one.id) && found.has(two.id));
+  assert.equal((await idsOf(other.accountId)).size, 0);
+});
+
+test('a search finds a file, a person and an address, whatever the case, past what one step reads', async () => {
+  const api = await shared();
+  const { id, sftp_username: username } = await api.directory();
+  const { db, reads } = api.database;
+  const { accountId } = api.tenant;
+  const start = Date.now() * 1000 - 2 * DAYS;
+  const whose = { directory_id: id, account_id: accountId, username };
+  const row = { ...whose, event: 'uploaded' as const, bytes: 1, address: '198.51.100.7', session_pid: 7 };
+  await db.transaction().execute(async (tx) => {
+    await insertTransfers(tx, [{ ...row, at: start, path: 'in/Quarter "3".csv', address: '203.0.113.9' }]);
+    for (let n = 0; n < 42; n += 1)
+      await insertTransfers(
+        tx,
+        Array.from({ length: 500 }, (_, index) => ({ ...row, at: start + n * 500 + index + 1, path: `x-${index}` })),
+      );
+    await tx
+      .insertInto('audit')
+      .values({
+        ...whose,
+        at: start - 5,
+        action: 'remove-file',
+        key_id: 'user:Dana@example.com',
+        request_id: 'r',
+        route: 'POST /x',
+        changes: JSON.stringify({ file: { from: 'in/gone.pdf', to: null } }),
+      })
+      .execute();
+    // The history has the removal too, at the same moment: it is shown once.
+    await insertTransfers(tx, [{ ...whose, event: 'removed', at: start - 5, path: 'in/gone.pdf', bytes: 3 }]);
+    await insertTransfers(tx, [
+      { ...whose, event: 'removed', at: start - 6, path: 'old.csv', bytes: 3, reason: 'retention (30 days)' },
+      {
+        ...whose,
+        event: 'removed',
+        at: start - 7,
+        path: 'old-2.csv',
+        bytes: 3,
+        address: '203.0.113.7',
+        session_pid: 3,
+      },
+    ]);
+  });
+  const search = async (text: string, directoryId?: string) => {
+    const from = { at: start + DAYS, skip: 0 };
+    const page = await activityPage(reads, { accountId, directoryId, unwritten: [], search: text, from, limit: 50 });
+    return page.entries.map(sentenceOf);
+  };
+  const uploaded = ['Customer (203.0.113.9) uploaded in/Quarter "3".csv'];
+  assert.deepEqual(await search('quarter "3"'), uploaded);
+  assert.deepEqual(await search('203.0.113.9', id), uploaded);
+  assert.deepEqual(await search('GONE.pdf'), ['Dana@example.com deleted in/gone.pdf']);
+  assert.deepEqual(await search('dana@'), ['Dana@example.com deleted in/gone.pdf']);
+  assert.deepEqual(await search('OLD'), [
+    'Retention (30 days) deleted old.csv',
+    'Customer (203.0.113.7) deleted old-2.csv',
+  ]);
+  assert.deepEqual(await search('%'), []);
 });
 
 test('each history is read by its index, and no further than a page', sqliteOnly, async () => {
   const api = await shared();
   const directory = await api.directory();
   const from = { at: Date.now() * 1000 + DAYS, skip: 0 };
-  for (const topic of [undefined, 'files', 'webhooks', 'changes'] as const) {
-    const plans = await plansOf(api.database.reads, (reads) =>
-      activityPage(reads, { directoryId: directory.id, unwritten: [], topic, from, limit: 100 }),
-    );
-    assert.equal(plans.length, topic === undefined ? 4 : 1);
-    for (const plan of plans) {
-      assert.match(plan.join('\n'), /_by_directory \(directory_id=\? AND (?:at>\? AND )?\w+<\?\)/);
-      assert.doesNotMatch(plan.join('\n'), /TEMP B-TREE|SCAN/);
+  const { accountId } = api.tenant;
+  for (const directoryId of [directory.id, undefined])
+    for (const [topic, count] of [
+      [undefined, 3],
+      ['files', 4],
+      ['logins', 4],
+      ['changes', 2],
+    ] as const) {
+      const plans = await plansOf(api.database.reads, (reads) =>
+        activityPage(reads, { accountId, directoryId, unwritten: [], topic, from, limit: 100 }),
+      );
+      assert.equal(plans.length, count, `${topic}`);
+      for (const plan of plans) {
+        const [first = '', ...others] = plan;
+        const index = directoryId === undefined ? 'account' : 'directory';
+        assert.match(
+          first,
+          new RegExp(`_by_${index} \\(${index}_id=\\? AND (?:at>\\? AND )?at<\\?\\)`),
+          plan.join('\n'),
+        );
+        assert.doesNotMatch(plan.join('\n'), /TEMP B-TREE|SCAN/);
+        for (const line of others.filter((each) => each.includes('audit'))) assert.match(line, /audit_by_directory/);
+      }
     }
-  }
 });

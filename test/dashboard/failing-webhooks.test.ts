@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import {
-  failingDirectories,
   failingWebhooks,
   type FailingWebhook,
+  problemsOf,
 } from '../../src/doors/dashboard/queries/failing-webhooks.ts';
 import type { DeliveryState, Tables } from '../../src/foundation/db/schema.ts';
 import type { Updateable } from 'kysely';
@@ -53,24 +53,36 @@ test('a webhook fails when its last delivery was given up, with nothing delivere
     ['delivered', ...Array<DeliveryState>(150).fill('failed')],
     ...Array.from({ length: 40 }, () => Array.from({ length: random(8) }, () => kinds[random(5)] ?? 'queued')),
   ];
-  for (const states of several) known.set(await directory(place, states), expected(states));
+  const states = new Map<string, readonly DeliveryState[]>();
+  for (const each of several) {
+    const id = await directory(place, each);
+    known.set(id, expected(each));
+    states.set(id, each);
+  }
   const wanted = [...known].flatMap(([id, of]) => (of ? [[id, of] as const] : []));
   assert.deepEqual(await failingWebhooks(reads, [...known.keys(), randomUUID()]), new Map(wanted));
   const [one = ''] = known.keys();
   assert.deepEqual(await failingWebhooks(reads, [one]), new Map());
   assert.deepEqual(await failingWebhooks(reads, []), new Map());
 
-  const all = await failingDirectories(reads, ACCOUNT, 100);
+  const failures = (of: readonly DeliveryState[]): number[] =>
+    of.flatMap((state, at) => (state === 'failed' ? [at + 1] : []));
+  const all = await problemsOf(reads, { accountId: ACCOUNT }, 100);
   assert.deepEqual(
-    all.map(({ id, since, failed }) => [failed, since, id]),
-    wanted
-      .map(([id, { since, failed }]) => [failed, since, id] as const)
+    all.map(({ id, since, open, delivered_at }) => [open, since, id, delivered_at]),
+    [...states]
+      .flatMap(([id, of]) => {
+        const [since] = failures(of);
+        return since === undefined ? [] : [[failures(of).length, since, id, of.lastIndexOf('delivered') + 1] as const];
+      })
       .toSorted(([m, a, x], [n, b, y]) => n - m || a - b || (x < y ? -1 : 1)),
-    'the worst first, each with all that failed',
+    'those with the most to send first, with all that failed, also before the last that was delivered',
   );
   assert.equal(all[0]?.name, 'Orders');
-  assert.deepEqual(await failingDirectories(reads, ACCOUNT, 2), all.slice(0, 2));
-  assert.deepEqual(await failingDirectories(reads, randomUUID(), 100), []);
+  assert.deepEqual(await problemsOf(reads, { accountId: ACCOUNT }, 2), all.slice(0, 2));
+  assert.deepEqual(await problemsOf(reads, { accountId: randomUUID() }, 100), []);
+  const directoryId = all[1]?.id;
+  assert.deepEqual(await problemsOf(reads, { accountId: ACCOUNT, directoryId }, 2), all.slice(1, 2));
 });
 
 test('a directory without a URL fails only where its account has one that it uses; a deleted one fails no more', async () => {
@@ -79,7 +91,7 @@ test('a directory without a URL fails only where its account has one that it use
   const id = await directory(place, ['failed']);
   const fails = async () => {
     const found = (await failingWebhooks(reads, [id])).size;
-    assert.equal((await failingDirectories(reads, ACCOUNT, 10)).length, found);
+    assert.equal((await problemsOf(reads, { accountId: ACCOUNT }, 10)).length, found);
     return found === 1;
   };
   const set = (changes: Updateable<Tables['directories']>) =>
@@ -106,17 +118,39 @@ test('a directory without a URL fails only where its account has one that it use
   assert.equal(await fails(), false);
 });
 
+test('what is about to be sent again needs no attention, but is counted until it is sent', async () => {
+  await using place = await outboxPlace();
+  const { db, reads } = place.database;
+  const id = await directory(place, ['failed', 'failed', 'failed']);
+  const mark = (inserted_at: number, values: Updateable<Tables['deliveries']>) =>
+    db
+      .updateTable('deliveries')
+      .set(values)
+      .where('directory_id', '=', id)
+      .where('inserted_at', '=', inserted_at)
+      .execute();
+  const countsOf = async () =>
+    (await problemsOf(reads, { accountId: ACCOUNT }, 10)).map(({ open, sending }) => [open, sending]);
+  assert.deepEqual(await countsOf(), [[3, 0]]);
+  await mark(1, { replay_at: 1 });
+  assert.deepEqual(await countsOf(), [[2, 1]]);
+  await mark(1, { replay_at: null, replayed_as: randomUUID() });
+  assert.deepEqual(await countsOf(), [[2, 0]]);
+  for (const at of [2, 3]) await mark(at, { replayed_as: randomUUID() });
+  assert.deepEqual(await countsOf(), []);
+});
+
 test('no query reads whole tables', sqliteOnly, async () => {
   await using place = await outboxPlace();
   const { reads } = place.database;
   const plans = [
     ...(await plansOf(reads, (db) => failingWebhooks(db, ['a']))),
-    ...(await plansOf(reads, (db) => failingDirectories(db, ACCOUNT, 10))),
+    ...(await plansOf(reads, (db) => problemsOf(db, { accountId: ACCOUNT }, 10))),
   ];
-  assert.equal(plans.length, 2);
+  assert.equal(plans.length, 3);
   for (const line of plans.flat()) {
     assert.doesNotMatch(line, /^SCAN (?:deliveries|directories|d)\b/, line);
     if (line.startsWith('SEARCH deliveries'))
-      assert.match(line, /INDEX deliveries_(?:failed_of|delivered_of|failed_in_account|tests) /);
+      assert.match(line, /INDEX deliveries_(?:failed_of|delivered_of|failed_in_account|tests|to_replay) /);
   }
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createBackground } from '../../src/foundation/base/background.ts';
 import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
-import { refusalsByDay } from '../../src/doors/dashboard/queries/overview.ts';
+import { refusalsByDay } from '../../src/doors/dashboard/queries/home.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { activityPage } from '../../src/operating/reports/activity.ts';
 import { journal } from '../../src/operating/reports/journal.ts';
@@ -118,23 +118,23 @@ test('attempts become rows once they are over, are counted by day, and a restart
   ]);
   const started = log.asked().length;
   const shown = async () => {
-    const options = { directoryId: id, unwritten: first.unwritten(user) ?? [], topic: 'logins', limit: 3 } as const;
+    const unwritten = (first.allUnwritten()?.get(user) ?? []).map((each) => ({
+      ...each,
+      directory_id: id,
+      username: user,
+    }));
+    const options = { accountId: api.tenant.accountId, directoryId: id, unwritten, topic: 'logins', limit: 3 } as const;
     const page = await activityPage(database.reads, { ...options, from: { at: now + DAY, skip: 0 } });
     const rest = page.next && (await activityPage(database.reads, { ...options, from: page.next }));
-    return [...page.happenings, ...(rest?.happenings ?? [])].map(({ kind, address }) => `${kind} ${address}`);
+    return [...page.entries, ...(rest?.entries ?? [])].map(({ kind, address }) => `${kind} ${address}`);
   };
-  const expected = [
-    'refused 192.0.2.1',
-    'refused 192.0.2.3',
-    'login 192.0.2.2',
-    'refused 192.0.2.1',
-    'refused 192.0.2.1',
-  ];
+  const expected = ['failed 192.0.2.1', 'failed 192.0.2.3', 'login 192.0.2.2', 'failed 192.0.2.1', 'failed 192.0.2.1'];
   assert.deepEqual(await shown(), expected, 'each once, recorded or not');
   assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
   if (!onPostgres) {
     const plans = await plansOf(database.reads, (reads) =>
       activityPage(reads, {
+        accountId: api.tenant.accountId,
         directoryId: id,
         unwritten: [],
         topic: 'logins',
@@ -142,10 +142,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
         limit: 3,
       }),
     );
-    assert.match(
-      plans.at(-1)?.join() ?? '',
-      /^SEARCH logins USING INDEX logins_by_directory \(directory_id=\? AND at>/,
-    );
+    assert.match(plans.at(-1)?.join() ?? '', /^SEARCH l USING INDEX logins_by_directory \(directory_id=\? AND at>/);
   }
 
   await first.close();

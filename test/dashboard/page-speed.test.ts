@@ -141,9 +141,16 @@ test('every page of a large account weighs at most 60 KB', { timeout: 600_000 },
     ...['', '/directories', '/directories?q=number+7', '/deliveries', '/deliveries?state=failed'].map(
       (page) => `/dashboard${page}`,
     ),
-    ...['/failing-webhooks', '/sessions', '/api-keys', '/team', '/account', '/profile'].map(
-      (page) => `/dashboard${page}`,
-    ),
+    ...[
+      '/activity',
+      '/activity?topic=files',
+      '/activity?q=order',
+      '/activity?q=nothing+of+it',
+      '/api-keys',
+      '/team',
+      '/account',
+      '/profile',
+    ].map((page) => `/dashboard${page}`),
     ...['/access', '/files', '/files?folder=', '/files?q=order', '/links', '/webhook'].map((page) => busy + page),
     ...[`/webhook/deliveries/${delivery}`, '/activity', '/settings'].map((page) => busy + page),
   ];

@@ -124,7 +124,7 @@ test('the page words its own notice, whatever the address says', async () => {
   assert.doesNotMatch((await user.get(`${PROFILE}?done=ended`)).text, /class="notice"/, 'something else was done');
   assert.match((await user.get(location)).text, /class="notice"/);
   assert.doesNotMatch((await user.get(location)).text, /class="notice"/, 'it is said once');
-  for (const path of [PROFILE, '/dashboard/account', '/dashboard/team', `/dashboard/directories/${id}`])
+  for (const path of [PROFILE, '/dashboard/account', '/dashboard/team', `/dashboard/directories/${id}/files`])
     for (const done of ['constructor', '__proto__', 'toString', '%3Cb%3E', '']) {
       const { status, text } = await user.get(`${path}?done=${done}`);
       assert.equal(status, 200);

@@ -42,7 +42,7 @@ async function addDeliveries(berth: TestBerth, { of, count, state, name, at }: S
   await database.close();
 }
 
-test('deliveries of all directories: exact counts, each filter, the failed ones by link from the overview, and their replay', async () => {
+test('deliveries of all directories: exact counts, each filter, the failed ones by link from Home, and sending them again', async () => {
   await using berth = await shared();
   using user = await signedIn(dashboardOf(berth), berth.accountId);
   const [few, many] = [await berth.directory({ name: 'Few' }), await berth.directory({ name: 'Many' })];
@@ -52,12 +52,11 @@ test('deliveries of all directories: exact counts, each filter, the failed ones 
   await addDeliveries(berth, { of: few, count: 2, state: 'delivered', name: 'order', at: at - 100 * SECOND });
   await addDeliveries(berth, { of: many, count: 140, state: 'failed', name: 'order', at: at + 1000 * SECOND });
 
-  const overview = unescaped((await user.get('/dashboard')).text);
-  assert.ok(overview.indexOf('>Many<') < overview.indexOf('>Few<'), 'the worst first');
+  const home = unescaped((await user.get('/dashboard')).text);
+  assert.ok(home.indexOf('>Many<') < home.indexOf('>Few<'), 'the worst first');
   assert.match(
-    overview,
-    new RegExp(`href="${DELIVERIES}\\?directory=${many.id}&state=failed">140<`),
-    'every one is counted',
+    home,
+    new RegExp(`140 files not delivered.*href="${DELIVERIES}\\?directory=${many.id}&state=failed"`, 's'),
   );
 
   const list = async (query: string) => unescaped((await user.get(`${DELIVERIES}?${query}`)).text);
@@ -65,7 +64,7 @@ test('deliveries of all directories: exact counts, each filter, the failed ones 
     [...text.matchAll(/\/deliveries\/[\da-f-]{36}"[^>]*><bdi>([^<]*)</g)].map(([, name]) => name);
   const all = await list('');
   assert.match(all, /145 deliveries/);
-  assert.match(all, />Failed 143</);
+  assert.match(all, />Needs attention 143</);
   assert.match(await list(`directory=${few.id}`), /<p>5 deliveries<\/p>/);
   assert.match(await list(`directory=Few&state=failed`), /<p>3 deliveries<\/p>/);
   assert.deepEqual(namesIn(await list('file=INVOICE')), ['Invoice-2.csv', 'Invoice-1.csv', 'Invoice-0.csv']);
@@ -95,7 +94,7 @@ test('deliveries of all directories: exact counts, each filter, the failed ones 
   await until('each is delivered', async () => (await list(`directory=${few.id}`)).includes('>Delivered 5<'));
   const resent = await list(`directory=${few.id}`);
   assert.equal(resent.match(/>sent again</g)?.length, 3);
-  assert.match(resent, />Failed 0</, 'nothing needs attention any more');
+  assert.match(resent, />Needs attention 0</, 'nothing needs attention any more');
   assert.doesNotMatch(resent, /Send 3 again/);
   assert.match(await list(`directory=${few.id}&state=failed`), /<p>0 deliveries<\/p>/);
   assert.equal(await user.submit(DELIVERIES, { state: 'failed', directory: few.id }).then(({ status }) => status), 200);
@@ -120,19 +119,19 @@ test('the sessions of all directories are listed, and an admin ends one; nobody 
   using admin = await signedIn(dashboardOf(berth), berth.accountId);
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   using stranger = await signedIn(dashboardOf(berth), await otherAccount(berth));
-  assert.match((await admin.get('/dashboard/sessions')).text, /Nobody is connected/);
+  assert.match((await admin.get('/dashboard/activity')).text, /Nobody is connected/);
   const directory = await berth.directory({ name: 'Acme invoices' });
   await using connection = await berth.connect(directory);
   await connection.sftp();
-  const { text } = await admin.get('/dashboard/sessions');
+  const { text } = await admin.get('/dashboard/activity');
   assert.match(text, /Acme invoices.*127\.0\.0\.1/s);
   const [, session = ''] = /name="session" value="([^"]+)"/.exec(text) ?? [];
-  assert.doesNotMatch((await member.get('/dashboard/sessions')).text, /name="session"/);
-  assert.doesNotMatch((await stranger.get('/dashboard/sessions')).text, /Acme invoices/);
+  assert.doesNotMatch((await member.get('/dashboard/activity')).text, /name="session"/);
+  assert.doesNotMatch((await stranger.get('/dashboard/activity')).text, /Acme invoices/);
   const end = { directory: directory.id, session };
-  assert.equal((await member.post('/dashboard/sessions/end', end)).status, 403);
-  assert.equal((await stranger.post('/dashboard/sessions/end', end)).status, 404);
-  assert.match((await admin.submit('/dashboard/sessions/end', end)).text, /The session has ended\./);
+  assert.equal((await member.post('/dashboard/activity/end-session', end)).status, 403);
+  assert.equal((await stranger.post('/dashboard/activity/end-session', end)).status, 404);
+  assert.match((await admin.submit('/dashboard/activity/end-session', end)).text, /The session has ended\./);
   await connection.closed;
 });
 
@@ -158,8 +157,11 @@ test('an export is the complete list as CSV, and no cell is a formula', async ()
   assert.match(uploads, /,"a;'""=1\+1"";'\t'@b",1,/);
   assert.match(
     (await user.get(`${path}/activity/export.csv`)).text,
-    /^at,kind,address,text\r\n.*created the directory/s,
+    /^at,directory_id,username,kind,who,address,what,route,request_id,changes\r\n.*created the directory/s,
   );
-  const audit = (await user.get('/dashboard/account/audit.csv')).text;
-  assert.match(audit, /"API key ""test""",created the directory,/);
+  const old = await user.get('/dashboard/account/audit.csv');
+  assert.equal(old.status, 301);
+  const changes = (await user.get(old.headers.location ?? '')).text;
+  assert.match(changes, /,change,"API key ""test""",,created the directory,POST /);
+  assert.doesNotMatch(changes, /,file,/);
 });

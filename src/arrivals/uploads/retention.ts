@@ -35,7 +35,7 @@ export interface RetentionOptions {
   readonly node: string;
   readonly recorder: {
     /** Records that berth has removed a file. */
-    removed(jail: Jail, path: FilePath, at: Micros): void;
+    removed(jail: Jail, path: FilePath, about: { readonly at: Micros; readonly reason: string }): void;
     /** Compares a path with its row, in `inMs` ms. */
     look(jail: Jail, path: FilePath, inMs: number): void;
   };
@@ -67,7 +67,7 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
     for (const directory of page) {
       try {
         if (Math.abs(lead) <= DOUBTFUL) await takeBack(options.database, directory.id, now + Math.max(0, lead));
-        await clear(options, directory, now - directory.retention_days * DAY, signal);
+        await clear(options, directory, now, signal);
       } catch (error) {
         failure = new Error(`retention failed in directory ${directory.id}`, { cause: error });
       }
@@ -95,7 +95,14 @@ async function takeBack({ db, reads }: Pick<Database, 'db' | 'reads'>, directory
     .execute();
 }
 
-async function clear(options: RetentionOptions, jail: Jail, before: Micros, signal: AbortSignal): Promise<void> {
+async function clear(
+  options: RetentionOptions,
+  jail: Jail & { readonly retention_days: number },
+  now: Micros,
+  signal: AbortSignal,
+): Promise<void> {
+  const { retention_days: days } = jail;
+  const before = now - days * DAY;
   const pause = yielder();
   let cursor = { uploaded_at: 0, id: '' };
   let removed = 0;
@@ -105,7 +112,7 @@ async function clear(options: RetentionOptions, jail: Jail, before: Micros, sign
     if (!last) break;
     const mustStay = await options.mustStay(jail.id);
     for (const row of rows) {
-      if (removeOne(options, jail, row, mustStay)) removed += 1;
+      if (removeOne(options, jail, row, { mustStay, reason: `retention (${days} days)` })) removed += 1;
       await pause();
     }
     cursor = last;
@@ -132,7 +139,7 @@ function removeOne(
   { filesRoot, recorder, clock }: RetentionOptions,
   jail: Jail,
   row: Old,
-  mustStay: (inode: number) => boolean,
+  { mustStay, reason }: { readonly mustStay: (inode: number) => boolean; readonly reason: string },
 ): boolean {
   const root = filesRoot(jail.sftp_username);
   const stats = lstatBeneath(root, row.path);
@@ -145,6 +152,6 @@ function removeOne(
     recorder.look(jail, pathOf(row.path), 0);
     return false;
   }
-  recorder.removed(jail, pathOf(row.path), clock.now());
+  recorder.removed(jail, pathOf(row.path), { at: clock.now(), reason });
   return true;
 }

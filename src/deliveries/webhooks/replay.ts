@@ -89,3 +89,24 @@ export async function replayFailed(
   wake();
   return requested;
 }
+
+/**
+ * Takes back the replays of a directory that are not in the outbox yet.
+ * @returns how many.
+ * @throws {BerthError} `directory_not_found`.
+ */
+export async function stopReplays({ database, clock }: Omit<WebhookRules, 'wake'>, target: Target): Promise<number> {
+  return database.db.transaction().execute(async (tx) => {
+    const directory = await lockedDirectory(tx, target);
+    const { numUpdatedRows } = await tx
+      .updateTable('deliveries')
+      .set({ replay_at: null })
+      .where('directory_id', '=', directory.id)
+      .where('replay_at', 'is not', null)
+      .executeTakeFirstOrThrow();
+    const count = Number(numUpdatedRows);
+    const details = { stopped: { from: count, to: null } };
+    if (count > 0) await insertAudit(tx, target.actor, { action: 'replay', at: clock.now(), directory, details });
+    return count;
+  });
+}

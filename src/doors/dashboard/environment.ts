@@ -62,6 +62,11 @@ export interface Refused {
 
 export type PageContext<Path extends string = string> = Context<DashboardEnv, Path>;
 
+/** The directory of the page, if it is one of a directory's. */
+export function directoryIn(c: PageContext): DirectoryRow | undefined {
+  return c.get('directory') as DirectoryRow | undefined;
+}
+
 /** The signed-in user, if there is one, on a page that requires none. */
 export function visitorOf(c: PageContext): SignedIn | undefined {
   return c.get('user') as SignedIn | undefined;

@@ -1,4 +1,5 @@
 /** The dashboard's pages. Each topic gets only the options that it needs. */
+import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
 import type { HeldFiles } from '../../arrivals/checks/held.ts';
@@ -29,36 +30,41 @@ import { everyRequest, findSession, requireSession, withDirectory } from './guar
 import { createLive } from './live.tsx';
 import { accountDeliveriesPage } from './pages/account-deliveries.tsx';
 import { accountPage } from './pages/account.tsx';
-import { activityPage } from './pages/activity.tsx';
+import { ACTIVITY, activityPage } from './pages/activity.tsx';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { COMPANY_LOGIN, companyLoginPages } from './pages/company-login.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { accessPage } from './pages/directory/access.tsx';
 import { settingsPage } from './pages/directory/settings.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
-import { failingWebhooksPage } from './pages/failing-webhooks.tsx';
 import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/password-link.tsx';
 import { linksPage } from './pages/links.tsx';
-import { overviewPage } from './pages/overview.tsx';
+import { homePage } from './pages/home.tsx';
 import { importPage } from './pages/import.tsx';
 import { heldPages } from './pages/held.tsx';
 import { partialPages } from './pages/partial.tsx';
 import { profilePage } from './pages/profile.tsx';
 import { secondFactorPage } from './pages/second-factor.tsx';
-import { sessionsPage } from './pages/sessions.tsx';
 import { signInCodePage, signInPage, signOut } from './pages/sign-in.tsx';
 import { teamPage } from './pages/team.tsx';
 import { userPage } from './pages/user.tsx';
 import { webhookPages } from './pages/webhook.tsx';
-import { createStored } from './queries/overview.ts';
+import { createStored } from './queries/home.ts';
 
 /** How many requests a user may make per minute. */
 const USER_LIMIT = 600;
 /** How many attempts to sign in are allowed per minute: from a network, and for a user from one site. */
 const NETWORK_ATTEMPTS = 20;
 const USER_ATTEMPTS = 10;
+
+/** Where the pages are that had an address of their own before. */
+const MOVED = {
+  '/dashboard/failing-webhooks': '/dashboard',
+  '/dashboard/sessions': ACTIVITY,
+  '/dashboard/account/audit.csv': `${ACTIVITY}/export.csv?topic=changes`,
+};
 
 export interface DashboardOptions {
   readonly rules: RuleContext;
@@ -117,9 +123,10 @@ export function startDashboard({ config, observe, ...options }: StartOptions) {
   };
 }
 
-/** Whether a request is for the dashboard, by the target as it was sent. */
-function isDashboard(target: string): boolean {
-  return /^\/dashboard(?:[/?]|$)/.test(target);
+/** Whether a request is for the dashboard, by its target as it was sent. A browser that asks for `/` is led there. */
+function isDashboard({ url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>): boolean {
+  if (url === '/') return headers.accept?.includes('text/html') ?? false;
+  return /^\/dashboard(?:[/?]|$)/.test(url);
 }
 
 export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
@@ -135,6 +142,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   app.use('/dashboard/link/*', hidingLink);
   app.use(...everyRequest(options.clientAddress));
   app.use(noteDone);
+  app.get('/', (c) => c.redirect('/dashboard', 302));
   serveAssets(app);
 
   const userLimit = createRateLimit({ clock, limit: USER_LIMIT });
@@ -156,12 +164,12 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
 
   // Pages that require no session are added before this line.
   app.use(requireSession);
+  for (const [old, address] of Object.entries(MOVED)) app.get(old, (c) => c.redirect(address, 301));
   const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);
   signOut(app, database);
   const stored = createStored(database.reads);
-  overviewPage(app, { database, clock, stored });
-  failingWebhooksPage(app, database);
+  homePage(app, { ...options, database, clock, stored });
   directoriesPage(app, rules);
   importPage(app, rules, log);
   app.use('/dashboard/directories/:id/*', withDirectory({ ...options, clock, reads: database.reads }));
@@ -179,8 +187,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);
   userPage(app, rules);
-  sessionsPage(app, { ...options, database, clock, live });
-  accountDeliveriesPage(app, { rules: { ...rules, ...options.webhooks }, live });
+  accountDeliveriesPage(app, { ...options, rules: { ...rules, ...options.webhooks }, live });
   accountPage(app, { ...options, stored, rules: { ...rules, ...options.webhooks } });
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);

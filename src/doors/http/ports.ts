@@ -2,6 +2,7 @@
  * Listens on the ports of the API and the dashboard, with their certificate. Without one that can be used, the ports refuse every
  * handshake until there is.
  */
+import type { IncomingMessage } from 'node:http';
 import type { Background } from '../../foundation/base/background.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import type { Log } from '../../foundation/base/log.ts';
@@ -27,8 +28,8 @@ export interface PortsOptions extends Pick<Web, 'nameRequest' | 'isProxy'> {
 
 interface DashboardApp {
   readonly app: App;
-  /** Whether a request is for the dashboard, by the target as it was sent. */
-  isDashboard(target: string): boolean;
+  /** Whether a request is for the dashboard, by its target as it was sent. */
+  isDashboard(request: Pick<IncomingMessage, 'url' | 'headers'>): boolean;
   /** Ends the pages that stay open for updates. */
   endUpdates(): void;
 }
@@ -83,5 +84,5 @@ export async function openPorts(options: PortsOptions): Promise<Ports> {
 
 /** Serves the API and the dashboard on one port. */
 function besideApi(api: App, { app, isDashboard }: DashboardApp): App {
-  return { fetch: (request, env) => (isDashboard(env.incoming.url ?? '') ? app : api).fetch(request, env) };
+  return { fetch: (request, env) => (isDashboard(env.incoming) ? app : api).fetch(request, env) };
 }

@@ -92,6 +92,8 @@ export interface DailyTotalsTable {
 export interface LoginsTable {
   id: Generated<number>;
   directory_id: string;
+  /** Null for logins that a node with an older berth has written. */
+  account_id: Generated<string | null>;
   at: Micros;
   kind: 'login' | 'refused';
   address: string | null;

@@ -265,7 +265,7 @@ export interface TransfersTable {
   bytes: number | null;
   /** When the file was opened or, for `session-closed`, when the session began; null when that is unknown. */
   began_at: Micros | null;
-  /** The checker's reason for rejecting the file, or why sshd refused a request. */
+  /** The checker's reason for rejecting the file, why sshd refused a request, or `retention (30 days)` for what berth removed. */
   reason: string | null;
   /** `link`: the transfer used HTTPS and a link. Null for SFTP. */
   via: 'link' | null;

@@ -15,6 +15,12 @@ export function contains(db: Kysely<Tables>, text: string): RawBuilder<boolean> 
   return sql`instr(search, ${lower(text)}) > 0`;
 }
 
+/** Whether one of the columns contains the text. Upper and lower case of ASCII letters are equal. */
+export function anyContains(db: Kysely<Tables>, columns: readonly string[], text: string): RawBuilder<boolean> {
+  const position = isPostgres(db) ? sql`strpos` : sql`instr`;
+  return anyOf(columns.map((column) => sql<boolean>`${position}(lower(${sql.ref(column)}), ${lower(text)}) > 0`));
+}
+
 /**
  * The uids of the directories of all accounts that may contain one of the texts or have it as their id. Undefined when
  * there are more than `limit`, or a text is too short to look up.
@@ -47,7 +53,7 @@ export function isAmong(db: Kysely<Tables>, accountId: string, uids: readonly nu
 }
 
 function anyOf(conditions: readonly RawBuilder<boolean>[]): RawBuilder<boolean> {
-  return sql.join<boolean>(conditions, sql` or `);
+  return sql`(${sql.join<boolean>(conditions, sql` or `)})`;
 }
 
 /** The FTS5 query for all trigrams; empty for a text of fewer than three characters. */

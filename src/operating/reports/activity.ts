@@ -1,25 +1,46 @@
 /**
- * A directory's history, newest first and page by page. It has the same entries as `berth explain`, but one line for each
- * webhook. A page reads a page's worth of rows from each history, by index.
+ * The history of an account, or of one of its directories: files, logins and changes, newest first and page by page. Each entry is a
+ * sentence: who did what to which file. A page reads each history by index, and no further than a page; a search reads a bounded part
+ * of them.
  */
-import type { Kysely } from 'kysely';
+import { setImmediate } from 'node:timers/promises';
+import { type Kysely, type Selectable, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { DeliveryState, Tables } from '../../foundation/db/schema.ts';
-import { attemptsOf } from './logins.ts';
+import type { Tables, TransferEvent, TransfersTable } from '../../foundation/db/schema.ts';
+import { anyContains } from '../../foundation/db/search.ts';
+import { auditSentence, fingerprintsIn, type KeyNames } from '../../rules/history/audit-sentences.ts';
 import type { LoginAttempt } from './sshd-log.ts';
-import { auditSentence } from '../../rules/history/audit-sentences.ts';
-import { type AuditRow, type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
-import { type Happening, ofTransfer, partsOf } from './timeline.ts';
 
 /** The topics to which a page can be narrowed. */
-export const TOPICS = {
-  logins: ['login', 'refused', 'session'],
-  files: ['file'],
-  webhooks: ['webhook'],
-  changes: ['change'],
-} as const satisfies Record<string, readonly Happening['kind'][]>;
+export const TOPICS = ['files', 'logins', 'changes'] as const;
+export type Topic = (typeof TOPICS)[number];
 
-export type Topic = keyof typeof TOPICS;
+export interface ActivityEntry {
+  readonly at: Micros;
+  readonly kind: 'file' | 'login' | 'failed' | 'session' | 'change';
+  readonly directoryId: string;
+  readonly username: string;
+  /** The subject of the sentence. */
+  readonly who: string;
+  readonly address: string | null;
+  readonly verb: string;
+  /** The file that the sentence is about. */
+  readonly path?: string;
+  /** How the sentence ends, after the file. */
+  readonly end?: string;
+  readonly event?: TransferEvent;
+  readonly bytes?: number | null;
+  /** The SFTP session that it belongs to. Its number is used again after the session has ended. */
+  readonly session?: string;
+  readonly began?: Micros | null;
+  /** The request of a change, and what it changed, for the export. */
+  readonly request?: { readonly route: string; readonly id: string; readonly changes: string };
+}
+
+/** The sentence as text. */
+export function sentenceOf({ who, address, verb, path, end = '' }: ActivityEntry): string {
+  return `${who}${address === null ? '' : ` (${address})`} ${verb}${path === undefined ? '' : ` ${path}`}${end}`;
+}
 
 /** Where a page begins: at that moment, without the first `skip` entries, which are on the pages before. */
 export interface ActivityPlace {
@@ -28,81 +49,249 @@ export interface ActivityPlace {
 }
 
 export interface ActivityPage {
-  readonly happenings: readonly Happening[];
+  readonly entries: readonly ActivityEntry[];
   readonly next: ActivityPlace | undefined;
 }
 
+/** An attempt to log in that is not in a row yet. */
+export interface UnwrittenAttempt extends LoginAttempt {
+  readonly directory_id: string;
+  readonly username: string;
+}
+
 export interface ActivityOptions {
-  readonly directoryId: string;
-  /** The newest attempts to log in, which are not in a row yet. */
-  readonly unwritten: readonly LoginAttempt[];
+  readonly accountId: string;
+  /** One of the account's directories, if the page shows only that one. */
+  readonly directoryId?: string | undefined;
+  readonly unwritten: readonly UnwrittenAttempt[];
   readonly topic?: Topic | undefined;
+  /** A part of a file's path, of a person's name, or of an address. */
+  readonly search?: string | undefined;
   readonly from: ActivityPlace;
   readonly limit: number;
 }
 
-/** How many rows of the transfers one page searches, since their index does not separate sessions from files. */
-const MAX_SEARCHED = 1000;
+/** How many rows of each history are searched at once: about 10 ms. A page of a search takes at most this many steps. */
+const SEARCHED = 20_000;
+const STEPS = 5;
 
-export async function activityPage(
-  reads: Kysely<Tables>,
-  { directoryId, unwritten, topic, from, limit }: ActivityOptions,
-): Promise<ActivityPage> {
-  const kinds: ReadonlySet<Happening['kind']> = new Set(topic ? TOPICS[topic] : Object.values(TOPICS).flat());
+export async function activityPage(reads: Kysely<Tables>, options: ActivityOptions): Promise<ActivityPage> {
+  let { from } = options;
+  for (let step = 1; ; step += 1) {
+    const page = await pageFrom(reads, { ...options, from });
+    if (page.entries.length > 0 || !page.next || step === STEPS) return page;
+    from = page.next;
+    await setImmediate();
+  }
+}
+
+interface Span extends Omit<ActivityOptions, 'from'> {
+  readonly since: Micros;
+  readonly until: Micros;
+}
+
+async function pageFrom(reads: Kysely<Tables>, options: ActivityOptions): Promise<ActivityPage> {
+  const { from, limit, topic, search } = options;
   const end = from.skip + limit;
-  const most = topic === 'logins' || topic === 'files' ? from.skip + MAX_SEARCHED : end + 1;
-  const read = (await historyOf(reads, kinds, { directory: directoryId, until: from.at, limit: most })).slice(0, most);
-  const known = read.filter(({ kind }) => kinds.has(kind));
-  const furthest = read.length < most ? undefined : read.at(-1);
-  const since = (known[end - 1] ?? furthest)?.at;
-  const logins = kinds.has('login')
-    ? await attemptsOf(reads, directoryId, unwritten, { since, until: from.at, limit: end + 1 })
-    : [];
-  const found = newestFirst([...known, ...logins]);
+  // Every row of a history is shown unless the page is narrowed. Then it may have to skip many.
+  const floor = topic === undefined && search === undefined ? undefined : await floorOf(reads, options);
+  const span = { ...options, since: floor ?? 0, until: from.at, limit: end + 1 };
+  const readers = { transfers: transfersIn, audit: changesIn, logins: loginsIn };
+  const found: ActivityEntry[] = [];
+  for (const table of HISTORIES[topic ?? 'all']) found.push(...(await readers[table](reads, span)));
+  // Entries of the same moment are always in the same order.
+  found.sort((a, b) => b.at - a.at);
   const shown = found.slice(0, end);
-  const last = found.length > end ? shown.at(-1) : furthest;
-  const next = last && { at: last.at, skip: shown.filter(({ at }) => at === last.at).length };
-  return { happenings: shown.slice(from.skip), next };
+  const last = shown.at(-1);
+  const next =
+    found.length > end && last
+      ? { at: last.at, skip: shown.filter(({ at }) => at === last.at).length }
+      : floor === undefined
+        ? undefined
+        : { at: floor - 1, skip: 0 };
+  return { entries: shown.slice(from.skip), next };
 }
 
-/** Newest first. Entries of the same moment are always in the same order. */
-async function historyOf(
-  reads: Kysely<Tables>,
-  kinds: ReadonlySet<Happening['kind']>,
-  span: { directory: string; until: Micros; limit: number },
-): Promise<Happening[]> {
-  const source = { db: reads };
-  const transfers = kinds.has('file') || kinds.has('session') ? await listTransfers(source, span) : [];
-  const changes = kinds.has('change') ? await listAudit(source, span) : [];
-  const webhooks = kinds.has('webhook') ? await listDeliveries(source, { ...span, withTests: true }) : [];
-  return newestFirst([
-    ...transfers.toReversed().map(ofTransfer),
-    ...changes.toReversed().map(ofChange),
-    ...webhooks.toReversed().map(ofWebhook),
-  ]);
+type Whose = Pick<ActivityOptions, 'accountId' | 'directoryId'>;
+
+/** Only one of the two conditions, so that the database has only one index to choose. */
+function owner({ accountId, directoryId }: Whose, table: string) {
+  const [column, value] = directoryId === undefined ? ['account_id', accountId] : ['directory_id', directoryId];
+  return sql<boolean>`${sql.ref(`${table}.${column}`)} = ${value}`;
 }
 
-function ofChange(row: AuditRow): Happening {
-  const { actor, deed } = auditSentence(row);
-  return { at: row.at, kind: 'change', address: null, text: `${actor} ${deed}` };
+/** The tables that a page reads, by its topic. */
+const HISTORIES = {
+  all: ['transfers', 'audit', 'logins'],
+  files: ['transfers', 'audit'],
+  logins: ['transfers', 'logins'],
+  changes: ['audit'],
+} as const;
+
+/** How far down each history is searched at once: to the latest of their marks. Undefined if that is all of them. */
+async function floorOf(reads: Kysely<Tables>, options: ActivityOptions): Promise<Micros | undefined> {
+  const marks: Micros[] = [];
+  for (const table of HISTORIES[options.topic ?? 'all']) {
+    const { rows } = await sql<{ at: Micros }>`
+      select at from ${sql.table(table)} where ${owner(options, table)} and at <= ${options.from.at}
+      order by at desc limit 1 offset ${SEARCHED}`.execute(reads);
+    marks.push(...rows.map(({ at }) => at));
+  }
+  return marks.length === 0 ? undefined : Math.max(...marks);
 }
 
-function newestFirst(happenings: readonly Happening[]): Happening[] {
-  return happenings.toSorted((a, b) => b.at - a.at);
+/** Changes of a file's own, which are shown among the files. */
+const FILE_ACTIONS = ['put-file', 'remove-file', 'announce-partial', 'release-file'] as const;
+
+const OF_SESSIONS = ['session-opened', 'session-closed'] as const;
+
+async function transfersIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEntry[]> {
+  const { topic, search, since, until, limit } = span;
+  let query = reads
+    .selectFrom('transfers as t')
+    .selectAll('t')
+    .where(owner(span, 't'))
+    .where((eb) => eb.between('t.at', since, until))
+    // The audit has the same moment, and who did it.
+    .where(({ not, exists, selectFrom, and, eb }) =>
+      not(
+        and([
+          eb('t.event', '=', 'removed'),
+          eb('t.address', 'is', null),
+          exists(
+            selectFrom('audit as a')
+              .select('a.id')
+              .whereRef('a.directory_id', '=', 't.directory_id')
+              .whereRef('a.at', '=', 't.at')
+              .where('a.action', '=', 'remove-file'),
+          ),
+        ]),
+      ),
+    );
+  if (topic !== undefined) query = query.where('t.event', topic === 'files' ? 'not in' : 'in', OF_SESSIONS);
+  if (search !== undefined) query = query.where(anyContains(reads, ['t.path', 't.from_path', 't.address'], search));
+  return (await query.orderBy('t.at', 'desc').orderBy('t.id', 'desc').limit(limit).execute()).map(ofTransfer);
 }
 
-const OUTCOMES: Readonly<Record<DeliveryState, string>> = {
-  queued: 'is on its way to',
-  running: 'is on its way to',
-  waiting: 'is on its way to',
-  delivered: 'was delivered to',
-  failed: 'was not delivered to',
+type TransferRow = Selectable<TransfersTable>;
+
+const VERBS: Readonly<Record<TransferEvent, string>> = {
+  'session-opened': 'opened a session',
+  'session-closed': 'closed the session',
+  received: 'uploaded',
+  rejected: 'rejected',
+  uploaded: 'uploaded',
+  'upload-dropped': 'lost the connection while uploading',
+  downloaded: 'downloaded',
+  'download-dropped': 'downloaded a part of',
+  renamed: 'renamed',
+  removed: 'deleted',
+  refused: 'was refused',
 };
 
-function ofWebhook(row: DeliveryRow): Happening {
-  const { state, attempts, status, error } = row;
-  const { what, to } = partsOf(row);
-  const outcome = error ?? (status === null ? 'no response' : `status ${status}`);
-  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}: ${outcome}`;
-  return { at: row.inserted_at, kind: 'webhook', address: null, text: `${what} ${OUTCOMES[state]} ${to}${tries}` };
+function ofTransfer(row: TransferRow): ActivityEntry {
+  const { at, event, directory_id, username, address, path, from_path, bytes, began_at, session_pid, reason } = row;
+  const own = { at, event, directoryId: directory_id, username, bytes, began: began_at, verb: VERBS[event] };
+  const session = session_pid === null ? {} : { session: `${directory_id} ${session_pid}` };
+  if (OF_SESSIONS.some((each) => each === event))
+    return { ...own, ...session, kind: 'session', who: CUSTOMER, address };
+  const moved = from_path === null ? '' : ` to ${path}`;
+  const why = reason !== null && WITH_REASON.includes(event) ? `: ${reason}` : '';
+  const end = `${moved}${event === 'received' ? ', which is being checked' : ''}${why}`;
+  const object = from_path ?? path;
+  const file = { kind: 'file', ...(object !== null && { path: object }), ...(end !== '' && { end }) } as const;
+  return { ...own, ...session, ...file, ...authorOf(row) };
+}
+
+/** The events whose reason is part of the sentence. */
+const WITH_REASON: readonly TransferEvent[] = ['rejected', 'refused'];
+
+const CUSTOMER = 'Customer';
+
+/** Who did it, and from where. */
+function authorOf({ event, address, session_pid, via, reason }: TransferRow): Pick<ActivityEntry, 'who' | 'address'> {
+  if (event === 'rejected') return { who: 'The file check', address: null };
+  if (via === 'link') return { who: 'A link', address };
+  if (session_pid !== null || address !== null) return { who: CUSTOMER, address };
+  // The reason says for how long files are kept.
+  if (reason !== null) return { who: reason.replace(/^r/, 'R'), address };
+  return { who: 'Someone on the server', address };
+}
+
+async function loginsIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEntry[]> {
+  const { unwritten, search, since, until, limit } = span;
+  let query = reads
+    .selectFrom('logins as l')
+    .leftJoin('directories as d', 'd.id', 'l.directory_id')
+    .select(['l.at', 'l.kind', 'l.address', 'l.text', 'l.directory_id', 'd.sftp_username as username'])
+    .where(owner(span, 'l'))
+    .where((eb) => eb.between('l.at', since, until));
+  if (search !== undefined) query = query.where(anyContains(reads, ['l.address', 'l.text'], search));
+  const rows = await query.orderBy('l.at', 'desc').orderBy('l.id', 'desc').limit(limit).execute();
+  const nameOf = ({ at, address, text }: LoginAttempt): string => `${at} ${address} ${text}`;
+  const written = new Set(rows.map(nameOf));
+  const wanted = search?.toLowerCase() ?? '';
+  const others = unwritten.filter(
+    (attempt) =>
+      attempt.at >= since &&
+      attempt.at <= until &&
+      `${attempt.address} ${attempt.text}`.toLowerCase().includes(wanted) &&
+      !written.has(nameOf(attempt)),
+  );
+  return [...rows, ...others]
+    .toSorted((a, b) => b.at - a.at)
+    .slice(0, limit)
+    .map(({ at, kind, address, text, directory_id, username }) => ({
+      at,
+      kind: kind === 'refused' ? 'failed' : 'login',
+      directoryId: directory_id,
+      username: username ?? '',
+      who: CUSTOMER,
+      address,
+      verb: kind === 'refused' ? `failed to log in: ${text}` : `logged in ${text}`,
+    }));
+}
+
+async function changesIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEntry[]> {
+  const { accountId, topic, search, since, until, limit } = span;
+  let query = reads
+    .selectFrom('audit as u')
+    .leftJoin('api_keys as k', 'k.id', 'u.key_id')
+    .selectAll('u')
+    .select('k.name as key_name')
+    .where(owner(span, 'u'))
+    .where((eb) => eb.between('u.at', since, until));
+  if (topic === 'files') query = query.where('u.action', 'in', FILE_ACTIONS);
+  if (topic === 'changes') query = query.where('u.action', 'not in', FILE_ACTIONS);
+  if (search !== undefined)
+    query = query.where(anyContains(reads, ['u.key_id', 'k.name', 'u.username', 'u.changes'], search));
+  const rows = await query.orderBy('u.at', 'desc').orderBy('u.id', 'desc').limit(limit).execute();
+  const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
+  return rows.map((row) => {
+    const { actor, deed, ...file } = auditSentence(row, keys);
+    return {
+      at: row.at,
+      kind: 'change',
+      directoryId: row.directory_id,
+      username: row.username,
+      who: actor,
+      address: null,
+      verb: deed,
+      ...file,
+      request: { route: row.route, id: row.request_id, changes: row.changes },
+    };
+  });
+}
+
+/** The names of public keys in the account's directories: their comments, by fingerprint. */
+async function keyNames(reads: Kysely<Tables>, accountId: string, fingerprints: readonly string[]): Promise<KeyNames> {
+  if (fingerprints.length === 0) return new Map();
+  const rows = await reads
+    .selectFrom('public_keys as k')
+    .innerJoin('directories as d', 'd.id', 'k.directory_id')
+    .select(['k.fingerprint', 'k.comment'])
+    .where('k.fingerprint', 'in', [...new Set(fingerprints)])
+    .where('d.account_id', '=', accountId)
+    .execute();
+  return new Map(rows.flatMap(({ fingerprint, comment }) => (comment ? [[fingerprint, comment] as const] : [])));
 }

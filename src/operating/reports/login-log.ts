@@ -37,6 +37,8 @@ const REMINDER = 600 * SECOND;
 export interface LoginLog {
   /** The user's attempts that are not in a row yet; undefined while sshd's log is not being read. */
   unwritten(username: string): readonly LoginAttempt[] | undefined;
+  /** Those of all users, by username. Clients may have made up some of these names. */
+  allUnwritten(): ReadonlyMap<string, readonly LoginAttempt[]> | undefined;
   close(): Promise<void>;
 }
 
@@ -100,6 +102,10 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
     unwritten(username) {
       if (!isFollowing || judgedUntil === undefined) return undefined;
       return attemptsByUser(lines, judgedUntil, Infinity, username).get(username) ?? [];
+    },
+    allUnwritten() {
+      if (!isFollowing || judgedUntil === undefined) return undefined;
+      return attemptsByUser(lines, judgedUntil, Infinity);
     },
     async close() {
       await follower.close();
@@ -165,7 +171,7 @@ async function writeOf(
   // First, since this compares them to the earlier rows.
   if (directory.deleted_at === null) await announceRefusals(tx, directory, refused, clock);
   for (const { at, kind, address, text } of attempts.slice(-KEPT_ROWS))
-    await tx.insertInto('logins').values({ directory_id, at, kind, address, text }).execute();
+    await tx.insertInto('logins').values({ directory_id, account_id, at, kind, address, text }).execute();
   const newest = tx.selectFrom('logins').select('at').where('directory_id', '=', directory_id).orderBy('at', 'desc');
   await tx
     .deleteFrom('logins')

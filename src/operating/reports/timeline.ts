@@ -63,17 +63,7 @@ function byLink(event: TransferEvent): string {
   return `${event === 'download-dropped' ? 'downloaded in part' : EVENTS[event]} by link`;
 }
 
-export function ofTransfer({
-  at,
-  event,
-  address,
-  path,
-  from_path,
-  bytes,
-  began_at,
-  reason,
-  via,
-}: TransferRow): Happening {
+function ofTransfer({ at, event, address, path, from_path, bytes, began_at, reason, via }: TransferRow): Happening {
   const names = from_path === null ? (path ?? '') : `${from_path} -> ${path ?? ''}`;
   const size = bytes === null ? '' : ` (${bytes.toLocaleString('en')} bytes)`;
   const isSession = path === null && event !== 'refused';
@@ -135,7 +125,7 @@ function aboutOf(sent: Sent): string {
 }
 
 /** What was sent, and the origin of the URL: paths and queries often hold tokens. */
-export function partsOf({ account_id, destination, body }: Omit<Sent, 'id'>): { what: string; to: string } {
+function partsOf({ account_id, destination, body }: Omit<Sent, 'id'>): { what: string; to: string } {
   const { filename = '', test = false } = JSON.parse(body.toString()) as { filename?: string; test?: boolean };
   return { what: test ? 'test' : filename, to: destination.slice(account_id.length + 1) };
 }

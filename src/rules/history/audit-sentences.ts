@@ -6,8 +6,11 @@ import { ACTIONS, type Changes, changesOf } from './audit-in-words.ts';
 export interface AuditSentence {
   /** The subject of the sentence. */
   readonly actor: string;
-  /** Its verb and object. */
+  /** Its verb and object; only the verb if the object is a file. */
   readonly deed: string;
+  readonly path?: string;
+  /** How the sentence ends after the file. */
+  readonly end?: string;
 }
 
 type Row = Pick<AuditTable, 'action' | 'changes' | 'key_id'> & { readonly key_name: string | null };
@@ -17,8 +20,21 @@ export type KeyNames = ReadonlyMap<string, string>;
 
 export function auditSentence(row: Row, keys: KeyNames = new Map()): AuditSentence {
   const changes = changesOf(row);
-  const deed = deedOf(row.action, changes, keys);
-  return { actor: actorOf(row), deed };
+  const actor = actorOf(row);
+  return { actor, ...(fileDeedOf(row.action, changes) ?? { deed: deedOf(row.action, changes, keys) }) };
+}
+
+/** The verb of each change of a file, and the end of its sentence. */
+const FILE_DEEDS: Readonly<Partial<Record<AuditTable['action'], Pick<AuditSentence, 'deed' | 'end'>>>> = {
+  'put-file': { deed: 'added' },
+  'remove-file': { deed: 'deleted' },
+  'announce-partial': { deed: 'marked', end: ' as complete' },
+  'release-file': { deed: 'released' },
+};
+
+function fileDeedOf(action: AuditTable['action'], { file }: Changes): Omit<AuditSentence, 'actor'> | undefined {
+  const found = FILE_DEEDS[action];
+  return found && { ...found, path: text(file?.to ?? file?.from) };
 }
 
 /** The fingerprints of keys in a row. */
@@ -37,24 +53,17 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : JS
 const quoted = (value: unknown): string => `"${text(value)}"`;
 
 function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames): string {
-  const { count, file, name, email, role, read_only, directories } = changes;
+  const { count, stopped, file, name, email, role, read_only, directories } = changes;
   switch (action) {
     case 'create':
       return 'created the directory';
     case 'delete':
       return 'deleted the directory';
-    case 'put-file':
-      return `added the file ${quoted(file?.to)}`;
-    case 'remove-file':
-      return `deleted the file ${quoted(file?.from)}`;
     case 'replay':
-      return count ? `replayed ${text(count.to)} failed deliveries` : 'replayed a delivery';
+      if (stopped) return `stopped sending ${text(stopped.from)} failed deliveries again`;
+      return count ? `sent ${text(count.to)} failed deliveries again` : 'sent a delivery again';
     case 'announce':
-      return 'announced a file again';
-    case 'announce-partial':
-      return `announced the incomplete file ${quoted(file?.to)}`;
-    case 'release-file':
-      return `released the file ${quoted(file?.to)}`;
+      return 'sent a new webhook for a file';
     case 'create-link':
       return `created a link to ${file?.from === null ? 'upload' : 'download'} ${quoted(file?.to ?? file?.from)}`;
     case 'revoke-link':
@@ -88,6 +97,10 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return 'erased the history';
     case 'update':
       return updated(changes, keys);
+    case 'put-file':
+    case 'remove-file':
+    case 'announce-partial':
+    case 'release-file':
     case 'undo-create':
       return ACTIONS[action];
   }

@@ -97,16 +97,7 @@ test('each part of the dashboard is reached by its name', async () => {
   await using visit = await openSignedIn(browser, berth);
   const { page, wrong } = visit;
   await page.goto('/dashboard');
-  for (const name of [
-    'Directories',
-    'Deliveries',
-    'SFTP sessions',
-    'API keys',
-    'Team',
-    'Account',
-    'Profile',
-    'Overview',
-  ]) {
+  for (const name of ['Directories', 'Deliveries', 'Activity', 'Settings', 'Home']) {
     await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click();
     await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
     assert.equal(await page.locator('nav a[aria-current=page]').first().textContent(), name);
@@ -135,7 +126,7 @@ for (const [name, viewport] of [
     await page.getByRole('heading', { level: 1, name: 'Acme' }).waitFor();
     await page.getByText('Created.').waitFor();
     assert.match((await page.locator('[data-secret="sftp-password"]').textContent()) ?? '', /^\S{32}$/);
-    await page.getByRole('link', { name: 'Settings' }).click();
+    await page.getByRole('navigation', { name: 'Directory' }).getByRole('link', { name: 'Settings' }).click();
     await page.getByText('7 days').waitFor();
     assert.deepEqual(wrong, []);
   });
@@ -302,8 +293,8 @@ test('a link signs in without passing on its token; a wrong password is reported
     await page.goto(`/dashboard/link/${token}`);
     await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
     await page.getByLabel('Repeat password').fill(PASSWORD);
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    await page.getByRole('button', { name: 'Set password and sign in' }).click();
+    await page.getByRole('heading', { name: 'Home' }).waitFor();
     // The browser may be gone before it answers about a later request.
     page.off('request', note);
     for (const referrer of await Promise.all(referrers)) assert.ok(!referrer?.includes(token), String(referrer));

@@ -75,8 +75,8 @@ test('a question is in the middle, names its object, and has one red button; a p
   const main = page.getByRole('navigation', { name: 'Main' });
   assert.equal(await main.isVisible(), false);
   await page.getByRole('button', { name: 'Menu', exact: true }).click();
-  await main.getByRole('link', { name: 'SFTP sessions' }).click();
-  await page.getByRole('heading', { level: 1, name: 'SFTP sessions' }).waitFor();
+  await main.getByRole('link', { name: 'Activity' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Activity' }).waitFor();
   assert.deepEqual(wrong, []);
 });
 

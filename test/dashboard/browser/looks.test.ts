@@ -102,7 +102,7 @@ test('on a phone each tab is in the window; a time has its zone beside it; print
   }
 
   await page.emulateMedia({ media: 'print' });
-  assert.ok(await page.getByRole('heading', { name: 'API keys' }).isVisible());
+  assert.ok(await page.getByRole('heading', { name: 'Settings' }).isVisible());
   assert.equal(await page.locator('header').isVisible(), false);
   assert.equal(await page.getByRole('button', { name: 'Create key' }).isVisible(), false);
 });

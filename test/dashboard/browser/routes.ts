@@ -24,7 +24,10 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/access': { path: ({ directory }) => `/dashboard/directories/${directory.id}/access` },
   '/dashboard/directories/:id/access/instructions.txt': null,
   '/dashboard/directories/:id/settings': { path: ({ directory }) => `/dashboard/directories/${directory.id}/settings` },
-  '/dashboard/failing-webhooks': at('/dashboard/failing-webhooks'),
+  // Lead to the pages that have taken their place.
+  '/dashboard/failing-webhooks': null,
+  '/dashboard/sessions': null,
+  '/dashboard/account/audit.csv': null,
   '/dashboard/directories/:id/webhook': { path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook` },
   // Redirects to the list of all deliveries.
   '/dashboard/directories/:id/webhook/deliveries': null,
@@ -84,9 +87,11 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/deliveries': at('/dashboard/deliveries'),
   '/dashboard/deliveries/events': null,
   '/dashboard/deliveries/export.csv': null,
-  '/dashboard/sessions': at('/dashboard/sessions'),
-  '/dashboard/sessions/events': null,
-  '/dashboard/account/audit.csv': null,
+  // Only posted to.
+  '/dashboard/deliveries/test': null,
+  '/dashboard/activity': at('/dashboard/activity'),
+  '/dashboard/activity/events': null,
+  '/dashboard/activity/export.csv': null,
   '/dashboard/directories/:id/files/export.csv': null,
   '/dashboard/directories/:id/activity/events': null,
   '/dashboard/directories/:id/activity/export.csv': null,

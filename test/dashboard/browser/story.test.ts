@@ -59,8 +59,8 @@ async function getIn(page: Page, link: string): Promise<void> {
   await page.goto(link);
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await page.getByLabel('Repeat password').fill(PASSWORD);
-  await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.getByRole('button', { name: 'Set password and sign in' }).click();
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
   assert.equal((await page.goto(link))?.status(), 404, 'a link works once');
 
   await page.goto('/dashboard');
@@ -81,7 +81,7 @@ async function getIn(page: Page, link: string): Promise<void> {
   // The code of this half minute was taken already: it would be refused.
   await page.getByLabel('Code', { exact: true }).fill(code);
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
 }
 
 /** Copies the secret that is shown once: a page asks before it loses one. Without JavaScript there is no button. */
@@ -92,12 +92,17 @@ async function copySecret(page: Page): Promise<void> {
 
 async function go(page: Page, name: string): Promise<void> {
   await openMenu(page);
-  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
+  await page.locator('header').getByRole('link', { name, exact: true }).click();
   await page.getByRole('heading', { level: 1, name }).waitFor();
 }
 
+async function goToKeys(page: Page): Promise<void> {
+  await go(page, 'Settings');
+  await page.getByRole('navigation', { name: 'Settings' }).getByRole('link', { name: 'API keys' }).click();
+}
+
 async function makeKey(page: Page): Promise<string> {
-  await go(page, 'API keys');
+  await goToKeys(page);
   await page.getByLabel('Name').fill('nightly import');
   await page.getByLabel('Role').selectOption('admin');
   await page.getByRole('button', { name: 'Create key' }).click();
@@ -185,7 +190,7 @@ async function inspectAndSendAgain(page: Page, { receiver }: TestBerth): Promise
 }
 
 async function revoke(page: Page): Promise<void> {
-  await go(page, 'API keys');
+  await goToKeys(page);
   const row = page.getByRole('row', { name: 'nightly import' });
   await row.getByRole('button', { name: 'Revoke' }).click();
   await page.getByRole('button', { name: 'Revoke' }).click();

@@ -34,7 +34,7 @@ async function applyRemove({ path, ...removal }: Remove, directory: DirectoryInT
     return 'done';
   }
   if (row.state !== 'removed')
-    await directory.record({ ...by(removal), event: 'removed', path, bytes: row.size_bytes });
+    await directory.record({ ...by(removal), event: 'removed', path, bytes: row.size_bytes, reason: removal.reason });
   await directory.forget(row);
   return 'done';
 }

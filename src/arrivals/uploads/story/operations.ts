@@ -136,9 +136,11 @@ export interface Move {
 export interface Remove {
   readonly kind: 'remove';
   readonly path: FilePath;
-  /** Undefined when berth removed it. */
+  /** Undefined when retention removed it. */
   readonly by: BySession | undefined;
   readonly at: Micros;
+  /** Why berth itself removed it. */
+  readonly reason?: string;
 }
 
 /** A session is over: the files that it left under temporary names are announced. */

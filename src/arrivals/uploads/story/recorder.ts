@@ -140,9 +140,9 @@ export class Recorder {
   }
 
   /** berth itself has removed a file. */
-  removed(jail: Jail, path: FilePath, at: Micros): void {
+  removed(jail: Jail, path: FilePath, { at, reason }: { readonly at: Micros; readonly reason: string }): void {
     const work = this.#workOf(jail);
-    work.agenda.add({ kind: 'remove', path, by: undefined, at });
+    work.agenda.add({ kind: 'remove', path, by: undefined, at, reason });
     this.#wake(work);
   }
 

@@ -1,4 +1,4 @@
-/** A bar chart, drawn on the server, and the same numbers as a table for people who cannot see it. */
+/** A bar chart, drawn on the server. */
 import { html as markup } from 'hono/html';
 import type { FC } from 'hono/jsx';
 
@@ -11,10 +11,9 @@ export interface Bar {
   readonly mark?: string | undefined;
 }
 
-/** `of` is the kind of the bars' names, such as Day. `most` is the highest value as text. */
+/** `most` is the highest value as text. */
 interface ChartProps {
   readonly title: string;
-  readonly of: string;
   readonly bars: readonly Bar[];
   readonly most: string;
 }
@@ -28,50 +27,34 @@ const LABEL = 24;
 const WIDEST = 85;
 
 /** Needs at least one bar. The line at the top is labelled as the peak. */
-export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
+export const BarChart: FC<ChartProps> = ({ title, bars, most }) => {
   const highest = Math.max(1, ...bars.map(({ value }) => value));
   const step = WIDTH / bars.length;
   const bottom = TOP + HEIGHT;
   return (
-    <>
-      <svg
-        class="chart"
-        viewBox={`0 0 ${WIDTH} ${bottom + LABEL + 8}`}
-        role="img"
-        aria-label={`${title}, at most ${most}`}
-      >
-        <rect class="axis" y={TOP} width={WIDTH} height={1} />
-        <text y={TOP - 8}>Peak {most}</text>
-        {bars.map(({ name, value, text, mark }, index) => {
-          const height = value === 0 ? 0 : Math.max(2, Math.round((value / highest) * HEIGHT));
-          const [x, width] = [
-            Math.round(index * step * 10) / 10,
-            Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
-          ];
-          // Strings, because elements for four charts of 90 days would take most of the Overview's time.
-          const tick =
-            mark !== undefined &&
-            (x > WIDTH - WIDEST
-              ? markup`<text x="${WIDTH}" y="${bottom + LABEL}" text-anchor="end">${mark}</text>`
-              : markup`<text x="${x}" y="${bottom + LABEL}">${mark}</text>`);
-          return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
-        })}
-        <rect class="axis" y={bottom} width={WIDTH} height={1} />
-      </svg>
-      <details>
-        <summary>{title} as a table</summary>
-        <table class="numbers">
-          <thead>
-            <tr>
-              <th scope="col">{of}</th>
-              <th scope="col">{title}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {bars.toReversed().map(({ name, text }) => markup`<tr><th scope="row">${name}</th><td>${text}</td></tr>`)}
-          </tbody>
-        </table>
-      </details>
-    </>
+    <svg
+      class="chart"
+      viewBox={`0 0 ${WIDTH} ${bottom + LABEL + 8}`}
+      role="img"
+      aria-label={`${title}, at most ${most}`}
+    >
+      <rect class="axis" y={TOP} width={WIDTH} height={1} />
+      <text y={TOP - 8}>Peak {most}</text>
+      {bars.map(({ name, value, text, mark }, index) => {
+        const height = value === 0 ? 0 : Math.max(2, Math.round((value / highest) * HEIGHT));
+        const [x, width] = [
+          Math.round(index * step * 10) / 10,
+          Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
+        ];
+        // Strings, because elements for a chart of 90 days would take most of the page's time.
+        const tick =
+          mark !== undefined &&
+          (x > WIDTH - WIDEST
+            ? markup`<text x="${WIDTH}" y="${bottom + LABEL}" text-anchor="end">${mark}</text>`
+            : markup`<text x="${x}" y="${bottom + LABEL}">${mark}</text>`);
+        return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
+      })}
+      <rect class="axis" y={bottom} width={WIDTH} height={1} />
+    </svg>
   );
 };

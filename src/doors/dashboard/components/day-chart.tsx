@@ -38,9 +38,7 @@ export const DayChart: FC<DayChartProps> = ({ title, days, values, inWords }) =>
     const text = value === undefined ? 'not known' : inWords(value);
     return { name: formatMicros(day).slice(0, 10), value: value ?? 0, text, mark: markOf(day, index, days.length) };
   });
-  return (
-    <BarChart title={title} of="Day" bars={bars} most={inWords(Math.max(0, ...values.map((each) => each ?? 0)))} />
-  );
+  return <BarChart title={title} bars={bars} most={inWords(Math.max(0, ...values.map((each) => each ?? 0)))} />;
 };
 
 /** Labels each day of a week, each Monday of a month, and every third Monday of a longer time. */

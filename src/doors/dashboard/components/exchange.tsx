@@ -1,4 +1,5 @@
 /** Requests to receivers and their responses. A response is untrusted text. */
+import { STATUS_CODES } from 'node:http';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { AttemptsTable } from '../../../foundation/db/schema.ts';
@@ -26,6 +27,13 @@ export const DeliveryState: FC<{ of: Pick<ListedDelivery, 'state' | 'event' | 'r
     {replayed_as !== null && <Badge kind="quiet" text="sent again" />}
   </>
 );
+
+/** Why a delivery failed: `500 Internal Server Error`, or what went wrong before there was a response. */
+export const Cause: FC<{ of: Pick<AttemptsTable, 'status' | 'error'> | undefined; url: string }> = ({ of, url }) => {
+  if (!of) return <>Not delivered</>;
+  if (of.status === null) return <Outcome of={of} url={url} most={LISTED} />;
+  return <>{[of.status, STATUS_CODES[of.status]].join(' ').trim()}</>;
+};
 
 interface OutcomeProps {
   readonly of: Pick<AttemptsTable, 'status' | 'error'>;

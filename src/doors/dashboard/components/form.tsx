@@ -95,6 +95,8 @@ interface FieldProps extends NamedProps {
   readonly placeholder?: string;
   /** Where the script finds directories to pick, whose usernames it writes into the field. */
   readonly picks?: string;
+  /** Where the script finds directories to suggest. The one that is chosen replaces the text. */
+  readonly suggests?: string;
   /** The types of files that the script can read into the field. */
   readonly file?: string;
 }
@@ -113,6 +115,7 @@ export const Field: FC<FieldProps> = ({
   isFirst,
   rows,
   picks,
+  suggests,
   file,
   ...others
 }) => {
@@ -129,6 +132,7 @@ export const Field: FC<FieldProps> = ({
     'aria-describedby': about === '' ? undefined : about,
     step: type === 'datetime-local' ? 1 : undefined,
     'data-picks': picks,
+    'data-suggests': suggests,
     'data-file': file,
     ...others,
   };

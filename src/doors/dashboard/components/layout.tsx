@@ -28,15 +28,15 @@ interface NavigationItem {
 }
 
 const NAVIGATION: readonly NavigationItem[] = [
-  { name: 'Overview', address: '/dashboard', icon: 'overview' },
+  { name: 'Home', address: '/dashboard', icon: 'overview' },
   { name: 'Directories', address: '/dashboard/directories', icon: 'directories' },
   { name: 'Deliveries', address: '/dashboard/deliveries', icon: 'deliveries' },
-  { name: 'SFTP sessions', address: '/dashboard/sessions', icon: 'sessions' },
-  { name: 'API keys', address: '/dashboard/api-keys', icon: 'keys' },
-  { name: 'Team', address: '/dashboard/team', icon: 'team' },
-  { name: 'Account', address: '/dashboard/account', icon: 'account' },
-  { name: 'Profile', address: '/dashboard/profile', icon: 'profile' },
+  { name: 'Activity', address: '/dashboard/activity', icon: 'activity' },
+  { name: 'Settings', address: '/dashboard/account', icon: 'account' },
 ];
+
+/** The tabs of the settings. */
+const SETTINGS = { Account: '/dashboard/account', Team: '/dashboard/team', 'API keys': '/dashboard/api-keys' };
 
 interface LayoutProps {
   /** May be a name that somebody has chosen. */
@@ -199,8 +199,11 @@ const CRUMB_LENGTH = 60;
 
 const Header: FC<{ c: PageContext }> = ({ c }) => {
   const { email, accountName } = c.get('user');
-  const isHere = ({ address }: NavigationItem) => `${c.req.path}/`.startsWith(`${address}/`);
-  const current = NAVIGATION.findLast(isHere);
+  const isWithin = (address: string) => `${c.req.path}/`.startsWith(`${address}/`);
+  const isCurrent = ({ name, address }: NavigationItem) => {
+    if (name === 'Settings') return Object.values(SETTINGS).some(isWithin);
+    return name === 'Home' ? c.req.path === address : isWithin(address);
+  };
   return (
     <header>
       <a class="brand" href="/dashboard">
@@ -224,7 +227,7 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
           <ul>
             {NAVIGATION.map((item) => (
               <li>
-                <a href={item.address} aria-current={item === current ? 'page' : undefined}>
+                <a href={item.address} aria-current={isCurrent(item) ? 'page' : undefined}>
                   <Icon name={item.icon} />
                   {item.name}
                 </a>
@@ -239,12 +242,25 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
           <span class="quiet">
             <Text of={email} />
           </span>
+          <a href="/dashboard/profile" aria-current={isWithin('/dashboard/profile') ? 'page' : undefined}>
+            Profile
+          </a>
           <ActionButton action="/dashboard/sign-out" label="Sign out" />
         </div>
       </div>
     </header>
   );
 };
+
+/** For the pages of the settings, with their tabs. */
+export const SettingsLayout: FC<
+  PropsWithChildren<Omit<LayoutProps, 'title'> & Pick<TitleProps, 'actions'> & { tab: keyof typeof SETTINGS }>
+> = ({ tab, children, ...others }) => (
+  <Layout title={`${tab} · Settings`} heading="Settings" {...others}>
+    <Links class="tabs" label="Settings" links={SETTINGS} current={tab} />
+    {children}
+  </Layout>
+);
 
 const TABS = {
   Files: '/files',

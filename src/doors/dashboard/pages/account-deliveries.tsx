@@ -1,34 +1,34 @@
-/** The list of deliveries, of one directory or all, with filters, an export, and a button that sends the failed ones again. */
+/** What is not delivered and why, with the remedies; and the list of deliveries, of one directory or all, with filters and an export. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
 import { DELIVERY_STATES, type ShownState } from '../../../deliveries/webhooks/delivery-list.ts';
-import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
-import { replayFailed } from '../../../deliveries/webhooks/replay.ts';
+import { replayFailed, stopReplays } from '../../../deliveries/webhooks/replay.ts';
+import { type Trial, type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { Candidates } from '../components/directory.tsx';
-import { DeliveryState, LISTED, Outcome } from '../components/exchange.tsx';
-import { Field, Form } from '../components/form.tsx';
+import { Cause, DeliveryState, Duration, Excerpt, LISTED, Outcome } from '../components/exchange.tsx';
+import { ActionButton, Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { capitalized, Empty, Links, Pager } from '../components/section.tsx';
+import { Empty, Links, Pager } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
-import { Name } from '../components/text.tsx';
+import { Name, Text } from '../components/text.tsx';
 import { counted, Time } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, type PageContext, targetOf } from '../environment.ts';
-import { submitted, timeIn } from '../form.ts';
+import { formFields, submitted, timeIn } from '../form.ts';
 import { type Live, renderedIn } from '../live.tsx';
 import {
   type AccountDelivery,
   accountDeliveries,
   type Count,
-  COUNTED_RESENDS,
   countDeliveries,
-  countResends,
   type DeliveriesFilter,
   MOST_REPLAYED,
   replayable,
 } from '../queries/account-deliveries.ts';
 import { type ListPlace, placeIn, placeText } from '../../../foundation/db/list-place.ts';
+import { COUNTED, type Problem, problemsOf } from '../queries/failing-webhooks.ts';
+import type { Turn } from '../../web/turns.ts';
 import { directoryMeant, type DirectoryEntry } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
@@ -41,8 +41,22 @@ const LONGEST_FILTER = 1000;
 /** How often the page looks for changes. */
 const POLL_MS = 4000;
 
-const DONE = { replayed: 'Sending {count} failed deliveries again, oldest first.' };
+const DONE = {
+  replayed: 'Sending {count} failed deliveries again, oldest first.',
+  stopped: 'Stopped. {count} deliveries are not sent again.',
+};
 const PROBLEMS = { webhook_url: 'Their directories have no webhook URL. Set one first.' };
+
+/** How many problems are shown; the others can be found by their directories. */
+const MOST_PROBLEMS = 10;
+
+/** Where a form with the field `directory` sends all that has failed there again. */
+export const SEND_AGAIN = `${PATH}/send-again`;
+
+/** The tabs, by the state in the URL. */
+const TABS = { failed: 'Needs attention', pending: 'On the way', delivered: 'Delivered', all: 'All' } as const;
+
+const STATES = ['failed', 'pending', 'delivered', 'all'] as const;
 
 /** The filters in the URL. */
 const FIELDS = ['state', 'directory', 'file', 'since', 'until'] as const;
@@ -54,12 +68,22 @@ interface Search {
   readonly candidates?: readonly DirectoryEntry[];
 }
 
-interface AccountDeliveriesOptions {
-  readonly rules: WebhookRules;
-  readonly live: Live;
+/** The result of a test that was just sent for a directory. */
+interface Tested {
+  readonly directory: string;
+  readonly trial: Trial;
 }
 
-export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: AccountDeliveriesOptions): void {
+interface AccountDeliveriesOptions {
+  readonly rules: TrialRules;
+  readonly live: Live;
+  readonly testTurn: Turn;
+}
+
+export function accountDeliveriesPage(
+  app: Hono<DashboardEnv>,
+  { rules, live, testTurn }: AccountDeliveriesOptions,
+): void {
   const { reads } = rules.database;
 
   async function searchOf(c: PageContext, query: FormFields): Promise<Search> {
@@ -80,7 +104,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     return 'id' in meant ? { filter: { ...filter, directoryId: meant.id } } : { filter, candidates: meant.candidates };
   }
 
-  async function page(c: PageContext) {
+  async function page(c: PageContext, tested?: Tested) {
     const query = queryIn(c.req.query());
     const { filter, candidates } = await searchOf(c, query);
     const total = await countDeliveries(reads, filter);
@@ -90,16 +114,18 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     // Not in a search by name, which has to read each name that it counts.
     const pending = filter.text === undefined ? await countOf('pending') : undefined;
     const delivered = pending && without(await countOf(undefined), pending, await countOf('failed'));
-    const links = { All: undefined, Pending: 'pending', Delivered: 'delivered', Failed: 'failed' } as const;
-    const names: Readonly<Record<string, string>> = {
-      All: 'All',
-      Pending: `Pending ${inWords(pending)}`,
-      Delivered: `Delivered ${inWords(delivered)}`.trimEnd(),
-      Failed: `Failed ${inWords(failed)}`,
+    const counts: Readonly<Record<keyof typeof TABS, string>> = {
+      failed: inWords(failed),
+      pending: inWords(pending),
+      delivered: inWords(delivered),
+      all: '',
     };
-    const resends = await countResends(reads, filter);
-    const tabs = Object.entries(links).map(([name, state]) => [names[name] ?? name, addressOf(query, { state })]);
-    const current = names[capitalized(filter.state ?? 'all')];
+    const nameOf = (state: keyof typeof TABS) => `${TABS[state]} ${counts[state]}`.trimEnd();
+    const tabs = STATES.map((state) => [
+      nameOf(state),
+      addressOf(query, { state: state === 'all' ? undefined : state }),
+    ]);
+    const current = nameOf(filter.state ?? 'all');
     const after = c.req.query('after');
     const { deliveries, next } = await pageOf(filter, placeIn(after));
     // A search by name reads too much to be repeated all the time.
@@ -110,7 +136,13 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
         <Links class="views" label="States" links={Object.fromEntries(tabs)} current={current} />
         <form class="toolbar">
           {query.state !== undefined && <input type="hidden" name="state" value={query.state} />}
-          <Field label="Directory" name="directory" value={query.directory ?? ''} placeholder="Name or ID" />
+          <Field
+            label="Directory"
+            name="directory"
+            value={query.directory ?? ''}
+            placeholder="Name or ID"
+            suggests="/dashboard/find"
+          />
           <Field label="File name contains" name="file" value={query.file ?? ''} />
           <Field label="From" name="since" type="datetime-local" value={query.since ?? ''} />
           <Field label="Until" name="until" type="datetime-local" value={query.until ?? ''} />
@@ -132,14 +164,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
               <a href={`${PATH}/export.csv${addressOf(query).slice(PATH.length)}`}>Export as CSV</a>
               {mayReplay && failed.count > 0 && <Replay count={failed} query={query} />}
             </div>
-            {resends > 0 && (
-              <p class="notice">
-                {resends === COUNTED_RESENDS ? `${counted(resends)} or more` : counted(resends)} will be sent again.
-              </p>
-            )}
-            <div data-live={events}>
-              <DeliveryList of={deliveries} />
-            </div>
+            <div data-live={events}>{await listOf(c, { filter, deliveries, tested })}</div>
             <Pager
               of="deliveries"
               first={after && addressOf(query)}
@@ -151,17 +176,43 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     );
   }
 
+  interface Shown {
+    readonly filter: DeliveriesFilter;
+    readonly deliveries: readonly AccountDelivery[];
+    readonly tested?: Tested | undefined;
+  }
+
+  /** The problems, unless the list is narrowed further, and the list. */
+  async function listOf(c: PageContext, { filter, deliveries, tested }: Shown) {
+    const { state, text, since, until } = filter;
+    const isWhole = (state === undefined || state === 'failed') && text === undefined && since === until;
+    const showsProblems = isWhole && c.req.query('after') === undefined;
+    const problems = showsProblems ? await problemsOf(reads, filter, MOST_PROBLEMS) : [];
+    return (
+      <>
+        {problems.map((problem) => (
+          <ProblemSection
+            of={problem}
+            tested={tested?.directory === problem.id ? tested.trial : undefined}
+            sent={Number(c.req.query('of') ?? 0)}
+          />
+        ))}
+        <DeliveryList of={deliveries} />
+      </>
+    );
+  }
+
   const pageOf = (filter: DeliveriesFilter, after: ListPlace | undefined) =>
     accountDeliveries(reads, filter, { after, limit: PAGE });
 
-  app.get(PATH, page);
+  app.get(PATH, (c) => page(c));
 
   app.get(`${PATH}/events`, async (c) => {
     const { filter } = await searchOf(c, queryIn(c.req.query()));
     const after = placeIn(c.req.query('after'));
     return live(c, { everyMs: POLL_MS }, async () => {
       const { deliveries } = await pageOf(filter, after);
-      return renderedIn(c, <DeliveryList of={deliveries} />);
+      return renderedIn(c, await listOf(c, { filter, deliveries }));
     });
   });
 
@@ -194,19 +245,55 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
   }
 
   app.post(PATH, (c) =>
-    submitted(c, page, async (given) => {
-      const query = queryIn(given);
-      // They go into the address of the answer.
-      const long = FIELDS.filter((name) => (query[name]?.length ?? 0) > LONGEST_FILTER);
-      if (long.length > 0)
-        throw new ValidationError(
-          Object.fromEntries(long.map((name) => [name, [`should be at most ${LONGEST_FILTER} character(s)`]])),
-        );
-      const { filter, candidates } = await searchOf(c, query);
-      if (candidates) return addressOf(query);
-      const count = await replayAll(c, filter);
-      return addressOf(query, { done: `replayed.${count}` });
-    }),
+    submitted(
+      c,
+      (again) => page(again),
+      async (given) => {
+        const query = queryIn(given);
+        // They go into the address of the answer.
+        const long = FIELDS.filter((name) => (query[name]?.length ?? 0) > LONGEST_FILTER);
+        if (long.length > 0)
+          throw new ValidationError(
+            Object.fromEntries(long.map((name) => [name, [`should be at most ${LONGEST_FILTER} character(s)`]])),
+          );
+        const { filter, candidates } = await searchOf(c, query);
+        if (candidates) return addressOf(query);
+        const count = await replayAll(c, filter);
+        return addressOf(query, { done: `replayed.${count}` });
+      },
+    ),
+  );
+
+  app.post(SEND_AGAIN, (c) =>
+    submitted(
+      c,
+      (again) => page(again),
+      async ({ directory = '' }) => {
+        const { count } = await replayFailed(rules, targetOf(c, directory), { since: 0 });
+        const query = { directory, state: 'failed' };
+        return addressOf(query, { of: String(count), done: `replayed.${count}` });
+      },
+    ),
+  );
+
+  app.post(`${PATH}/stop`, async (c) => {
+    const { directory = '' } = await formFields(c);
+    const count = await stopReplays(rules, targetOf(c, directory));
+    return c.redirect(addressOf({ directory, state: 'failed' }, { done: `stopped.${count}` }), 303);
+  });
+
+  // The result of a test is shown in the response to the POST. A GET of the same URL leads back.
+  app.get(`${PATH}/test`, (c) => c.redirect(PATH, 303));
+  app.post(`${PATH}/test`, (c) =>
+    submitted(
+      c,
+      (again) => page(again),
+      async ({ directory = '' }) => {
+        const target = targetOf(c, directory);
+        await testTurn(target.accountId, c.env.outgoing);
+        return page(c, { directory, trial: await tryWebhook(rules, target) });
+      },
+    ),
   );
 
   /** Skips deliveries of directories without a webhook URL. Throws the refusal if there were no others. */
@@ -243,6 +330,91 @@ function without(all: Count, ...parts: readonly Count[]): Count | undefined {
 function inWords(count: Count | undefined): string {
   return count ? `${counted(count.count)}${count.isExact ? '' : '+'}` : '';
 }
+
+interface ProblemProps {
+  readonly of: Problem;
+  readonly tested: Trial | undefined;
+  /** How many were asked to be sent again; 0 if that is not known. */
+  readonly sent: number;
+}
+
+const atLeast = (count: number): string => `${counted(count)}${count === COUNTED ? '+' : ''}`;
+
+/** Why nothing arrives at a receiver, and what can be done about it. */
+const ProblemSection: FC<ProblemProps> = ({ of: problem, tested, sent }) => {
+  const { id, name, url, open, sending, since, delivered_at, last } = problem;
+  const path = `/dashboard/directories/${id}`;
+  const works = tested?.answer.ok === true;
+  return (
+    <section class="card">
+      <h2>
+        <Name of={name} most={LISTED} href={path} /> → <Text of={url} most={LISTED} />
+      </h2>
+      <p class="bad">
+        <strong>
+          <Cause of={last} url={url} />
+        </strong>
+        {', '}since <Time at={since} />.{' '}
+        {open > 0 && `${atLeast(open)} ${open === 1 ? 'file' : 'files'} not delivered.`}
+      </p>
+      <p class="quiet">
+        {delivered_at === 0 ? (
+          'Nothing was delivered before.'
+        ) : (
+          <>
+            Last delivered: <Time at={delivered_at} />.
+          </>
+        )}
+      </p>
+      {last && last.status !== null && <Excerpt of={last.response} />}
+      {tested && <TestLine of={tested} />}
+      {sending > 0 && (
+        <div class="actions" role="status">
+          {sent > sending && <progress max={sent} value={sent - sending} aria-label="Sent again" />}
+          <span>
+            {sent > sending
+              ? `${counted(sent - sending)} of ${counted(sent)} sent again`
+              : `${atLeast(sending)} will be sent again`}
+          </span>
+          <ActionButton action={`${PATH}/stop`} label="Stop" about={name} fields={{ directory: id }} />
+        </div>
+      )}
+      <div class="actions">
+        {open > 0 && (
+          <ActionButton
+            action={SEND_AGAIN}
+            label={`Send ${atLeast(open)} again`}
+            about={name}
+            kind="primary"
+            fields={{ directory: id }}
+          />
+        )}
+        <ActionButton
+          action={`${PATH}/test${addressOf({ directory: id, state: 'failed' }).slice(PATH.length)}`}
+          label={works ? 'Send another test' : 'Send test'}
+          about={name}
+          fields={{ directory: id }}
+        />
+        <a href={`${path}/webhook`}>Change URL</a>
+      </div>
+    </section>
+  );
+};
+
+const TestLine: FC<{ of: Trial }> = ({ of: { request, answer } }) => (
+  <div role="status">
+    <p class={answer.ok ? 'notice' : 'problem'}>
+      {answer.ok ? '✓' : '✗'} <Cause of={answer} url={request.url} />
+      {answer.ok && (
+        <>
+          {' '}
+          in <Duration of={answer.latency} />. It works again.
+        </>
+      )}
+    </p>
+    {!answer.ok && answer.status !== null && <Excerpt of={answer.response} />}
+  </div>
+);
 
 const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
   <Table

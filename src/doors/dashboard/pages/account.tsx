@@ -1,23 +1,17 @@
-/** The account: its plan and how much of it is used, its webhook, whether it requires a second factor, and its audit. */
+/** The account: its plan and how much of it is used, its webhook, and whether it requires a second factor. */
 import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
-import { changesInWords, changesOf } from '../../../rules/history/audit-in-words.ts';
-import { auditSentence, fingerprintsIn, type KeyNames } from '../../../rules/history/audit-sentences.ts';
 import { requireSecondFactor } from '../../../rules/users/second-factor.ts';
-import { Candidates } from '../components/directory.tsx';
-import { ActionButton, Field } from '../components/form.tsx';
-import { Layout } from '../components/layout.tsx';
-import { capitalized, Empty, Pager, Section } from '../components/section.tsx';
-import { Table } from '../components/table.tsx';
+import { ActionButton } from '../components/form.tsx';
+import { SettingsLayout } from '../components/layout.tsx';
+import { capitalized, Section } from '../components/section.tsx';
 import { Text } from '../components/text.tsx';
-import { Badge, counted, Facts, Size, Time } from '../components/values.tsx';
-import { csvAnswer, timeCell } from '../csv.ts';
+import { Badge, counted, Facts, Size } from '../components/values.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { auditOf, type AuditRow, isSecondFactorRequired, keyNames } from '../queries/account.ts';
-import { directoryMeant } from '../queries/directories.ts';
-import type { Stored } from '../queries/overview.ts';
+import { isSecondFactorRequired } from '../queries/account.ts';
+import type { Stored } from '../queries/home.ts';
 import {
   accountWebhookForms,
   type AccountWebhookPageOptions,
@@ -27,10 +21,6 @@ import {
 } from './account-webhook.tsx';
 
 const PATH = '/dashboard/account';
-const PAGE = 50;
-/** Changes that are read at once for an export. */
-const CSV_BATCH = 500;
-const CSV_HEADER = 'at,actor,deed,directory_id,username,route,request_id,changes'.split(',');
 
 const DONE = {
   ...WEBHOOK_DONE,
@@ -48,19 +38,10 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
 
   async function page(c: PageContext) {
     const { accountId, plan } = c.get('user').principal;
-    const { directory: wanted = '', before = '' } = c.req.query();
-    const meant = wanted === '' ? { id: undefined } : await directoryMeant(reads, accountId, wanted);
-    const candidates = 'candidates' in meant ? meant.candidates : undefined;
-    const directory = 'id' in meant ? meant.id : undefined;
-    const rows = candidates ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
     const { directories, bytes } = await stored(accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
-    const last = rows[PAGE - 1];
-    const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
-    const cells = (row: AuditRow) => auditCells(row, keys);
-    const address = (row = '') => `${PATH}?${new URLSearchParams({ directory: wanted, before: row }).toString()}`;
     return c.render(
-      <Layout title="Account" done={DONE} problems={WEBHOOK_PROBLEMS}>
+      <SettingsLayout tab="Account" done={DONE} problems={WEBHOOK_PROBLEMS}>
         <Section title="Plan">
           <Facts
             of={{
@@ -74,49 +55,12 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
         </Section>
         {await accountWebhookSections(c, options)}
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
-        <Section title="Changes">
-          <form class="toolbar">
-            <Field label="Directory" name="directory" value={wanted} placeholder="Name or ID" />
-            <button class="plain">Show</button>
-            <a href={`${PATH}/audit.csv`}>Export as CSV</a>
-          </form>
-          {candidates ? (
-            <Candidates
-              of={candidates}
-              text={wanted}
-              addressOf={(id) => `${PATH}?${new URLSearchParams({ directory: id }).toString()}`}
-            />
-          ) : (
-            <Table caption="Newest first" columns={['When', 'What', 'Directory', 'Details']} rows={rows.map(cells)}>
-              <Empty title="No changes">
-                Everything that is created, changed or deleted here or through the API appears here.
-              </Empty>
-            </Table>
-          )}
-          <Pager of="changes" first={before ? address() : undefined} next={last && address(`${last.at}-${last.id}`)} />
-        </Section>
-      </Layout>,
+      </SettingsLayout>,
     );
   }
 
   app.get(PATH, page);
   accountWebhookForms(app, options, page);
-
-  app.get(`${PATH}/audit.csv`, (c) => csvAnswer('audit', CSV_HEADER, csvRows(c.get('user').principal.accountId)));
-
-  async function* csvRows(accountId: string) {
-    for (let before: string | undefined, hasMore = true; hasMore;) {
-      const rows = await auditOf(reads, accountId, { before, limit: CSV_BATCH });
-      const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
-      for (const row of rows) {
-        const { actor, deed } = auditSentence(row, keys);
-        yield [timeCell(row.at), actor, deed, row.directory_id, row.username, row.route, row.request_id, row.changes];
-      }
-      const last = rows.at(-1);
-      before = last && `${last.at}-${last.id}`;
-      hasMore = rows.length === CSV_BATCH;
-    }
-  }
 
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';
@@ -143,21 +87,6 @@ const SecondFactor = ({ isRequired, mayChange }: { isRequired: boolean; mayChang
     )}
   </Section>
 );
-
-const auditCells = (row: AuditRow, keys: KeyNames) => {
-  const { actor, deed } = auditSentence(row, keys);
-  return [
-    <Time at={row.at} />,
-    <Text of={`${actor} ${deed}`} />,
-    row.live_id === null ? row.username : <a href={`/dashboard/directories/${row.live_id}`}>{row.username}</a>,
-    <details>
-      <summary>Show</summary>
-      <p class="hint">
-        <Text of={`${row.route}, request ${row.request_id}. ${changesInWords(changesOf(row))}`} most={1000} />
-      </p>
-    </details>,
-  ];
-};
 
 function directoriesInWords(count: number, limit: number | undefined): string {
   return limit === undefined ? `${counted(count)} (no limit)` : `${counted(count)} of ${counted(limit)}`;

@@ -1,116 +1,281 @@
-/** A directory's history, newest first, and its live connections. */
+/** What happened in the account, or in one of its directories: who is connected now, and the history, newest first. */
 import type { Hono } from 'hono';
-import type { FC } from 'hono/jsx';
-import { DAY } from '../../../foundation/base/clock.ts';
-import { endSession, type EndSessionOptions, type LiveSession } from '../../../rules/directories/end-session.ts';
+import type { Child, FC } from 'hono/jsx';
+import { DAY, SECOND } from '../../../foundation/base/clock.ts';
+import { endSession, type EndSessionOptions } from '../../../rules/directories/end-session.ts';
 import {
+  type ActivityEntry,
   type ActivityPage,
   activityPage as pageFrom,
   type ActivityPlace,
+  sentenceOf,
   type Topic,
   TOPICS,
+  type UnwrittenAttempt,
 } from '../../../operating/reports/activity.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
-import { ActionButton } from '../components/form.tsx';
-import { DirectoryLayout } from '../components/layout.tsx';
+import { Candidates } from '../components/directory.tsx';
+import { ActionButton, Field } from '../components/form.tsx';
+import { DirectoryLayout, Layout } from '../components/layout.tsx';
 import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { Text } from '../components/text.tsx';
-import { Badge, Time } from '../components/values.tsx';
+import { Name, Text } from '../components/text.tsx';
+import { counted, sizeInWords, spanInWords, Time } from '../components/values.tsx';
 import { csvAnswer, timeCell } from '../csv.ts';
-import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
+import { type DashboardEnv, directoryIn, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type Live, renderedIn } from '../live.tsx';
+import { directoriesOfUsers, namesOf } from '../queries/account.ts';
+import { directoryMeant, type DirectoryEntry } from '../queries/directories.ts';
+import { deliveriesOf } from '../directories-view.ts';
 
-const PAGE = 100;
+export const ACTIVITY = '/dashboard/activity';
+const PAGE = 50;
 /** Entries that are read at once for an export. */
-const CSV_BATCH = 100;
+const CSV_BATCH = 500;
+const CSV_HEADER = 'at,directory_id,username,kind,who,address,what,route,request_id,changes'.split(',');
 /** How often the page looks for changes that nothing reports. */
 const POLL_MS = 5000;
+/** How many live sessions are listed, the newest ones. */
+const MOST_LISTED = 200;
 
 const DONE = { ended: 'The session has ended. Its client may connect again.' };
 
-/** How many characters of an entry are shown: enough for two whole names, and what was done with them. */
-const TEXT_LENGTH = 600;
+/** About how many characters are shown of a file's path and of a verb with its object. */
+const PATH_LENGTH = 250;
+const VERB_LENGTH = 600;
+/** How many characters of a name the links search for. */
+const SEARCHED_LENGTH = 30;
+/** A login belongs to the session that begins this soon after it. */
+const SOON = 10 * SECOND;
 
-export function activityPage(
-  app: Hono<DashboardEnv>,
-  options: EndSessionOptions & { logins: LoginLog; live: Live },
-): void {
+interface ActivityOptions extends EndSessionOptions {
+  readonly logins: LoginLog;
+  readonly live: Live;
+}
+
+/** What a page shows, by its URL. */
+interface View {
+  readonly directory?: { readonly id: string; readonly username?: string } | undefined;
+  /** Set if the text for the directory does not name exactly one: those that it may mean. */
+  readonly candidates?: readonly DirectoryEntry[];
+  readonly topic: Topic | undefined;
+  readonly search: string | undefined;
+  readonly before: ActivityPlace | undefined;
+}
+
+export function activityPage(app: Hono<DashboardEnv>, options: ActivityOptions): void {
   const { database, clock, sessions, logins } = options;
+  const { reads } = database;
 
-  function activity(c: PageContext, topic: Topic | undefined, at: ActivityPlace, limit: number): Promise<ActivityPage> {
-    const { id, sftp_username } = c.get('directory');
-    const unwritten = logins.unwritten(sftp_username) ?? [];
-    return pageFrom(database.reads, { directoryId: id, unwritten, topic, from: at, limit });
+  async function viewOf(c: PageContext): Promise<View> {
+    const { directory: wanted = '', q = '', topic, before } = c.req.query();
+    const view = {
+      topic: TOPICS.find((each) => each === topic),
+      search: q.trim() === '' ? undefined : q.trim(),
+      before: placeIn(before),
+    };
+    const own = directoryIn(c);
+    if (own) return { ...view, directory: { id: own.id, username: own.sftp_username } };
+    if (wanted.trim() === '') return view;
+    const meant = await directoryMeant(reads, c.get('user').principal.accountId, wanted.trim());
+    return 'id' in meant ? { ...view, directory: meant } : { ...view, candidates: meant.candidates };
   }
 
-  const isLogRead = (c: PageContext): boolean => logins.unwritten(c.get('directory').sftp_username) !== undefined;
-
-  const from = (place: ActivityPlace | undefined): ActivityPlace => place ?? { at: clock.now() + DAY, skip: 0 };
-
-  /** Without a place in the URL, the page begins with the newest entry: a day from now, in case the clock was set back. */
-  function pageOf(c: PageContext): Promise<ActivityPage> {
-    const topic = topicIn(c.req.query('topic'));
-    return activity(c, topic, from(placeIn(c.req.query('before'))), PAGE);
+  /** The attempts that are not in a row yet; undefined while sshd's log is not read. */
+  async function unwritten(c: PageContext, { directory }: View): Promise<UnwrittenAttempt[] | undefined> {
+    const all = logins.allUnwritten();
+    if (!all) return undefined;
+    const owners = await directoriesOfUsers(reads, c.get('user').principal.accountId, [...all.keys()]);
+    return owners
+      .filter(({ id }) => directory === undefined || directory.id === id)
+      .flatMap(({ id, sftp_username: username }) =>
+        (all.get(username) ?? []).map((attempt) => ({ ...attempt, directory_id: id, username })),
+      );
   }
 
-  app.get('/dashboard/directories/:id/activity/events', async (c) =>
-    options.live(c, { directoryId: c.get('directory').id, everyMs: POLL_MS }, async () =>
-      renderedIn(c, <History page={await pageOf(c)} isLogRead={isLogRead(c)} />),
-    ),
-  );
+  // Without a place in the URL, the page begins with the newest entry: a day from now, in case the clock was set back.
+  const start = (): ActivityPlace => ({ at: clock.now() + DAY, skip: 0 });
 
-  app.get('/dashboard/directories/:id/activity/export.csv', (c) =>
-    csvAnswer('activity', ['at', 'kind', 'address', 'text'], csvRows(c)),
-  );
+  async function pageOf(c: PageContext, view: View, from: ActivityPlace, limit: number): Promise<ActivityPage> {
+    const { topic, search, directory } = view;
+    const { accountId } = c.get('user').principal;
+    const attempts = (await unwritten(c, view)) ?? [];
+    return pageFrom(reads, { accountId, directoryId: directory?.id, unwritten: attempts, topic, search, from, limit });
+  }
 
-  async function* csvRows(c: PageContext) {
-    for (let next: ActivityPlace | undefined = from(undefined); next;) {
-      const page: ActivityPage = await activity(c, undefined, next, CSV_BATCH);
-      for (const { at, kind, address, text } of page.happenings) yield [timeCell(at), kind, address, text];
-      next = page.next;
+  async function listOf(c: PageContext, view: View, { entries }: ActivityPage) {
+    const { accountId } = c.get('user').principal;
+    const names = await namesOf(reads, accountId, [...new Set(entries.map(({ directoryId }) => directoryId))]);
+    return (
+      <>
+        {view.before === undefined && view.search === undefined && (
+          <Section title="Connected now">{await connected(c, view)}</Section>
+        )}
+        {logins.allUnwritten() === undefined && view.topic !== 'files' && view.topic !== 'changes' && (
+          <p class="quiet">The latest logins are missing: berth hasn’t found sshd’s log.</p>
+        )}
+        <History of={entries} names={directoryIn(c) ? undefined : names} />
+      </>
+    );
+  }
+
+  async function connected(c: PageContext, { directory }: View) {
+    const { accountId } = c.get('user').principal;
+    const owners = await directoriesOfUsers(
+      reads,
+      accountId,
+      directory?.username === undefined ? sessions.usernames() : [directory.username],
+    );
+    const all = owners
+      .filter(({ id }) => directory === undefined || directory.id === id)
+      .flatMap(({ id, name, sftp_username }) => sessions.of(sftp_username).map((session) => ({ id, name, session })))
+      .toSorted((a, b) => b.session.since - a.session.since)
+      .slice(0, MOST_LISTED);
+    const isOne = directoryIn(c) !== undefined;
+    const mayEnd = isAdmin(c);
+    return (
+      <Table
+        caption="Who is connected now, newest first"
+        columns={[...(isOne ? [] : ['Directory']), 'Address', 'Since', ...(mayEnd ? ['Actions'] : [])]}
+        rows={all.map(({ id, name, session }) => [
+          ...(isOne ? [] : [<Name of={name} href={`/dashboard/directories/${id}/activity`} />]),
+          session.address,
+          <Time at={session.since} />,
+          ...(mayEnd
+            ? [
+                <ActionButton
+                  action={`${c.req.path.replace(/\/events$/, '')}/end-session`}
+                  label="End"
+                  kind="danger"
+                  about={`session of ${name}`}
+                  fields={{ directory: id, session: session.name }}
+                  confirm="Transfers that are under way are cut off. The client may connect again."
+                />,
+              ]
+            : []),
+        ])}
+      >
+        <p class="quiet">Nobody is connected.</p>
+      </Table>
+    );
+  }
+
+  async function page(c: PageContext) {
+    const view = await viewOf(c);
+    const query = c.req.query();
+    const address = (more: Readonly<Record<string, string | undefined>>): string => {
+      const { topic, q, directory } = query;
+      const known = Object.entries({ topic, q, directory, ...more }).filter((each): each is [string, string] =>
+        Boolean(each[1]),
+      );
+      return `${c.req.path}?${new URLSearchParams(known).toString()}`;
+    };
+    const topics = ['All', ...TOPICS.map(capitalized)];
+    const body = async () => {
+      if (view.candidates)
+        return (
+          <Candidates
+            of={view.candidates}
+            text={query['directory'] ?? ''}
+            addressOf={(directory) => address({ directory })}
+          />
+        );
+      const found = await pageOf(c, view, view.before ?? start(), PAGE);
+      // A search reads too much to be repeated all the time.
+      const events = view.search === undefined ? `${c.req.path}/events${new URL(c.req.url).search}` : undefined;
+      return (
+        <>
+          <div data-live={events}>{await listOf(c, view, found)}</div>
+          <Pager
+            of="the history"
+            first={view.before && address({})}
+            next={found.next && address({ before: `${found.next.at}.${found.next.skip}` })}
+          />
+        </>
+      );
+    };
+    const content = (
+      <>
+        <form class="toolbar" role="search" aria-label="Activity">
+          {view.topic !== undefined && <input type="hidden" name="topic" value={view.topic} />}
+          <Field label="File, person or address" name="q" type="search" value={query['q'] ?? ''} />
+          {!directoryIn(c) && (
+            <Field
+              label="Directory"
+              name="directory"
+              value={query['directory'] ?? ''}
+              placeholder="Name or ID"
+              suggests="/dashboard/find"
+            />
+          )}
+          <button class="plain">Search</button>
+          {(view.search !== undefined || query['directory']) && (
+            <a href={address({ q: undefined, directory: undefined })}>Clear</a>
+          )}
+          <a href={`${c.req.path}/export.csv${address({}).slice(c.req.path.length)}`}>Export as CSV</a>
+        </form>
+        <Links
+          class="views"
+          label="Topics"
+          links={Object.fromEntries(
+            topics.map((name) => [name, address({ topic: name === 'All' ? undefined : name.toLowerCase() })]),
+          )}
+          current={capitalized(view.topic ?? 'all')}
+        />
+        {await body()}
+      </>
+    );
+    return c.render(
+      directoryIn(c) ? (
+        <DirectoryLayout tab="Activity" done={DONE}>
+          {content}
+        </DirectoryLayout>
+      ) : (
+        <Layout title="Activity" done={DONE}>
+          {content}
+        </Layout>
+      ),
+    );
+  }
+
+  async function* csvRows(c: PageContext, view: View) {
+    for (let next: ActivityPlace | undefined = start(); next;) {
+      const found: ActivityPage = await pageOf(c, view, next, CSV_BATCH);
+      for (const entry of found.entries) {
+        const { at, directoryId, username, kind, who, address, request } = entry;
+        const what = sentenceOf({ ...entry, who: '', address: null }).trim();
+        const { route = '', id = '', changes = '' } = request ?? {};
+        yield [timeCell(at), directoryId, username, kind, who, address, what, route, id, changes];
+      }
+      next = found.next;
     }
   }
 
-  app.get('/dashboard/directories/:id/activity', async (c) => {
-    const directory = c.get('directory');
-    const topic = topicIn(c.req.query('topic'));
-    const before = placeIn(c.req.query('before'));
-    const page = await pageOf(c);
-    const address = (next: ActivityPlace | undefined): string =>
-      `?${new URLSearchParams({ ...(topic && { topic }), ...(next && { before: `${next.at}.${next.skip}` }) }).toString()}`;
-    return c.render(
-      <DirectoryLayout tab="Activity" done={DONE}>
-        <Section title="Connected now">
-          <Sessions sessions={sessions.of(directory.sftp_username)} mayEnd={c.get('user').principal.role === 'admin'} />
-        </Section>
-        <Section title="History">
-          <Links class="views" label="Topics" links={TABS} current={topic ? capitalized(topic) : 'All'} />
-          <div data-live={`${c.req.path}/events${new URL(c.req.url).search}`}>
-            <History page={page} isLogRead={isLogRead(c)} />
-          </div>
-          <a href={`${c.req.path}/export.csv`}>Export as CSV</a>
-          <Pager of="the history" first={before && address(undefined)} next={page.next && address(page.next)} />
-        </Section>
-      </DirectoryLayout>,
-    );
-  });
+  for (const path of [ACTIVITY, '/dashboard/directories/:id/activity']) {
+    app.get(path, page);
 
-  app.post('/dashboard/directories/:id/activity/end-session', adminOnly, async (c) => {
-    const id = c.req.param('id');
-    const { session = '' } = await formFields(c);
-    await endSession(options, targetOf(c, id), session);
-    return c.redirect(`/dashboard/directories/${id}/activity?done=ended`, 303);
-  });
-}
+    app.get(`${path}/events`, async (c) => {
+      const view = await viewOf(c);
+      if (view.candidates) return c.body(null, 204);
+      const own = directoryIn(c);
+      return options.live(c, { ...(own && { directoryId: own.id }), everyMs: POLL_MS }, async () =>
+        renderedIn(c, await listOf(c, view, await pageOf(c, view, view.before ?? start(), PAGE))),
+      );
+    });
 
-const TOPIC_NAMES = Object.keys(TOPICS) as Topic[];
-const TABS = { All: '?', ...Object.fromEntries(TOPIC_NAMES.map((each) => [capitalized(each), `?topic=${each}`])) };
+    app.get(`${path}/export.csv`, async (c) => {
+      const view = await viewOf(c);
+      return csvAnswer('activity', CSV_HEADER, csvRows(c, view));
+    });
 
-function topicIn(text: string | undefined): Topic | undefined {
-  return TOPIC_NAMES.find((each) => each === text);
+    app.post(`${path}/end-session`, adminOnly, async (c) => {
+      const { directory = '', session = '' } = await formFields(c);
+      await endSession(options, targetOf(c, directoryIn(c)?.id ?? directory), session);
+      return c.redirect(`${directoryIn(c) ? `${pathOf(c)}/activity` : ACTIVITY}?done=ended`, 303);
+    });
+  }
 }
 
 function placeIn(text: string | undefined): ActivityPlace | undefined {
@@ -118,47 +283,178 @@ function placeIn(text: string | undefined): ActivityPlace | undefined {
   return at === undefined ? undefined : { at: Number(at), skip: Number(skip) };
 }
 
-const Sessions: FC<{ sessions: readonly LiveSession[]; mayEnd: boolean }> = ({ sessions, mayEnd }) => (
+/** A session with what happened in it, newest first. */
+interface SessionOfEntries {
+  readonly entries: ActivityEntry[];
+  /** The login that began it. */
+  login?: ActivityEntry;
+}
+
+/** Puts the entries of each session together, at the place of its newest. */
+function bySession(entries: readonly ActivityEntry[]): (ActivityEntry | SessionOfEntries)[] {
+  const all: (ActivityEntry | SessionOfEntries)[] = [];
+  const open = new Map<string, SessionOfEntries>();
+  const begun: SessionOfEntries[] = [];
+  for (const entry of entries) {
+    const { session, event, kind, directoryId, address, at } = entry;
+    if (session === undefined) {
+      const own =
+        kind === 'login' &&
+        begun.find(({ login, entries: [...of] }) => {
+          const first = of.at(-1);
+          return !login && first?.directoryId === directoryId && first.address === address && first.at - at < SOON;
+        });
+      if (own) own.login = entry;
+      else all.push(entry);
+      continue;
+    }
+    const known = open.get(session);
+    const of = known ?? { entries: [] };
+    if (!known) {
+      all.push(of);
+      open.set(session, of);
+    }
+    of.entries.push(entry);
+    // The process's number may be another session's before that.
+    if (event === 'session-opened') {
+      open.delete(session);
+      begun.push(of);
+    }
+  }
+  return all;
+}
+
+/** `9 files uploaded`, by the event; the others are named one by one. */
+const COUNTED: Readonly<Partial<Record<NonNullable<ActivityEntry['event']>, string>>> = {
+  uploaded: 'uploaded',
+  received: 'uploaded',
+  downloaded: 'downloaded',
+  renamed: 'renamed',
+  removed: 'deleted',
+  'upload-dropped': 'cut off',
+  'download-dropped': 'downloaded in part',
+};
+
+const History: FC<{ of: readonly ActivityEntry[]; names: ReadonlyMap<string, string> | undefined }> = ({
+  of,
+  names,
+}) => (
   <Table
-    caption="Who is connected now"
-    columns={['Since', 'Address', ...(mayEnd ? ['Actions'] : [])]}
-    rows={sessions.map(({ name, address, since }) => [
-      <Time at={since} />,
-      address,
-      ...(mayEnd ? [<End session={name} />] : []),
-    ])}
+    caption="Newest first"
+    columns={['What', ...(names ? ['Directory'] : []), 'When']}
+    rows={bySession(of).map((each) => {
+      const newest = 'entries' in each ? each.entries[0] : each;
+      return [
+        'entries' in each ? <SessionSentence of={each} /> : <Sentence of={each} />,
+        ...(names ? [<Where of={newest} names={names} />] : []),
+        <Time at={newest?.at ?? null} />,
+      ];
+    })}
   >
-    <p class="quiet">Nobody is connected.</p>
+    <Empty title="Nothing found">Logins, files and changes appear here.</Empty>
   </Table>
 );
 
-const End: FC<{ session: string }> = ({ session }) => (
-  <ActionButton
-    action="activity/end-session"
-    label="End"
-    kind="danger"
-    fields={{ session }}
-    confirm="Transfers that are under way are cut off. The client may connect again."
-    about="session"
-  />
+const Where: FC<{ of: ActivityEntry | undefined; names: ReadonlyMap<string, string> }> = ({ of, names }) => {
+  const name = names.get(of?.directoryId ?? '');
+  if (name !== undefined) return <Name of={name} href={`/dashboard/directories/${of?.directoryId}`} />;
+  return <Text of={of?.username ?? ''} />;
+};
+
+/** The last part of a path, short enough for a URL. */
+const searchFor = (path: string): string =>
+  encodeURIComponent((path.split('/').at(-1) ?? '').slice(0, SEARCHED_LENGTH).toWellFormed());
+
+const Sentence: FC<{ of: ActivityEntry }> = ({ of: entry }) => (
+  <div class={entry.kind === 'failed' ? 'sentence bad' : 'sentence'}>
+    <Who of={entry} /> <Deed of={entry} />
+  </div>
 );
 
-const History: FC<{ page: ActivityPage; isLogRead: boolean }> = ({ page: { happenings }, isLogRead }) => {
+const Who: FC<{ of: Pick<ActivityEntry, 'who' | 'address'> }> = ({ of: { who, address } }) => (
+  <>
+    {who.includes('@') ? (
+      <a href={`${ACTIVITY}?q=${encodeURIComponent(who)}`}>
+        <Text of={who} />
+      </a>
+    ) : (
+      <Text of={who} />
+    )}
+    {address !== null && (
+      <>
+        {' '}
+        (<Text of={address} />)
+      </>
+    )}
+  </>
+);
+
+/** The verb with its object, which links to the file. */
+const Deed: FC<{ of: ActivityEntry }> = ({ of: { verb, path, end, bytes, directoryId, event } }) => (
+  <>
+    <Text of={verb} most={VERB_LENGTH} />
+    {path !== undefined && (
+      <>
+        {' '}
+        <a href={`/dashboard/directories/${directoryId}/files?q=${searchFor(path)}`}>
+          <Text of={path} most={PATH_LENGTH} />
+        </a>
+      </>
+    )}
+    {end !== undefined && <Text of={end} most={PATH_LENGTH} />}
+    {bytes !== null && bytes !== undefined && ` (${sizeInWords(bytes)})`}
+    {event === 'uploaded' && path !== undefined && (
+      <>
+        {' '}
+        <a class="quiet" href={`${deliveriesOf(directoryId)}&file=${searchFor(path)}`}>
+          webhook
+        </a>
+      </>
+    )}
+  </>
+);
+
+/** One line for a session; what happened in it is folded, unless that is one thing. */
+const SessionSentence: FC<{ of: SessionOfEntries }> = ({ of: { entries, login } }) => {
+  const files = entries.filter(({ kind }) => kind === 'file');
+  const [newest] = entries;
+  const closed = entries.find(({ event }) => event === 'session-closed');
+  const parts: Child[] = [];
+  if (login) parts.push(login.verb);
+  else if (closed) parts.push('was connected');
+  else if (entries.some(({ event }) => event === 'session-opened')) parts.push('connected');
+  const lasted =
+    typeof closed?.began === 'number' ? `${parts.length > 0 ? ', ' : ''}${spanInWords(closed.at - closed.began)}` : '';
+  const [only] = files;
+  const counts = new Map<string, number>();
+  for (const { event } of files) {
+    const word = (event && COUNTED[event]) ?? 'changed';
+    counts.set(word, (counts.get(word) ?? 0) + 1);
+  }
+  const summary = Array.from(counts, ([word, count], index) =>
+    index === 0 ? `${counted(count)} ${count === 1 ? 'file' : 'files'} ${word}` : `${counted(count)} ${word}`,
+  );
   return (
-    <>
-      {!isLogRead && <p class="quiet">The latest logins are missing: berth hasn’t found sshd’s log.</p>}
-      <Table
-        caption="Newest first"
-        columns={['When', 'What', 'Address', 'Details']}
-        rows={happenings.map(({ at, kind, address, text }) => [
-          <Time at={at} />,
-          kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind,
-          address,
-          <Text of={text} most={TEXT_LENGTH} />,
-        ])}
-      >
-        <Empty title="Nothing yet">Logins, files, webhooks and changes of this directory appear here.</Empty>
-      </Table>
-    </>
+    <div class="sentence">
+      {newest && <Who of={newest} />} {parts}
+      {lasted}
+      {files.length > 0 && (parts.length > 0 || lasted !== '') && ': '}
+      {files.length === 1 && only ? (
+        <Deed of={only} />
+      ) : (
+        files.length > 0 && (
+          <details id={`s-${newest?.session?.replaceAll(' ', '-')}-${entries.at(-1)?.at}`}>
+            <summary>{summary.join(', ')}</summary>
+            <ul>
+              {files.map((file) => (
+                <li>
+                  <Deed of={file} />
+                </li>
+              ))}
+            </ul>
+          </details>
+        )
+      )}
+    </div>
   );
 };

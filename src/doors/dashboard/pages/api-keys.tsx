@@ -17,7 +17,7 @@ import { listed } from '../../../foundation/db/dialect.ts';
 import type { Database } from '../../../foundation/db/open.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { Field, Folded, Form, Select } from '../components/form.tsx';
-import { Layout } from '../components/layout.tsx';
+import { Layout, SettingsLayout } from '../components/layout.tsx';
 import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
@@ -32,7 +32,10 @@ import { CreatingForms } from '../sent-forms.ts';
 const PAGE = 50;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
-const ROLES = { member: 'Member: all but login settings', admin: 'Admin: everything' };
+const ROLES = {
+  member: 'Member: directories, files, webhooks and links. Cannot change logins, keys or people.',
+  admin: 'Admin: everything, also logins, API keys and people.',
+};
 const DONE = { revoked: 'The key is revoked.' };
 /** The labels of the form's choices. */
 const ACCESS = { changes: 'Read and change', reads: 'Read only' };
@@ -63,7 +66,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
     const names = await namesOf(reads, accountId, shownKeys);
     const makers = await makersOf(reads, accountId, shownKeys);
     return c.render(
-      <Layout title="API keys" done={DONE} problems={PROBLEMS}>
+      <SettingsLayout tab="API keys" done={DONE} problems={PROBLEMS}>
         <Secret of={made} label="Your new API key">
           <Copyable text={command(made?.value ?? '', apiHost ?? c.req.header('host') ?? '')} label="command" />
         </Secret>
@@ -78,7 +81,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         {!allowsApi(plan) && <NoApi plan={plan} />}
         {allowsApi(plan) && mayChange && <NewKey />}
         {!mayChange && <p class="quiet">Only admins can create and revoke keys.</p>}
-      </Layout>,
+      </SettingsLayout>,
     );
   }
 

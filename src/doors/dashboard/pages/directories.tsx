@@ -16,7 +16,7 @@ import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../
 import type { DashboardEnv, PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
-import { storedIn } from '../queries/overview.ts';
+import { storedIn } from '../queries/home.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { CreatingForms } from '../sent-forms.ts';
 

@@ -24,7 +24,7 @@ import { DIRECTORIES, IMPORT } from '../directories-view.ts';
 import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { tableIn } from '../preview.ts';
-import { storedIn } from '../queries/overview.ts';
+import { storedIn } from '../queries/home.ts';
 import { SentForms } from '../sent-forms.ts';
 import { sentencesOf } from '../words.ts';
 

@@ -45,7 +45,6 @@ const BATCH = 100;
 const MOST_SEARCHED = 20_000;
 /** At most this many rows are counted. */
 const COUNTED = 100_000;
-export const COUNTED_RESENDS = 1000;
 
 type Row = Pick<DeliveryRow, (typeof DELIVERY_COLUMNS)[number] | 'directory_id' | 'body' | 'replayed_as'>;
 
@@ -169,22 +168,6 @@ export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesF
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
   return { count: Math.min(count, COUNTED), isExact: count <= COUNTED };
-}
-
-/** How many deliveries are about to be sent again, up to `COUNTED_RESENDS`. */
-export async function countResends(
-  reads: Kysely<Tables>,
-  { accountId, directoryId }: Pick<DeliveriesFilter, 'accountId' | 'directoryId'>,
-): Promise<number> {
-  const some = matching(reads, { accountId, directoryId })
-    .where('replay_at', 'is not', null)
-    .select('id')
-    .limit(COUNTED_RESENDS);
-  const { count } = await reads
-    .selectFrom(some.as('some'))
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
-  return count;
 }
 
 /** How many deliveries one click sends again. */

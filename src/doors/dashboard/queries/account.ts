@@ -1,4 +1,4 @@
-/** Queries for the Account page: the required second factor, and the audit with its names. */
+/** Queries about the account: its second factor, its directories, and who made its keys. */
 import { type Kysely, sql } from 'kysely';
 import { listed } from '../../../foundation/db/dialect.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
@@ -42,17 +42,16 @@ export async function directoriesOfUsers(reads: Kysely<Tables>, accountId: strin
     .execute();
 }
 
-/** The names of public keys in the account's directories: their comments, by fingerprint. */
-export async function keyNames(reads: Kysely<Tables>, accountId: string, fingerprints: readonly string[]) {
-  if (fingerprints.length === 0) return new Map<string, string>();
+/** The names of those of the account's directories that are not deleted, by id. */
+export async function namesOf(reads: Kysely<Tables>, accountId: string, ids: readonly string[]) {
   const rows = await reads
-    .selectFrom('public_keys as k')
-    .innerJoin('directories as d', 'd.id', 'k.directory_id')
-    .select(['k.fingerprint', 'k.comment'])
-    .where('k.fingerprint', 'in', [...new Set(fingerprints)])
-    .where('d.account_id', '=', accountId)
+    .selectFrom('directories')
+    .select(['id', 'name'])
+    .where('id', 'in', sql<string>`(${listed(reads, ids, 'text')})`)
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
     .execute();
-  return new Map(rows.flatMap(({ fingerprint, comment }) => (comment ? [[fingerprint, comment] as const] : [])));
+  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 /** The names of the API keys that made these keys or links, by the makers' ids. */
@@ -73,31 +72,4 @@ export function madeBy(created_by: string | null, makers: ReadonlyMap<string, st
   if (created_by === null) return '';
   const name = makers.get(created_by);
   return ` by ${name === undefined ? created_by.replace(/^\w+:/, '') : `key "${name}"`}`;
-}
-
-export type AuditRow = Awaited<ReturnType<typeof auditOf>>[number];
-
-/** Rows of the audit before the row `<at>-<id>`, newest first. `directory` is one of the account's. */
-export function auditOf(
-  reads: Kysely<Tables>,
-  accountId: string,
-  { directory, before, limit }: { directory?: string | undefined; before?: string | undefined; limit: number },
-) {
-  let query = reads
-    .selectFrom('audit as u')
-    .leftJoin('api_keys as k', 'k.id', 'u.key_id')
-    .leftJoin('directories as d', (join) => join.onRef('d.id', '=', 'u.directory_id').on('d.deleted_at', 'is', null))
-    .selectAll('u')
-    .select(['k.name as key_name', 'd.id as live_id'])
-    .orderBy('u.at', 'desc')
-    .orderBy('u.id', 'desc')
-    .limit(limit);
-  // Only one of the two conditions, so that the database has only one index to choose.
-  if (directory === undefined) query = query.where('u.account_id', '=', accountId);
-  else query = query.where('u.directory_id', '=', directory);
-  const [, at, id] = /^(\d{1,16})-(\d{1,16})$/.exec(before ?? '') ?? [];
-  if (at === undefined) return query.execute();
-  return query
-    .where(({ eb, refTuple, tuple }) => eb(refTuple('u.at', 'u.id'), '<', tuple(Number(at), Number(id))))
-    .execute();
 }

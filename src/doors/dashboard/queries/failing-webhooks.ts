@@ -1,11 +1,11 @@
 /**
- * Directories whose webhooks are failing: a delivery has failed, and none after it was delivered. Tests do not count; a
- * successful replay ends this. Each query uses an index, however many deliveries a directory has.
+ * Which webhooks fail, and what is still to be sent. A webhook fails when a delivery has failed, and none after it was delivered. Tests
+ * do not count; sending one again with success ends this. Each query uses an index, however many deliveries a directory has.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { listed } from '../../../foundation/db/dialect.ts';
-import type { Tables } from '../../../foundation/db/schema.ts';
+import type { AttemptsTable, Tables } from '../../../foundation/db/schema.ts';
 
 export interface FailingWebhook {
   /** How many have failed since the last one that was delivered, up to `COUNTED`. */
@@ -14,9 +14,22 @@ export interface FailingWebhook {
   readonly since: Micros;
 }
 
-export interface FailingDirectory extends FailingWebhook {
+/** A directory with failed deliveries that were not sent again, or that are about to be. */
+export interface Problem {
   readonly id: string;
   readonly name: string;
+  /** Where its webhooks go now. */
+  readonly url: string;
+  /** How many failed deliveries need attention, up to `COUNTED`. */
+  readonly open: number;
+  /** How many are about to be sent again, up to `COUNTED`. */
+  readonly sending: number;
+  /** The creation time of the oldest of all these. */
+  readonly since: Micros;
+  /** The creation time of the last one that was delivered; 0 if there is none. */
+  readonly delivered_at: Micros;
+  /** The last attempt of the newest of these; undefined if nothing is known about it any more. */
+  readonly last: Pick<AttemptsTable, 'status' | 'error' | 'response' | 'started_at'> | undefined;
 }
 
 export const COUNTED = 10_000;
@@ -29,17 +42,65 @@ export async function failingWebhooks(
   reads: Kysely<Tables>,
   ids: readonly string[],
 ): Promise<Map<string, FailingWebhook>> {
-  const rows = await failing(reads, listed(reads, ids, 'text'), ids.length);
-  return new Map(rows.map(({ id, failed, since }) => [id, { failed, since }]));
+  const failed = sql`deliveries where state = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
+  // By the index of tests: `coalesce` keeps that of failed deliveries from being chosen.
+  const tests = sql`deliveries
+    where event = 'test' and coalesce(state, '') = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
+  const { rows } = await sql<FailingWebhook & { readonly id: string }>`
+    with candidate as materialized (${candidates(listed(reads, ids, 'text'))})
+    select id,
+      (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) - (select count(*) from ${tests}) as failed,
+      (select min(inserted_at) from ${failed} and event <> 'test') as since
+    from candidate as c where exists (select 1 from ${failed} and event <> 'test')`.execute(reads);
+  return new Map(rows.map(({ id, failed: count, since }) => [id, { failed: count, since }]));
 }
 
-/** The account's directories whose webhooks are failing, those with the most failed deliveries first. */
-export async function failingDirectories(
+/** The directories among these whose webhooks go somewhere. */
+function candidates(ids: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
+    select d.id, d.name, coalesce(d.webhook_url, w.url) as url, coalesce((
+      select max(inserted_at) from deliveries where state = 'delivered' and event <> 'test' and directory_id = d.id
+    ), 0) as delivered_at
+    from directories as d
+    left join account_webhooks as w on w.account_id = d.account_id and d.uses_account_webhook = 1
+    where d.id in (${ids}) and d.deleted_at is null and coalesce(d.webhook_url, w.url) is not null`;
+}
+
+/** The problems of the account, or of one of its directories: those with the most to send first. */
+export async function problemsOf(
   reads: Kysely<Tables>,
-  accountId: string,
+  { accountId, directoryId }: { readonly accountId: string; readonly directoryId?: string | undefined },
   limit: number,
-): Promise<FailingDirectory[]> {
-  return failing(reads, withFailed(accountId), limit);
+): Promise<Problem[]> {
+  const failed = sql`deliveries where state = 'failed' and directory_id = c.id and event <> 'test' and replayed_as is null`;
+  const marked = sql`deliveries where replay_at is not null and directory_id = c.id`;
+  const count = (some: RawBuilder<unknown>) =>
+    sql`(select count(*) from (select 1 from ${some} limit ${COUNTED}) as counted)`;
+  const { rows } = await sql<Omit<Problem, 'last'> & { readonly newest: string }>`
+    with candidate as materialized (
+      ${candidates(directoryId === undefined ? withFailed(accountId) : sql`select ${directoryId} as id`)}
+    )
+    select c.*, ${count(sql`${failed} and replay_at is null`)} as open, ${count(marked)} as sending,
+      (select min(inserted_at) from ${failed}) as since,
+      (select id from ${failed} order by inserted_at desc, id desc limit 1) as newest
+    from candidate as c where exists (select 1 from ${failed})
+    order by open desc, since, id limit ${limit}`.execute(reads);
+  const attempts = await reads
+    .selectFrom('attempts')
+    .select(['delivery_id', 'status', 'error', 'response', 'started_at'])
+    .where(
+      'delivery_id',
+      'in',
+      sql<string>`(${listed(
+        reads,
+        rows.map(({ newest }) => newest),
+        'text',
+      )})`,
+    )
+    .orderBy('number')
+    .execute();
+  const last = new Map(attempts.map((attempt) => [attempt.delivery_id, attempt]));
+  return rows.map(({ newest, ...row }) => ({ ...row, last: last.get(newest) }));
 }
 
 /** Finds the directories with a failed delivery by jumping through the index from one to the next. */
@@ -54,35 +115,4 @@ function withFailed(accountId: string): RawBuilder<unknown> {
       select (${next(sql`found.id`)}) from found where found.id is not null
     )
     select id from found where id is not null limit ${CANDIDATES}`;
-}
-
-async function failing(
-  reads: Kysely<Tables>,
-  candidates: RawBuilder<unknown>,
-  limit: number,
-): Promise<FailingDirectory[]> {
-  const failed = sql`deliveries where state = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
-  // By the index of tests: `coalesce` keeps that of failed deliveries from being chosen.
-  const tests = sql`deliveries
-    where event = 'test' and coalesce(state, '') = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
-  const { rows } = await sql<FailingDirectory>`
-    with candidate as materialized (
-      select id, name, coalesce((
-        select max(inserted_at) from deliveries where state = 'delivered' and event <> 'test' and directory_id = d.id
-      ), 0) as delivered_at
-      from directories as d
-      where id in (${candidates}) and deleted_at is null and (
-        webhook_url is not null
-        or (
-          uses_account_webhook = 1
-          and exists (select 1 from account_webhooks where account_id = d.account_id and url is not null)
-        )
-      )
-    )
-    select id, name,
-      (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) - (select count(*) from ${tests}) as failed,
-      (select min(inserted_at) from ${failed} and event <> 'test') as since
-    from candidate as c where exists (select 1 from ${failed} and event <> 'test')
-    order by failed desc, since, id limit ${limit}`.execute(reads);
-  return rows;
 }

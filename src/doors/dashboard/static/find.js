@@ -112,6 +112,13 @@ export function addFinding() {
     });
   }
 
+  // Completes the name of a directory, and sends the form.
+  for (const input of all('[data-suggests]'))
+    suggest(input, input.dataset.suggests, ({ username }) => {
+      input.value = username;
+      input.form.requestSubmit();
+    });
+
   // Picks directories by their names for a field that has their usernames, one per line.
   for (const area of all('[data-picks]')) {
     const { id } = area;

@@ -352,8 +352,10 @@ function follow() {
     const nameOf = (each) => each.getAttribute('href') ?? each.getAttribute('popovertarget') ?? each.value;
     const focused = live.contains(active) && nameOf(active);
     const ticked = all('[name=file]:checked', live).map(({ value }) => value);
+    const opened = all('details[open]', live).map(({ id }) => id);
     live.innerHTML = data;
     enhance(live);
+    for (const each of all('details', live)) if (opened.includes(each.id)) each.open = true;
     for (const box of all('[name=file]', live)) box.checked = ticked.includes(box.value);
     if (focused)
       all('a, input, button', live)

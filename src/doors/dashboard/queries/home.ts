@@ -1,7 +1,9 @@
-/** The numbers on the overview. Each query takes the same time for any number of uploads. */
-import type { Kysely } from 'kysely';
-import type { Micros } from '../../../foundation/base/clock.ts';
+/** The numbers on Home. Each query takes the same time for any number of uploads. */
+import { type Kysely, sql } from 'kysely';
+import { DAY, type Micros } from '../../../foundation/base/clock.ts';
+import { listed } from '../../../foundation/db/dialect.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
+import { isOver } from '../../../operating/reports/login-rules.ts';
 import { type Span, totalsByDay } from '../../../rules/history/daily-totals.ts';
 
 export interface DayOfUploads {
@@ -71,6 +73,106 @@ export async function storedIn(reads: Kysely<Tables>, accountId: string): Promis
     .where('deleted_at', 'is', null)
     .executeTakeFirstOrThrow();
   return { directories, bytes: bytes ?? 0 };
+}
+
+export interface LatestFile {
+  readonly directory_id: string;
+  readonly at: Micros;
+  readonly path: string | null;
+}
+
+/** The newest uploads are searched for among this many entries of the history. */
+const SEARCHED = 500;
+
+/** The account's newest uploads, of those that came lately. */
+export async function latestFiles(reads: Kysely<Tables>, accountId: string, limit: number): Promise<LatestFile[]> {
+  const newest = reads
+    .selectFrom('transfers')
+    .select(['id', 'directory_id', 'at', 'path', 'event'])
+    .where('account_id', '=', accountId)
+    .orderBy('at', 'desc')
+    .limit(SEARCHED);
+  return reads
+    .selectFrom(newest.as('newest'))
+    .select(['directory_id', 'at', 'path'])
+    .where('event', '=', 'uploaded')
+    .orderBy('at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute();
+}
+
+/** A directory that customers fail to log in to. */
+export interface LoginProblem {
+  readonly directory_id: string;
+  /** How many logins have failed since the last one that succeeded. */
+  readonly count: number;
+  /** The last of these; undefined if nobody can log in, whoever tries. */
+  readonly last: { readonly at: Micros; readonly address: string | null; readonly text: string } | undefined;
+}
+
+/** How many of the last day's logins are looked at. */
+const LOOKED_AT = 500;
+
+/**
+ * The directories that accept public keys only and have none, and those to which the last login of the last day has failed, unless its
+ * cause is gone.
+ */
+export async function loginProblems(
+  reads: Kysely<Tables>,
+  accountId: string,
+  { now, limit }: { readonly now: Micros; readonly limit: number },
+): Promise<LoginProblem[]> {
+  const closed = await reads
+    .selectFrom('directories')
+    .select('id')
+    .where('account_id', '=', accountId)
+    // As in the index.
+    .where(sql<boolean>`auth_mode = 'public_key' and public_key is null and deleted_at is null`)
+    .where('suspended', '=', 0)
+    .orderBy('inserted_at', 'desc')
+    .limit(limit)
+    .execute();
+  const attempts = await reads
+    .selectFrom('logins')
+    .select(['directory_id', 'at', 'kind', 'address', 'text'])
+    .where('account_id', '=', accountId)
+    .where('at', '>', now - DAY)
+    .orderBy('at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(LOOKED_AT)
+    .execute();
+  const failing = Array.from(
+    Map.groupBy(attempts, ({ directory_id }) => directory_id),
+    ([directory_id, own]) => {
+      const success = own.findIndex(({ kind }) => kind === 'login');
+      return { directory_id, count: success === -1 ? own.length : success, last: own[0], login: own[success] };
+    },
+  ).filter(({ count }) => count > 0);
+  const directories = await reads
+    .selectFrom('directories')
+    .select(['id', 'suspended', 'expires_at', 'allowed_networks', 'auth_mode'])
+    .where(
+      'id',
+      'in',
+      sql<string>`(${listed(
+        reads,
+        failing.map(({ directory_id }) => directory_id),
+        'text',
+      )})`,
+    )
+    .where('deleted_at', 'is', null)
+    .execute();
+  const settings = new Map(directories.map((directory) => [directory.id, directory]));
+  const known = new Set(closed.map(({ id }) => id));
+  return [
+    ...closed.map(({ id }) => ({ directory_id: id, count: 0, last: undefined })),
+    ...failing.flatMap(({ directory_id, count, last, login }) => {
+      const directory = settings.get(directory_id);
+      if (!last || !directory || known.has(directory_id) || isOver(last, { login, directory, now })) return [];
+      return [{ directory_id, count, last }];
+    }),
+  ].slice(0, limit);
 }
 
 export interface Begun {

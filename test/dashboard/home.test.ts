@@ -1,4 +1,4 @@
-/** The overview: what came in by day, what is stored, whose webhooks fail, and what to do when there is nothing yet. */
+/** Home: what needs attention, what came in by day, what is stored, and what to do when there is nothing yet. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
-import { storageByDay, storedIn, uploadsByDay } from '../../src/doors/dashboard/queries/overview.ts';
+import { storageByDay, storedIn, uploadsByDay } from '../../src/doors/dashboard/queries/home.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { noteStorage } from '../../src/rules/history/daily-totals.ts';
 import { insertTransfers, type Transfer } from '../../src/rules/history/transfers.ts';
@@ -39,7 +39,7 @@ test('a new user sees the first steps, and later what arrived', async () => {
   const directory = await berth.directory();
   assert.match(
     await page(),
-    /Create an API key <span class="badge good">Done.*Create a directory <span class="badge good">Done.*Log in and upload a file<\/a> <p/s,
+    /Create a directory <span class="badge good">Done.*Log in and upload a file<\/a> <p.*Create an API key <span class="badge good">Done/s,
   );
   writeFileSync(`${berth.place.dir}/two`, Buffer.alloc(2048));
   writeFileSync(`${berth.place.dir}/one`, Buffer.alloc(1024));
@@ -49,11 +49,18 @@ test('a new user sees the first steps, and later what arrived', async () => {
   await until('both are counted', async () => (await page()).includes(`<title>${today}: 2</title>`));
   await until('the first steps are done', async () => !(await page()).includes('First steps'));
   const text = await page();
-  assert.match(text, new RegExp(`<title>${today}: 3.0 KiB</title>`));
-  assert.match(text, new RegExp(`<th scope="row">${today}</th><td>2</td>`));
-  assert.match(text, /Storage<\/h2>.*1 directory<.*3\.0 KiB/s);
-  assert.match(text, /No webhook is failing/);
+  assert.match(text, figure('files', '2'));
+  assert.match(text, figure('received', '3.0 KiB'));
+  assert.match(text, figure('stored', '3.0 KiB'));
+  assert.match(text, /<dt><a href="\/dashboard\/directories">directory<\/a><\/dt><dd class="figure">1<\/dd>/);
+  assert.match(text, /Last files.*>one<.*>two</s);
+  assert.match(text, /All webhooks and logins work\./);
 });
+
+const figure = (name: string, value: string, note = ''): RegExp =>
+  new RegExp(
+    `<dt>(?:<a [^>]*>)?${name}(?:</a>)?</dt><dd class="figure">${RegExp.escape(value)}</dd>${RegExp.escape(note)}`,
+  );
 
 test('failing webhooks are named safely, and other accounts see nothing of them', async () => {
   await using berth = await shared();
@@ -77,10 +84,8 @@ test('failing webhooks are named safely, and other accounts see nothing of them'
     ).test(text),
     text,
   );
-  assert.match(
-    text,
-    /<td class="number"[^>]*><a href="\/dashboard\/deliveries\?directory=[^"]*state=failed">1<\/a><\/td>/,
-  );
+  assert.match(text, /1 file not delivered.*href="\/dashboard\/deliveries\?directory=[^"]*state=failed">.*See why/s);
+  assert.match(text, /action="\/dashboard\/deliveries\/send-again"/);
   using stranger = await signedIn(place, other.id);
   const theirs = (await stranger.get('/dashboard')).text;
   assert.match(theirs, /First steps/);
@@ -133,14 +138,13 @@ test('days are counted as they are recorded, whole days in UTC, and found by the
   await database.close();
 });
 
-test('refused logins and storage are drawn by day, each with its table, and what is not known is said', async () => {
+test('figures have a trend; what is not known is said', async () => {
   await using berth = await shared();
   const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
   const database = await openDatabase(berth.config.database);
   const other = await createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'pro' });
   const now = systemClock().now();
   const day = (ago: number): number => now - (now % DAY) - ago * DAY;
-  const date = (ago: number): string => new Date(day(ago) / 1000).toISOString().slice(0, 10);
   const directory = await berth.directory();
   await database.db.updateTable('directories').set({ storage_bytes: 5120 }).where('id', '=', directory.id).execute();
   for (const [owner_id, factor] of [
@@ -149,29 +153,29 @@ test('refused logins and storage are drawn by day, each with its table, and what
   ] as const) {
     const stored = { owner_id, kind: 'storage', count: 0 } as const;
     const refused = { owner_id, kind: 'refusals', bytes: 0 } as const;
+    const uploads = { owner_id, kind: 'uploads' } as const;
     await database.db
       .insertInto('daily_totals')
       .values([
-        { ...stored, day: day(1), bytes: 2048 * factor },
+        { ...stored, day: day(7), bytes: 4096 * factor },
         { ...stored, day: day(40), bytes: 1 },
         { ...refused, day: day(0), count: 7 * factor },
         { ...refused, day: day(2), count: 5 * factor },
         { ...refused, day: day(40), count: 1 },
+        { ...uploads, day: day(1), count: 26 * factor, bytes: 1024 },
+        { ...uploads, day: day(31), count: 25 * factor, bytes: 2048 },
+        { ...uploads, day: day(61), count: 1000, bytes: 1 },
       ])
       .execute();
   }
   using user = await signedIn(place, berth.accountId);
   const page = async (): Promise<string> => (await user.get('/dashboard')).text;
   const without = await page();
-  const row = (ago: number, text: string): string => `<th scope="row">${date(ago)}</th><td>${text}</td>`;
-  const sectionOf = (text: string, title: string): string =>
-    new RegExp(`<h2[^>]*>${title}</h2>.*?</section>`, 's').exec(text)?.[0] ?? '';
-  assert.match(sectionOf(without, 'Refused logins'), /Not known yet: berth hasn’t found sshd’s log\./);
-  const storage = sectionOf(without, 'Storage');
-  assert.match(storage, /1 directory<.*5\.0 KiB/s);
-  for (const each of [row(0, '5.0 KiB'), row(1, '2.0 KiB'), row(2, 'not known')])
-    assert.ok(storage.includes(each), each);
-  assert.ok(storage.includes(`<title>${date(1)}: 2.0 KiB</title>`));
+  assert.match(without, figure('failed logins', '–'));
+  assert.match(without, /Not known yet: berth hasn’t found sshd’s log\./);
+  assert.match(without, figure('files', '26', '<dd class="quiet">+4 %</dd>'));
+  assert.match(without, figure('received', '1.0 KiB', '<dd class="quiet">−50 %</dd>'));
+  assert.match(without, figure('stored', '5.0 KiB', '<dd class="quiet">+25 % in 7 days</dd>'));
 
   const readUntil = (at: number) =>
     database.db
@@ -181,14 +185,54 @@ test('refused logins and storage are drawn by day, each with its table, and what
       .execute();
   await readUntil(now - 60_000_000);
   const text = await page();
-  const refused = sectionOf(text, 'Refused logins');
-  assert.match(refused, /class="figure">12</);
-  for (const each of [row(0, '7'), row(1, '0'), row(2, '5')]) assert.ok(refused.includes(each), each);
-  assert.doesNotMatch(refused, /has not been read/);
+  assert.match(text, figure('failed logins', '12'));
+  assert.doesNotMatch(text, /has not been read/);
   assert.ok(Buffer.byteLength(text) <= 60_000, `${Buffer.byteLength(text)} bytes`);
   await readUntil(now - DAY);
-  assert.match(sectionOf(await page(), 'Refused logins'), /sshd’s log has not been read since/);
+  assert.match(await page(), /sshd’s log has not been read since/);
   await database.close();
+});
+
+test('directories where nobody can log in, or where the last login failed, need attention while the cause holds', async () => {
+  await using berth = await shared();
+  const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+  const now = systemClock().now();
+  const keyless = await berth.directory({ name: 'Keyless' });
+  const failing = await berth.directory({ name: 'Failing' });
+  const repaired = await berth.directory({ name: 'Repaired' });
+  const allowed = await berth.directory({ name: 'Allowed' });
+  const database = await openDatabase(berth.config.database);
+  await database.db.updateTable('directories').set({ auth_mode: 'public_key' }).where('id', '=', keyless.id).execute();
+  const [account_id, address] = [berth.accountId, '203.0.113.7'];
+  const wrong = { account_id, address, kind: 'refused', text: 'wrong password' } as const;
+  await database.db
+    .insertInto('logins')
+    .values([
+      { ...wrong, directory_id: failing.id, at: now - 4, kind: 'login', text: 'by password' },
+      { ...wrong, directory_id: failing.id, at: now - 3 },
+      { ...wrong, directory_id: failing.id, at: now - 2 },
+      { ...wrong, directory_id: repaired.id, at: now - 2 },
+      { ...wrong, directory_id: repaired.id, at: now - 1, kind: 'login', text: 'by password' },
+      { ...wrong, directory_id: allowed.id, at: now - 1, text: 'right password, but not from an allowed network' },
+    ])
+    .execute();
+  await database.db.transaction().execute((tx) => insertTransfers(tx, [upload(account_id, now)]));
+  using user = await signedIn(place, account_id);
+  const shown = (await user.get('/dashboard')).text;
+  const list = /<ul class="problems">.*?<\/ul>/s.exec(shown)?.[0] ?? '';
+  assert.match(list, />Keyless<.*Nobody can log in: no public key.*href="[^"]*\/access#public_key"/s);
+  assert.match(list, />Failing<.*2 logins failed from 203\.0\.113\.7.*wrong password/s);
+  assert.doesNotMatch(list, /Repaired|Allowed/);
+  await database.db
+    .updateTable('directories')
+    .set({ allowed_networks: '["198.51.100.0/24"]' })
+    .where('id', '=', allowed.id)
+    .execute();
+  await database.close();
+  assert.match(
+    (await user.get('/dashboard')).text,
+    />Allowed<.*A login failed from 203\.0\.113\.7.*not from an allowed network/s,
+  );
 });
 
 test('the storage of the day is noted by one pass over an index', sqliteOnly, async () => {

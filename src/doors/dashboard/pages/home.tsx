@@ -1,0 +1,334 @@
+/** What needs attention, the account in figures, and its last files; and the first steps until they are done. */
+import type { Hono } from 'hono';
+import type { Child, FC } from 'hono/jsx';
+import { allowsApi } from '../../../rules/accounts/accounts.ts';
+import type { LiveSessions } from '../../../rules/directories/end-session.ts';
+import { type Clock, type Micros, SECOND } from '../../../foundation/base/clock.ts';
+import type { Database } from '../../../foundation/db/open.ts';
+import { DayChart, type Days, DaysChoice, daysIn } from '../components/day-chart.tsx';
+import { Cause } from '../components/exchange.tsx';
+import { ActionButton } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { Name, Text } from '../components/text.tsx';
+import { Badge, counted, sizeInWords, Time } from '../components/values.tsx';
+import type { DashboardEnv } from '../environment.ts';
+import { directoriesOfUsers, namesOf } from '../queries/account.ts';
+import { COUNTED, type Problem, problemsOf } from '../queries/failing-webhooks.ts';
+import {
+  type Begun,
+  begunIn,
+  type DayOfUploads,
+  type LatestFile,
+  latestFiles,
+  type LoginProblem,
+  loginProblems,
+  type Refusals,
+  refusalsByDay,
+  storageByDay,
+  type Stored,
+  uploadsByDay,
+} from '../queries/home.ts';
+import { deliveriesOf } from '../directories-view.ts';
+import { SEND_AGAIN } from './account-deliveries.tsx';
+import { ACTIVITY } from './activity.tsx';
+
+/** After this time the page says that sshd's log is not read. Reading it is recorded every ten minutes, even without new lines. */
+const UNREAD_AFTER = 1200 * SECOND;
+/** How many failing webhooks, problems with logins, and files are listed. */
+const MOST_WEBHOOKS = 25;
+const MOST_LOGINS = 10;
+const MOST_FILES = 8;
+/** How many characters of a name are shown. */
+const NAME_LENGTH = 100;
+/** Over how many days the growth of the storage is shown. */
+const GROWTH_DAYS = 7;
+
+interface HomeOptions {
+  readonly database: Pick<Database, 'reads'>;
+  readonly clock: Clock;
+  readonly sessions: LiveSessions;
+  readonly stored: (accountId: string) => Promise<Stored>;
+}
+
+export function homePage(app: Hono<DashboardEnv>, { database: { reads }, clock, sessions, stored }: HomeOptions): void {
+  app.get('/dashboard', async (c) => {
+    const { accountId, plan } = c.get('user').principal;
+    const now = clock.now();
+    const span = { now, days: daysIn(c.req.query('days')) };
+    // Twice as many days, for the comparison with those before.
+    const [days, total, held, refusals, webhooks, logins, begun, files, connected] = await Promise.all([
+      uploadsByDay(reads, accountId, { now, days: 2 * span.days }),
+      stored(accountId),
+      storageByDay(reads, accountId, { now, days: GROWTH_DAYS + 1 }),
+      refusalsByDay(reads, accountId, span),
+      problemsOf(reads, { accountId }, MOST_WEBHOOKS + 1),
+      loginProblems(reads, accountId, { now, limit: MOST_LOGINS }),
+      begunIn(reads, accountId),
+      latestFiles(reads, accountId, MOST_FILES),
+      directoriesOfUsers(reads, accountId, sessions.usernames()),
+    ]);
+    const names = await namesOf(
+      reads,
+      accountId,
+      [...logins, ...files].map(({ directory_id }) => directory_id),
+    );
+    const isNew = total.bytes === 0 && !begun.hasUpload && days.every(({ uploads }) => uploads === 0);
+    const live = connected.reduce((sum, { sftp_username }) => sum + sessions.of(sftp_username).length, 0);
+    return c.render(
+      <Layout
+        title="Home"
+        actions={
+          !isNew && (
+            <a class="button" href="/dashboard/directories/new">
+              New directory
+            </a>
+          )
+        }
+      >
+        {(!isNew || webhooks.length > 0) && <Attention webhooks={webhooks} logins={logins} names={names} />}
+        <FirstSteps begun={begun} needsKey={allowsApi(plan)} />
+        {!isNew && (
+          <>
+            <Figures {...{ days, stored: total, held, refusals, span, live }} />
+            <LatestFiles of={files} names={names} />
+          </>
+        )}
+      </Layout>,
+    );
+  });
+}
+
+interface AttentionProps {
+  readonly webhooks: readonly Problem[];
+  readonly logins: readonly LoginProblem[];
+  readonly names: ReadonlyMap<string, string>;
+}
+
+const Attention: FC<AttentionProps> = ({ webhooks, logins, names }) => {
+  const known = logins.filter(({ directory_id }) => names.has(directory_id));
+  if (webhooks.length + known.length === 0) return <p class="quiet">All webhooks and logins work.</p>;
+  return (
+    <Section title="Needs attention">
+      <ul class="problems">
+        {webhooks.slice(0, MOST_WEBHOOKS).map((problem) => (
+          <WebhookProblem of={problem} />
+        ))}
+        {known.map((problem) => (
+          <LoginProblemRow of={problem} name={names.get(problem.directory_id) ?? ''} />
+        ))}
+      </ul>
+      {webhooks.length > MOST_WEBHOOKS && <a href="/dashboard/deliveries?state=failed">All failed deliveries</a>}
+    </Section>
+  );
+};
+
+/** A number that may be larger. */
+const atLeast = (count: number): string => `${counted(count)}${count === COUNTED ? ' or more' : ''}`;
+const files = (count: number): string => `${atLeast(count)} ${count === 1 ? 'file' : 'files'}`;
+
+const WebhookProblem: FC<{ of: Problem }> = ({ of: { id, name, url, open, sending, since, last } }) => (
+  <li class="bad">
+    <div>
+      <Name of={name} most={NAME_LENGTH} href={`/dashboard/directories/${id}/webhook`} />
+      <p>
+        <Cause of={last} url={url} /> · since <Time at={since} />
+      </p>
+      <p class="quiet">
+        {open > 0 ? `${files(open)} not delivered` : ''}
+        {open > 0 && sending > 0 && ', '}
+        {sending > 0 && `${files(sending)} will be sent again`}
+      </p>
+    </div>
+    <div class="actions">
+      <a class="button" href={`${deliveriesOf(id)}&state=failed`}>
+        See why
+      </a>
+      {open > 0 && <ActionButton action={SEND_AGAIN} label="Send again" about={name} fields={{ directory: id }} />}
+    </div>
+  </li>
+);
+
+const LoginProblemRow: FC<{ of: LoginProblem; name: string }> = ({ of: { directory_id, count, last }, name }) => {
+  const path = `/dashboard/directories/${directory_id}`;
+  return (
+    <li class="waiting">
+      <div>
+        <Name of={name} most={NAME_LENGTH} href={path} />
+        <p>
+          {last ? (
+            <>
+              {count === 1 ? 'A login failed' : `${counted(count)} logins failed`}
+              {last.address !== null && ` from ${last.address}`}, last <Time at={last.at} />:{' '}
+              <Text of={last.text} most={200} />
+            </>
+          ) : (
+            'Nobody can log in: no public key'
+          )}
+        </p>
+      </div>
+      <div class="actions">
+        <a class="button" href={`${path}/access#${last ? 'why' : 'public_key'}`}>
+          Fix
+        </a>
+      </div>
+    </li>
+  );
+};
+
+interface FiguresProps {
+  /** The days that are shown, after as many before them. */
+  readonly days: readonly DayOfUploads[];
+  readonly stored: Stored;
+  readonly held: readonly (number | undefined)[];
+  readonly refusals: Refusals;
+  readonly span: { readonly now: Micros; readonly days: Days };
+  /** How many SFTP sessions are open. */
+  readonly live: number;
+}
+
+const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
+
+/** `+4 %`; undefined if there is nothing to compare with. */
+function changeInWords(now: number, before: number | undefined): string | undefined {
+  if (before === undefined || before === 0) return undefined;
+  const percent = Math.round((now / before - 1) * 100);
+  return `${percent > 0 ? '+' : percent < 0 ? '−' : '±'}${counted(Math.abs(percent))} %`;
+}
+
+const Figures: FC<FiguresProps> = ({ days, stored, held, refusals: { byDay, knownUntil }, span, live }) => {
+  const before = days.slice(0, span.days);
+  const shown = days.slice(span.days);
+  const trend = (of: (day: DayOfUploads) => number) => changeInWords(sum(shown.map(of)), sum(before.map(of)));
+  const uploads = shown.map((day) => day.uploads);
+  return (
+    <>
+      <dl class="figures">
+        <Figure
+          value={counted(sum(uploads))}
+          name={sum(uploads) === 1 ? 'file' : 'files'}
+          note={trend((day) => day.uploads)}
+        />
+        <Figure
+          value={sizeInWords(sum(shown.map(({ bytes }) => bytes)))}
+          name="received"
+          note={trend(({ bytes }) => bytes)}
+        />
+        <Figure value={sizeInWords(stored.bytes)} name="stored" note={withWeek(changeInWords(stored.bytes, held[0]))} />
+        <Figure
+          value={counted(stored.directories)}
+          name={<a href="/dashboard/directories">{stored.directories === 1 ? 'directory' : 'directories'}</a>}
+          note={live > 0 ? <a href={ACTIVITY}>{counted(live)} connected now</a> : undefined}
+        />
+        <Figure
+          value={knownUntil === undefined ? '–' : counted(sum(byDay))}
+          name={<a href={`${ACTIVITY}?topic=logins`}>{sum(byDay) === 1 ? 'failed login' : 'failed logins'}</a>}
+          note={<LogState until={knownUntil} now={span.now} />}
+        />
+      </dl>
+      <Section title="Files per day">
+        <DaysChoice current={span.days} />
+        <DayChart title="Files per day" days={shown.map(({ day }) => day)} values={uploads} inWords={counted} />
+      </Section>
+    </>
+  );
+};
+
+const withWeek = (change: string | undefined): string | undefined => change && `${change} in ${GROWTH_DAYS} days`;
+
+/** Says that failed logins are not known, or not up to now. */
+const LogState: FC<{ until: Micros | undefined; now: Micros }> = ({ until, now }) => {
+  if (until === undefined) return <>Not known yet: berth hasn’t found sshd’s log.</>;
+  if (now - until <= UNREAD_AFTER) return <></>;
+  return (
+    <>
+      sshd’s log has not been read since <Time at={until} />.
+    </>
+  );
+};
+
+const Figure: FC<{ value: string; name: Child; note: Child }> = ({ value, name, note }) => (
+  <div>
+    <dt>{name}</dt>
+    <dd class="figure">{value}</dd>
+    {note !== undefined && <dd class="quiet">{note}</dd>}
+  </div>
+);
+
+const LatestFiles: FC<{ of: readonly LatestFile[]; names: ReadonlyMap<string, string> }> = ({ of, names }) =>
+  of.length === 0 ? (
+    <></>
+  ) : (
+    <Section title="Last files">
+      <Table
+        caption="The last files that arrived"
+        columns={['File', 'Directory', 'Arrived']}
+        rows={of.map(({ directory_id, path, at }) => [
+          <Name
+            of={path ?? ''}
+            most={100}
+            {...(names.has(directory_id) && { href: `/dashboard/directories/${directory_id}/files` })}
+          />,
+          <Text of={names.get(directory_id) ?? 'deleted directory'} />,
+          <Time at={at} />,
+        ])}
+      />
+    </Section>
+  );
+
+interface Step {
+  readonly isDone: boolean;
+  readonly name: string;
+  readonly address: string;
+  readonly about: string;
+}
+
+/** The first steps, until all are done. */
+const FirstSteps: FC<{ begun: Begun; needsKey: boolean }> = ({ begun, needsKey }) => {
+  const { newest } = begun;
+  const page = newest === undefined ? '/dashboard/directories' : `/dashboard/directories/${newest.id}`;
+  const steps: Step[] = [
+    {
+      isDone: newest !== undefined,
+      name: 'Create a directory',
+      address: '/dashboard/directories/new',
+      about: 'Each directory has its own SFTP login and is invisible to the others.',
+    },
+    {
+      isDone: begun.hasUpload,
+      name: 'Log in and upload a file',
+      address: newest ? `${page}/access` : page,
+      about: 'The directory’s page has commands for common clients.',
+    },
+    {
+      isDone: begun.isDelivered,
+      name: 'Set a webhook and receive a delivery',
+      address: newest ? `${page}/webhook` : page,
+      about: 'berth notifies your server of each file as soon as it is complete.',
+    },
+  ];
+  if (needsKey)
+    steps.push({
+      isDone: begun.hasKey,
+      name: 'Create an API key',
+      address: '/dashboard/api-keys',
+      about: 'Your programs use it to create directories and fetch files.',
+    });
+  if (steps.every(({ isDone }) => isDone)) return <></>;
+  return (
+    <Section
+      title="First steps"
+      about={begun.hasUpload ? undefined : 'Your uploads and storage appear here once files arrive.'}
+    >
+      <ol class="steps">
+        {steps.map(({ isDone, name, address, about }) => (
+          <li class={isDone ? 'done good' : undefined}>
+            {isDone ? name : <a href={address}>{name}</a>} {isDone && <Badge kind="good" text="Done" />}
+            <p class="quiet">{about}</p>
+          </li>
+        ))}
+      </ol>
+    </Section>
+  );
+};

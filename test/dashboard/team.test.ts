@@ -48,16 +48,18 @@ test('an admin invites: the link is shown once, and anyone who has it can set th
   const { action, key_id } = await lastAudit(berth);
   assert.deepEqual([action, key_id], ['create-user', `user:${admin.email}`]);
   assert.match(made.text, />invited<\/span> expires <time/);
-  assert.doesNotMatch(made.text, /The user is signed out and the password is removed/, 'there is none yet');
+  assert.doesNotMatch(made.text, /and the password is removed/, 'there is none yet');
   const [, id = ''] = /action="\/dashboard\/team\/([^/]*)\/link"/.exec(made.text) ?? [];
   assert.doesNotMatch((await admin.get(`${TEAM}/${id}`)).text, /data-secret/);
   using visitor = visitorOf(place(berth));
+  const invitation = (await visitor.get(new URL(link).pathname)).text.replaceAll(/<[^>]*>/g, '');
+  assert.match(invitation, new RegExp(`${admin.email} invited you to Test on berth.*Set password and sign in`, 's'));
   await visitor.post(new URL(link).pathname, { password: PASSWORD, repeated: PASSWORD });
   const list = await visitor.get(TEAM);
   assert.match(list.text, /new@example\.com.*Member.*<time.*off.*enabled/s);
   assert.match(
     (await admin.get(`${TEAM}/${id}`)).text,
-    /data-confirm="The user is signed out and the password is removed/,
+    /data-confirm="The user is signed out everywhere and the password is removed.*Reset password…/s,
   );
 });
 
@@ -119,11 +121,48 @@ test('a user’s page has the keys and links that outlast the user, each to be r
   const { text } = await admin.get(path);
   assert.match(text, />Nightly<.*API key.*>theirs\/<.*upload link, Inbox of Acme/s);
   assert.doesNotMatch(text, />Ours<|>ours\/</);
-  assert.match(text, /data-confirm="[^"]*API keys and links of this user still work: revoke them first/);
+  assert.match(text, /Remove….*Revoke 1 API key.*End 1 link.*Remove and revoke/s);
   const [, link = ''] = /action="([^"]*\/links\/[^"]*\/revoke)"/.exec(text) ?? [];
-  const [, key = ''] = /href="(\/dashboard\/api-keys\/[^"]*\/revoke)"/.exec(text) ?? [];
-  for (const revoke of [link, key]) assert.equal((await admin.post(revoke)).status, 303, revoke);
+  const [, key = ''] = /action="([^"]*\/api-keys\/[^"]*\/revoke)"/.exec(text) ?? [];
+  assert.match(
+    (await admin.submit(link, { directory: id })).text,
+    /The link is revoked\..*>Nightly</s,
+    'back to the user',
+  );
+  assert.match((await admin.submit(key)).text, /The key is revoked\./);
   assert.match((await admin.get(path)).text, /This user has made no API key and no link that still works/);
+});
+
+test('a user is removed with all keys and links, or with those that are chosen', async () => {
+  await using berth = await shared();
+  using admin = await signedIn(place(berth), berth.accountId);
+  const { id } = await berth.directory({ name: 'Inbox of Acme' });
+  const expires_at = formatMicros(systemClock().now() + DAY).slice(0, 19);
+  const made = async () => {
+    const user = await entered(place(berth), berth.accountId);
+    for (let n = 0; n < 3; n += 1) {
+      await user.post('/dashboard/api-keys', { name: `Key ${n}`, role: 'member' });
+      const link = { path: `theirs-${n}/`, max_bytes: '1 MB', expires_at, uses: 'often' };
+      await user.post(`/dashboard/directories/${id}/links?for=upload`, link);
+    }
+    return user;
+  };
+  const left = (email: string) =>
+    onDatabase(berth, async ({ db }) => ({
+      keys: (
+        await db.selectFrom('api_keys').select('revoked_at').where('created_by', '=', `user:${email}`).execute()
+      ).filter(({ revoked_at }) => revoked_at === null).length,
+      links: (await db.selectFrom('links').select('id').where('created_by', '=', `user:${email}`).execute()).length,
+    }));
+  using first = await made();
+  assert.deepEqual(await left(first.email), { keys: 3, links: 3 });
+  const all = { keys: 'revoke', links: 'end' };
+  assert.match((await admin.submit(`${TEAM}/${first.id}/remove`, all)).text, /The user has been removed/);
+  assert.deepEqual(await left(first.email), { keys: 0, links: 0 });
+  assert.equal((await admin.get(`${TEAM}/${first.id}`)).status, 404);
+  using second = await made();
+  await admin.post(`${TEAM}/${second.id}/remove`, { links: 'end' });
+  assert.deepEqual(await left(second.email), { keys: 3, links: 0 });
 });
 
 test('members see the list and change nothing; another account has no users here', async () => {

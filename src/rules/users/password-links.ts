@@ -16,6 +16,9 @@ export interface LinkOwner {
   readonly userId: string;
   readonly accountId: string;
   readonly email: string;
+  readonly accountName: string;
+  /** The email of the user who made the link; undefined if it was an operator, or if nothing is known about it any more. */
+  readonly by: string | undefined;
 }
 
 /** @returns the link's token. Later only its hash is known. */
@@ -35,16 +38,28 @@ export async function endLinks(tx: Kysely<Tables>, userId: string): Promise<void
 
 /** Undefined when the link was used or replaced, is too old, or its owner may not sign in. */
 export async function ownerOfLink(db: Kysely<Tables>, token: string, now: Micros): Promise<LinkOwner | undefined> {
-  return db
+  const owner = await db
     .selectFrom('user_links as l')
     .innerJoin('users as u', 'u.id', 'l.user_id')
     .innerJoin('accounts as a', 'a.id', 'u.account_id')
-    .select(['u.id as userId', 'a.id as accountId', 'u.email'])
+    .select(['u.id as userId', 'a.id as accountId', 'u.email', 'a.name as accountName', 'l.expires_at'])
     .where('l.hash', '=', hashToken(token))
     .where('l.expires_at', '>', now)
     .where('u.disabled_at', 'is', null)
     .where('a.deleted_at', 'is', null)
     .executeTakeFirst();
+  if (!owner) return undefined;
+  const { expires_at, ...about } = owner;
+  const made = await db
+    .selectFrom('audit')
+    .select('key_id')
+    .where('account_id', '=', owner.accountId)
+    // The link is made at the moment of the change.
+    .where('at', '=', expires_at - LIFE)
+    .where('action', 'in', ['create-user', 'update-user'])
+    .where('key_id', 'like', 'user:%')
+    .executeTakeFirst();
+  return { ...about, by: made?.key_id.replace(/^user:/, '') };
 }
 
 export function linkPath(token: string): string {

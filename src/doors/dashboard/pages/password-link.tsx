@@ -2,7 +2,7 @@
 import type { Hono, MiddlewareHandler } from 'hono';
 import type { FC } from 'hono/jsx';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import { ownerOfLink } from '../../../rules/users/password-links.ts';
+import { type LinkOwner, ownerOfLink } from '../../../rules/users/password-links.ts';
 import { type PasswordOptions, setPasswordByLink } from '../../../rules/users/set-password.ts';
 import { Form, PasswordField } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';
@@ -26,7 +26,7 @@ export function linkPage(app: Hono<DashboardEnv>, options: PasswordOptions): voi
 
   const page = async (c: PageContext) => {
     const owner = await ownerOf(c.req.param('token') ?? '');
-    return owner ? c.render(<PasswordPage email={owner.email} />) : gone(c);
+    return owner ? c.render(<PasswordPage of={owner} />) : gone(c);
   };
 
   app.get(PATH, page);
@@ -63,10 +63,14 @@ function gone(c: PageContext): Response | Promise<Response> {
   );
 }
 
-const PasswordPage: FC<{ email: string }> = ({ email }) => (
+const PasswordPage: FC<{ of: LinkOwner }> = ({ of: { email, accountName, by } }) => (
   <NarrowLayout title="Set your password">
     <p>
-      For <Text of={email} />
+      {by === undefined ? 'You are invited' : <Invited by={by} />} to{' '}
+      <strong>
+        <Text of={accountName} />
+      </strong>{' '}
+      on berth, which receives files by SFTP. You sign in as <Text of={email} />.
     </p>
     <Form>
       <PasswordField
@@ -76,7 +80,13 @@ const PasswordPage: FC<{ email: string }> = ({ email }) => (
         isRequired
       />
       <PasswordField label="Repeat password" name="repeated" isRequired />
-      <button>Save</button>
+      <button>Set password and sign in</button>
     </Form>
   </NarrowLayout>
+);
+
+const Invited: FC<{ by: string }> = ({ by }) => (
+  <>
+    <Text of={by} /> invited you
+  </>
 );

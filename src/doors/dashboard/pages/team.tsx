@@ -2,13 +2,13 @@
 import type { Hono } from 'hono';
 import * as users from '../../../rules/users/users.ts';
 import { Field, Form, Select } from '../components/form.tsx';
-import { Layout } from '../components/layout.tsx';
+import { SettingsLayout } from '../components/layout.tsx';
 import { Pager, Section } from '../components/section.tsx';
 import { type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { CreatingForms } from '../sent-forms.ts';
-import { ROLES, invitation, TEAM, type TeamOptions, UserTable } from './user.tsx';
+import { ROLE_CHOICES, invitation, TEAM, type TeamOptions, UserTable } from './user.tsx';
 
 const PAGE = 100;
 
@@ -24,11 +24,11 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
     const list = await users.usersOf(options.database.reads, accountId, { after, limit: PAGE });
     const next = list[PAGE - 1]?.email;
     return c.render(
-      <Layout title="Team" done={DONE} problems={PROBLEMS}>
+      <SettingsLayout tab="Team" done={DONE} problems={PROBLEMS}>
         <UserTable users={list} isLinked={isAdmin(c)} now={options.clock.now()} />
         <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
         {isAdmin(c) && <Invite />}
-      </Layout>,
+      </SettingsLayout>,
     );
   };
 
@@ -48,13 +48,10 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
 }
 
 const Invite = () => (
-  <Section
-    title="Invite a user"
-    about="You’ll get a link to send to the user, who sets a password with it. berth sends no email."
-  >
+  <Section title="Invite a user" about="berth sends no email. Copy the link that you get, and send it yourself.">
     <Form isOnce>
       <Field label="Email" name="email" type="email" isRequired />
-      <Select label="Role" name="role" options={ROLES} />
+      <Select label="Role" name="role" options={ROLE_CHOICES} />
       <button>Invite</button>
     </Form>
   </Section>

@@ -1,10 +1,10 @@
 /** A user of the account, with everything that an admin can change. */
 import type { Hono } from 'hono';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import type { Database } from '../../../foundation/db/open.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import { type Link, linkPath, linksMadeBy } from '../../../arrivals/links/links.ts';
-import { type ApiKey, keysMadeBy } from '../../../rules/keys/api-keys.ts';
+import { type Link, linkPath, linksMadeBy, revokeLink } from '../../../arrivals/links/links.ts';
+import { type ApiKey, keysMadeBy, revokeKey } from '../../../rules/keys/api-keys.ts';
 import { linkPath as invitationPath } from '../../../rules/users/password-links.ts';
 import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
 import { userKeyId } from '../../../rules/users/sessions.ts';
@@ -17,18 +17,20 @@ import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Name, Text } from '../components/text.tsx';
 import { Badge, Secret, Time } from '../components/values.tsx';
-import { DIRECTORIES } from '../directories-view.ts';
-import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { actorOf, type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
 
 export const TEAM = '/dashboard/team';
-export const ROLES = { member: 'Member', admin: 'Admin' };
+const ROLES = { member: 'Member', admin: 'Admin' };
+/** What each role may do, where one chooses it. */
+export const ROLE_CHOICES = {
+  member: 'Member: directories, files, webhooks and links. Cannot change logins, keys or people.',
+  admin: 'Admin: everything, also logins, API keys and people.',
+};
 
-export interface TeamOptions extends users.UserOptions {
-  readonly database: Pick<Database, 'db' | 'reads'>;
-}
+export type TeamOptions = RuleContext;
 
 interface Action {
   readonly label: string;
@@ -58,13 +60,6 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     isFor: ({ disabled_at }) => disabled_at !== null,
     change: (options, id, by) => users.setDisabled(options, id, false, by),
   },
-  remove: {
-    label: 'Remove',
-    confirm:
-      'The user is signed out everywhere. API keys and links of this user still work: revoke them first. This can’t be undone.',
-    isFor: () => true,
-    change: users.removeUser,
-  },
 };
 
 /** How many of the keys, and of the links, a user's page lists. */
@@ -77,6 +72,8 @@ const DONE = {
   'second-factor': 'The second factor is reset.',
   disable: '{email} is disabled and signed out.',
   enable: '{email} can sign in again.',
+  key: 'The key is revoked.',
+  link: 'The link is revoked.',
 };
 
 /** The confirmations, with the email of the user. */
@@ -93,6 +90,9 @@ export function invitation(c: PageContext, userId: string, token: string): Shown
 }
 
 export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
+  const userOf = (c: PageContext) =>
+    users.userById(options.database.reads, c.get('user').principal.accountId, c.req.param('id') ?? '');
+
   async function madeBy(c: PageContext, { email }: users.User): Promise<MadeByUser> {
     const actor = { accountId: c.get('user').principal.accountId, keyId: userKeyId(email) };
     const { reads } = options.database;
@@ -101,19 +101,29 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   }
 
   app.get(`${TEAM}/:id`, adminOnly, async (c) => {
-    const { principal, userId } = c.get('user');
-    const user = await users.userById(options.database.reads, principal.accountId, c.req.param('id'));
+    const { userId } = c.get('user');
+    const user = await userOf(c);
     if (!user) return c.notFound();
     const made = await madeBy(c, user);
     return c.render(
       <Layout title={user.email} above={[['Team', TEAM]]} done={doneTo(user.email)}>
-        <Secret of={takeShownOnce(c)} label="Invitation link">
+        <Secret
+          of={takeShownOnce(c)}
+          label={user.signed_in_at === null ? 'Invitation link' : 'Link for a new password'}
+        >
           <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
           {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}
         </Secret>
         <UserTable users={[user]} now={options.clock.now()} />
-        {user.id === userId ? <Oneself /> : <Changes user={user} />}
-        {user.id !== userId && <Made {...made} />}
+        {user.id === userId ? (
+          <Oneself />
+        ) : (
+          <>
+            <Changes user={user} />
+            <Made {...made} user={user} />
+            <Removal {...made} user={user} />
+          </>
+        )}
       </Layout>,
     );
   });
@@ -136,8 +146,47 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   for (const [name, { change }] of Object.entries(ACTIONS))
     app.post(`${TEAM}/:id/${name}`, adminOnly, async (c) => {
       await change(options, c.req.param('id'), { actor: actorOf(c) });
-      return c.redirect(name === 'remove' ? `${TEAM}?done=removed` : `${TEAM}/${c.req.param('id')}?done=${name}`, 303);
+      return c.redirect(`${TEAM}/${c.req.param('id')}?done=${name}`, 303);
     });
+
+  app.post(`${TEAM}/:id/api-keys/:key/revoke`, adminOnly, async (c) => {
+    if (!(await userOf(c))) return c.notFound();
+    await revokeKey(options, c.req.param('key'), actorOf(c));
+    return c.redirect(`${TEAM}/${c.req.param('id')}?done=key`, 303);
+  });
+  app.post(`${TEAM}/:id/links/:link/revoke`, adminOnly, async (c) => {
+    if (!(await userOf(c))) return c.notFound();
+    const { directory = '' } = await formFields(c);
+    await revokeLink(options, targetOf(c, directory), c.req.param('link'));
+    return c.redirect(`${TEAM}/${c.req.param('id')}?done=link`, 303);
+  });
+
+  app.post(`${TEAM}/:id/remove`, adminOnly, async (c) => {
+    const user = await userOf(c);
+    if (!user) return c.notFound();
+    const { keys, links } = await formFields(c);
+    const change = { actor: actorOf(c) };
+    // First, so that the user makes no others meanwhile. The user goes last: whatever interrupts this, it can be repeated.
+    await users.setDisabled(options, user.id, true, change);
+    const chosen = async () => {
+      const made = await madeBy(c, user);
+      return [
+        ...(keys === 'revoke'
+          ? made.keys.map(
+              ({ id }) =>
+                () =>
+                  revokeKey(options, id, change.actor),
+            )
+          : []),
+        ...(links === 'end'
+          ? made.links.map((link) => () => revokeLink(options, targetOf(c, link.directory_id), link.id))
+          : []),
+      ];
+    };
+    for (let some = await chosen(); some.length > 0; some = await chosen()) for (const end of some) await end();
+    await users.removeUser(options, user.id, change);
+    return c.redirect(`${TEAM}?done=removed`, 303);
+  });
 }
 
 /** With `isLinked`, each user links to the page on which an admin can change them. */
@@ -191,22 +240,22 @@ const Oneself = () => (
 
 const Changes = ({ user }: { user: users.User }) => (
   <>
-    <Section title="Role" about="An admin also manages API keys, the team and how customers log in to directories.">
+    <Section title="Role">
       <Form action={`${TEAM}/${user.id}/role`}>
-        <Select label="Role" name="role" options={ROLES} value={user.role} />
+        <Select label="Role" name="role" options={ROLE_CHOICES} value={user.role} />
         <button>Save</button>
       </Form>
     </Section>
-    <Section title="Access" about="Each of these signs the user out everywhere. A new link replaces the password.">
+    <Section title="Access">
       <div class="actions">
         <ActionButton
           action={`${TEAM}/${user.id}/link`}
-          label="New link"
+          label={user.has_password ? 'Reset password…' : 'New invitation link'}
           about={user.email}
           {...(user.has_password && {
             kind: 'danger',
             confirm:
-              'The user is signed out and the password is removed. Until the new link is used, the user cannot sign in.',
+              'The user is signed out everywhere and the password is removed. You get a link for a new one. Until it is used, the user cannot sign in.',
           })}
         />
         {Object.entries(ACTIONS).map(
@@ -231,32 +280,38 @@ interface MadeByUser {
 }
 
 /** What goes on without the user. */
-const Made = ({ keys, links }: MadeByUser) => (
-  <Section
-    title="API keys and links of this user"
-    about="They still work after you disable or remove the user. Revoke those that should end."
-  >
+const Made = ({ keys, links, user }: MadeByUser & { user: users.User }) => (
+  <Section title="API keys and links of this user" about="They still work while the user is disabled.">
     <Table
       caption="Made by this user"
-      columns={['Name', 'Kind', 'Created', 'Expires', 'Actions']}
+      columns={['Name', 'Kind', 'Created', 'Last used', 'Expires', 'Actions']}
       rows={[
-        ...keys.map(({ id, name, inserted_at, expires_at }) => [
+        ...keys.map(({ id, name, inserted_at, last_used_at, expires_at }) => [
           <Name of={name} />,
           'API key',
           <Time at={inserted_at} />,
+          <Time at={last_used_at} />,
           expires_at === null ? 'never' : <Time at={expires_at} />,
-          <a href={`/dashboard/api-keys/${id}/revoke`}>Revoke</a>,
+          <ActionButton
+            action={`${TEAM}/${user.id}/api-keys/${id}/revoke`}
+            label="Revoke"
+            kind="danger"
+            about={name}
+            confirm="Programs that use it stop working immediately. This can’t be undone."
+          />,
         ]),
         ...links.map((link) => [
           <Name of={linkedPath(link)} />,
           <Text of={`${link.kind} link, ${link.directory}`} />,
           <Time at={link.inserted_at} />,
+          '',
           <Time at={link.expires_at} />,
           <ActionButton
-            action={`${DIRECTORIES}/${link.directory_id}/links/${link.id}/revoke`}
+            action={`${TEAM}/${user.id}/links/${link.id}/revoke`}
             label="Revoke"
             kind="danger"
             about={`link to ${linkedPath(link)}`}
+            fields={{ directory: link.directory_id }}
             confirm="It stops working immediately. This can’t be undone."
           />,
         ]),
@@ -264,10 +319,49 @@ const Made = ({ keys, links }: MadeByUser) => (
     >
       <Empty title="None">This user has made no API key and no link that still works.</Empty>
     </Table>
-    {Math.max(keys.length, links.length) === MOST_MADE && (
-      <p class="quiet">There may be more: revoke these, and look again.</p>
-    )}
+    {Math.max(keys.length, links.length) === MOST_MADE && <p class="quiet">There may be more.</p>}
   </Section>
 );
+
+/** `3 API keys`, or `50 or more API keys`. */
+const some = (count: number, one: string): string =>
+  `${count}${count === MOST_MADE ? ' or more' : ''} ${one}${count === 1 ? '' : 's'}`;
+
+/** Removes the user, with what still works without them, after a second click. */
+const Removal = ({ keys, links, user }: MadeByUser & { user: users.User }) => {
+  const used = keys.filter(({ last_used_at }) => last_used_at !== null);
+  const latest = used.toSorted((a, b) => (b.last_used_at ?? 0) - (a.last_used_at ?? 0))[0];
+  const hasMade = keys.length + links.length > 0;
+  return (
+    <details>
+      <summary class="button danger">Remove…</summary>
+      <Section title={`Remove ${user.email}?`} about="They are signed out now. This can’t be undone.">
+        <Form action={`${TEAM}/${user.id}/remove`}>
+          {keys.length > 0 && (
+            <p>
+              <label>
+                <input type="checkbox" name="keys" value="revoke" checked /> Revoke {some(keys.length, 'API key')}
+              </label>
+              {latest && (
+                <span class="quiet">
+                  {' '}
+                  (last used: <Text of={latest.name} />, <Time at={latest.last_used_at} />)
+                </span>
+              )}
+            </p>
+          )}
+          {links.length > 0 && (
+            <p>
+              <label>
+                <input type="checkbox" name="links" value="end" checked /> End {some(links.length, 'link')}
+              </label>
+            </p>
+          )}
+          <button class="danger solid">{hasMade ? 'Remove and revoke' : 'Remove'}</button>
+        </Form>
+      </Section>
+    </details>
+  );
+};
 
 const linkedPath = (link: Link): string => clipped(linkPath(link), PATH_LENGTH);

@@ -160,7 +160,7 @@ test('an export is the complete list as CSV, and no cell is a formula', async ()
     /^at,directory_id,username,kind,who,address,what,route,request_id,changes\r\n.*created the directory/s,
   );
   const old = await user.get('/dashboard/account/audit.csv');
-  assert.equal(old.status, 301);
+  assert.equal(old.status, 303);
   const changes = (await user.get(old.headers.location ?? '')).text;
   assert.match(changes, /,change,"API key ""test""",,created the directory,POST /);
   assert.doesNotMatch(changes, /,file,/);

@@ -1,6 +1,6 @@
 /**
  * sshd's log where no systemd keeps it, as in scripts/start and the container: scripts/lib/sshd-log hears sshd's syslog in its namespace,
- * and the Activity page, the Overview and `berth explain` have what it says. No client can write a line of its own.
+ * and Activity, Home and `berth explain` have what it says. No client can write a line of its own.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

@@ -164,7 +164,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
 
   // Pages that require no session are added before this line.
   app.use(requireSession);
-  for (const [old, address] of Object.entries(MOVED)) app.get(old, (c) => c.redirect(address, 301));
+  for (const [old, address] of Object.entries(MOVED)) app.get(old, (c) => c.redirect(address, 303));
   const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);
   signOut(app, database);

@@ -258,7 +258,6 @@ export function activityPage(app: Hono<DashboardEnv>, options: ActivityOptions):
 
     app.get(`${path}/events`, async (c) => {
       const view = await viewOf(c);
-      if (view.candidates) return c.body(null, 204);
       const own = directoryIn(c);
       return options.live(c, { ...(own && { directoryId: own.id }), everyMs: POLL_MS }, async () =>
         renderedIn(c, await listOf(c, view, await pageOf(c, view, view.before ?? start(), PAGE))),

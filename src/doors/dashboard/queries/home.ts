@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { DAY, type Micros } from '../../../foundation/base/clock.ts';
 import { listed } from '../../../foundation/db/dialect.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
-import { isOver } from '../../../operating/reports/login-rules.ts';
+import { isOver } from './failed-login.ts';
 import { type Span, totalsByDay } from '../../../rules/history/daily-totals.ts';
 
 export interface DayOfUploads {
@@ -151,7 +151,7 @@ export async function loginProblems(
   ).filter(({ count }) => count > 0);
   const directories = await reads
     .selectFrom('directories')
-    .select(['id', 'suspended', 'expires_at', 'allowed_networks', 'auth_mode'])
+    .select(['id', 'suspended', 'expires_at', 'allowed_networks'])
     .where(
       'id',
       'in',

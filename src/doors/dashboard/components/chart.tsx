@@ -18,13 +18,14 @@ interface ChartProps {
   readonly most: string;
 }
 
-const WIDTH = 600;
+/** About as many as pixels on a large screen. */
+const WIDTH = 1000;
 const HEIGHT = 120;
 /** Room for the labels, which are larger on a phone. */
-const TOP = 30;
-const LABEL = 24;
+const TOP = 40;
+const LABEL = 44;
 /** Room for a label's width on a phone. One that begins further to the right ends at the edge. */
-const WIDEST = 85;
+const WIDEST = 140;
 
 /** Needs at least one bar. The line at the top is labelled as the peak. */
 export const BarChart: FC<ChartProps> = ({ title, bars, most }) => {
@@ -32,14 +33,11 @@ export const BarChart: FC<ChartProps> = ({ title, bars, most }) => {
   const step = WIDTH / bars.length;
   const bottom = TOP + HEIGHT;
   return (
-    <svg
-      class="chart"
-      viewBox={`0 0 ${WIDTH} ${bottom + LABEL + 8}`}
-      role="img"
-      aria-label={`${title}, at most ${most}`}
-    >
+    <svg class="chart" viewBox={`0 0 ${WIDTH} ${bottom + LABEL}`} role="img" aria-label={`${title}, at most ${most}`}>
       <rect class="axis" y={TOP} width={WIDTH} height={1} />
-      <text y={TOP - 8}>Peak {most}</text>
+      <text class="peak" y={TOP - 8}>
+        Peak {most}
+      </text>
       {bars.map(({ name, value, text, mark }, index) => {
         const height = value === 0 ? 0 : Math.max(2, Math.round((value / highest) * HEIGHT));
         const [x, width] = [
@@ -50,8 +48,8 @@ export const BarChart: FC<ChartProps> = ({ title, bars, most }) => {
         const tick =
           mark !== undefined &&
           (x > WIDTH - WIDEST
-            ? markup`<text x="${WIDTH}" y="${bottom + LABEL}" text-anchor="end">${mark}</text>`
-            : markup`<text x="${x}" y="${bottom + LABEL}">${mark}</text>`);
+            ? markup`<text x="${WIDTH}" y="${bottom + 8}" text-anchor="end">${mark}</text>`
+            : markup`<text x="${x}" y="${bottom + 8}">${mark}</text>`);
         return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
       })}
       <rect class="axis" y={bottom} width={WIDTH} height={1} />

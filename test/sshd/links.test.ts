@@ -427,30 +427,3 @@ test('berth directory link makes and revokes them, and the audit names who did',
   assert.match(audit, /revoke-link/);
   assert.ok(!audit.includes(path.split('/')[2] ?? ''));
 });
-
-test('a browser first gets a page about the file to download, which uses nothing up; other clients get the file', async () => {
-  await using berth = await shared();
-  const directory = await berth.directory();
-  const put = await berth.send('PUT', `/directories/${directory.id}/files/out/%C3%A4%3Cb%3E.txt`, { body: 'hello' });
-  assert.equal(put.status, 201, put.text);
-  const link = await downloadLink(berth, directory, 'out/ä<b>.txt', { once: true });
-  const html = { headers: { accept: 'text/html,*/*' } };
-  for (let visit = 0; visit < 2; visit += 1) {
-    const page = await ask(berth, link, html);
-    assert.equal(page.status, 200);
-    assert.match(
-      page.text,
-      /Test<\/bdi> shares a file with you.*You can download it once\..*ä&lt;b&gt;\.txt.*5 bytes/s,
-    );
-    assert.doesNotMatch(page.text, /out\/|<b>/, 'no folder is named');
-    assert.match(page.text, /href="\?download"/);
-    assert.match(String(page.headers['content-security-policy']), /^default-src 'none'; script-src 'sha256-/);
-  }
-  const file = await ask(berth, `${link}?download`, html);
-  assert.deepEqual([file.status, file.text], [200, 'hello']);
-  assert.match(String(file.headers['content-disposition']), /^attachment/);
-  await until('it is used up', async () => (await ask(berth, link, html)).status === 410);
-  const other = await downloadLink(berth, directory, 'out/ä<b>.txt', {});
-  assert.equal((await ask(berth, other)).text, 'hello');
-  assert.equal((await ask(berth, other, { headers: { ...html.headers, range: 'bytes=0-1' } })).text, 'he');
-});

@@ -248,7 +248,7 @@ test('a link to a folder takes several files, also by drag and drop; failed ones
   await page.getByRole('alert').filter({ hasText: 'The connection was lost' }).waitFor();
   await page.context().setOffline(false);
   // What has arrived stays on the page when the connection is lost after it.
-  const second = (url: URL): boolean => decodeURIComponent(url.pathname).endsWith('ä.txt');
+  const second = ({ pathname }: URL): boolean => decodeURIComponent(pathname).endsWith('ä.txt');
   await page.route(second, (route) => route.abort('connectionreset'));
   await page.getByRole('button', { name: 'Upload 2 files' }).click();
   await page.getByRole('alert').filter({ hasText: 'The connection was lost' }).waitFor();

@@ -122,6 +122,8 @@ test('no column is cut off: on a desk with long usernames and two badges, on a p
   await database.close();
   for (const [viewport, paths] of [
     [WIDE, ['']],
+    [{ width: 1024, height: 800 }, ['']],
+    [{ width: 820, height: 800 }, ['']],
     [PHONE, ['', `/${demo.directory.id}/access`, `/${demo.directory.id}/files`]],
   ] as const) {
     await using visit = await openSignedIn(browser, berth, { viewport });

@@ -24,7 +24,7 @@ interface DirectoryStateProps {
   readonly now: Micros;
 }
 
-/** Shows whether customers can log in now, and whether the webhook is failing. */
+/** Shows what is wrong: that nobody can log in now, or that the webhook is failing. */
 export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFailing, now }) => {
   const isSuspended = directory.suspended === 1;
   const isExpired = hasExpired(directory, now);
@@ -33,7 +33,7 @@ export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFaili
     <>
       {isSuspended && <Badge kind="waiting" text="suspended" />}
       {isExpired && <Badge kind="waiting" text="expired" />}
-      {isOpen && (lacksKey(directory) ? <Badge kind="waiting" text={NO_KEY} /> : <Badge kind="good" text="live" />)}
+      {isOpen && lacksKey(directory) && <Badge kind="waiting" text={NO_KEY} />}
       {isFailing && <Badge kind="bad" text="webhook failing" />}
     </>
   );

@@ -67,7 +67,14 @@ export const FileList: FC<FileListProps> = ({ caption, entries, view, webhooks }
   return (
     <Table
       caption={caption}
-      columns={[{ name: 'Name', control: <SelectAll /> }, number('Size'), 'Arrived', 'Webhook', 'Actions']}
+      isCompact
+      columns={[
+        { name: 'Name', control: <SelectAll /> },
+        number('Size'),
+        'Arrived',
+        'Webhook',
+        { name: 'Actions', kind: 'end' },
+      ]}
       rows={entries.map(cellsOf)}
     />
   );

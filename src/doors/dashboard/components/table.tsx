@@ -2,10 +2,13 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
-/** A column. With the kind `number`, its cells and its heading are aligned to the right. */
+/**
+ * A column. `number`: its cells and its heading are aligned to the right. `extra`: it is left out on a narrow screen. `end`: in
+ * lines, it stands at the end of the first.
+ */
 export interface Column {
   readonly name: string;
-  readonly kind?: 'number';
+  readonly kind?: 'number' | 'extra' | 'end';
   /** A control before its name. */
   readonly control?: Child;
 }
@@ -22,19 +25,21 @@ interface TableProps {
   readonly columns: readonly (string | Column | SortableColumn)[];
   /** A cell for each column, or a single one for the whole row. */
   readonly rows: readonly (readonly Child[])[];
+  /** Whether a row has two lines on a phone, instead of one for each cell. */
+  readonly isCompact?: boolean;
 }
 
 /** A column of numbers. */
 export const number = (name: string): Column => ({ name, kind: 'number' });
 
 /** A table; without rows, shows its children. */
-export const Table: FC<PropsWithChildren<TableProps>> = ({ caption, columns, rows, children }) => {
+export const Table: FC<PropsWithChildren<TableProps>> = ({ caption, columns, rows, isCompact = false, children }) => {
   if (rows.length === 0) return <>{children}</>;
   const all = columns.map((column): Column | SortableColumn =>
     typeof column === 'string' ? { name: column } : column,
   );
   return (
-    <div class="scroll" role="region" aria-label={caption} tabindex={0}>
+    <div class={isCompact ? 'scroll lines' : 'scroll'} role="region" aria-label={caption} tabindex={0}>
       <table>
         <caption>{caption}</caption>
         <thead>

@@ -3,17 +3,37 @@ import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { formatMicros, type Micros, SECOND } from '../../../foundation/base/clock.ts';
 import type { ShownOnce } from '../after-redirect.ts';
 
-/** A time in UTC. The script shows how long ago it was, or with `isExact` the exact time, in the reader's zone. */
+/**
+ * How long ago a time is, or with `isExact` the time itself. The server writes what the script will: it only counts on, and puts
+ * the times into the reader's zone.
+ */
 export const Time: FC<{ at: Micros | null; isExact?: boolean }> = ({ at, isExact = false }) => {
   if (at === null) return <span class="quiet">never</span>;
   const text = formatMicros(at);
-  const utc = `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
+  const exact = `${text.slice(0, 10)} ${text.slice(11, 19)}`;
   return (
-    <time datetime={text} data-exact={isExact ? '' : undefined}>
-      {utc}
+    <time datetime={text} title={`${exact} UTC`} data-exact={isExact ? '' : undefined}>
+      {isExact ? exact : relative(at, Date.now() * 1000)}
     </time>
   );
 };
+
+/** Each unit with how many seconds it has, up to which span it is used. `script.js` has the same. */
+const STEPS = [
+  [60, 1, 'second'],
+  [3600, 60, 'minute'],
+  [86_400, 3600, 'hour'],
+  [2_592_000, 86_400, 'day'],
+] as const;
+const spans = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+
+function relative(at: Micros, now: Micros): string {
+  const ago = (at - now) / SECOND;
+  const step = STEPS.find(([limit]) => Math.abs(ago) < limit);
+  if (!step) return formatMicros(at).slice(0, 10);
+  const [, unit, name] = step;
+  return name === 'second' ? 'just now' : spans.format(Math.round(ago / unit), name);
+}
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 

@@ -52,13 +52,14 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
         {!isNew && <Search listing={listing} />}
         <Table
           caption="Directories of your account"
+          isCompact
           columns={[
             columnOf(start, 'name', 'Name'),
-            'Username',
+            { name: 'Username', kind: 'extra' },
             { ...columnOf(start, 'storage', 'Storage'), kind: 'number' },
             columnOf(start, 'upload', 'Last upload'),
-            columnOf(start, 'created', 'Created'),
-            'State',
+            { ...columnOf(start, 'created', 'Created'), kind: 'extra' },
+            { name: 'State', kind: 'end' },
           ]}
           rows={rows.map((row) => [
             <Name of={row.name} href={`${DIRECTORIES}/${row.id}`} />,

@@ -243,7 +243,7 @@ function tooLarge(most: number): BerthError {
 
 /** Whether the page's button was pressed, or a part of the file is wanted. */
 function isDownload({ url, headers }: IncomingMessage): boolean {
-  return headers.range !== undefined || /\?download$/.test(url ?? '');
+  return headers.range !== undefined || url?.endsWith('?download') === true;
 }
 
 function wantsPage({ headers }: IncomingMessage): boolean {

@@ -174,7 +174,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   const logins = own(followLogins({ ...ground, log: sshdLogOf(config), node: config.node }));
 
-  // The doors. Supervisors query root's socket, which no stranger can fill, before the ports listen.
+  // The interfaces. Supervisors query root's socket, which no stranger can fill, before the ports listen.
   const readiness = createReadiness(() => checkHealth(ground, machine, uploads));
   const web = createWeb(config);
   const offered = {

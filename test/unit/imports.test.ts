@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 
-/** The districts of `src/`, from the ground up: each imports only itself and those before it. */
-const DISTRICTS = ['foundation', 'rules', 'machine', 'deliveries', 'arrivals', 'operating', 'doors', 'service', 'cli'];
+/** The layers of `src/`, from the bottom: each imports only itself and those before it. */
+const LAYERS = ['foundation', 'rules', 'machine', 'deliveries', 'arrivals', 'operating', 'doors', 'service', 'cli'];
 
 /** The ground: may be imported by everyone and imports no feature. `db` builds on `base`. */
 const GROUND = ['foundation/base', 'foundation/db'];
@@ -226,8 +226,8 @@ test('no two features import each other, neither directly nor through others', (
 const within = (file: string, places: readonly string[]): boolean =>
   places.some((place) => file === place || file.startsWith(`${place}/`));
 
-test('imports between districts only go down', () => {
-  const level = (file: string): number => DISTRICTS.indexOf(file.split('/')[0] ?? '');
+test('imports between layers only go down', () => {
+  const level = (file: string): number => LAYERS.indexOf(file.split('/')[0] ?? '');
   const inside = files.filter((file) => file !== 'main.ts');
   assert.deepEqual(
     inside.filter((file) => level(file) === -1),

@@ -13,7 +13,7 @@ import { randomOf } from '../support/random-of.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
-import { connect } from '../support/sftp-client.ts';
+import { connect, type Connection } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
 import { runSshd, type Sshd } from '../support/sshd.ts';
@@ -156,8 +156,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
     }
   }
 
-  async function uploadSome(round: number): Promise<Removable> {
-    await using connection = await connect({ port, username: uploads.username, ...uploads.login });
+  async function uploadSome(round: number, connection: Connection): Promise<Removable> {
     const session = await sftpSession(connection);
     for (let count = 1; count <= REMOVABLE; count += 1) {
       const name = `some-${round}-${count}`;
@@ -225,8 +224,14 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
       return known;
     },
     /** As before, for files by the API: a client for each of `put`, which goes on from round to round, and one that removes. */
-    async handleFilesUntilTheCut(round: number, put: readonly Map<string, Contents>[]): Promise<Removable> {
-      const removable = await uploadSome(round);
+    /** @param stays whether the session that has uploaded the files is there until the cut, so that their removals wait. */
+    async handleFilesUntilTheCut(
+      round: number,
+      { put, stays }: { readonly put: readonly Map<string, Contents>[]; readonly stays: boolean },
+    ): Promise<Removable> {
+      await using connection = await connect({ port, username: uploads.username, ...uploads.login });
+      const removable = await uploadSome(round, connection);
+      if (!stays) await connection[Symbol.asyncDispose]();
       const client = (): Send => clientOf(config, apiKey).send;
       const putting = put.map((files, index) => putFiles(client(), `${round}-${index}`, files));
       const ended = Promise.allSettled([...putting, removeFiles(client(), removable)]);

@@ -72,6 +72,15 @@ test('the API is where it was, with the dashboard beside it, without it, and wit
     assert.equal(dashboardPort === port, isBeside);
     using visitor = visitorOf({ config: berth.config, port });
     assert.equal((await visitor.get('/dashboard/directories')).status, isBeside ? 303 : 404);
+    const [browser, program] = [await visitor.get('/', { accept: 'text/html,*/*' }), await visitor.get('/')];
+    assert.deepEqual(
+      [browser.status, program.status],
+      [isBeside ? 302 : 404, 404],
+      'a browser is led to the dashboard',
+    );
+    if (dashboardPort === undefined || isBeside) continue;
+    using elsewhere = visitorOf({ config: berth.config, port: dashboardPort });
+    assert.equal((await elsewhere.get('/')).headers.location, '/dashboard');
   }
 });
 
@@ -85,7 +94,7 @@ test('pages have titles of their own and the mark as icon; forms that one comes 
   const pages = ['/files', '/access', '/webhook', '/activity', '/settings'];
   const addresses = [
     '/dashboard',
-    ...['directories', 'deliveries', 'sessions', 'api-keys', 'team', 'account', 'profile'].map(
+    ...['directories', 'deliveries', 'activity', 'api-keys', 'team', 'account', 'profile'].map(
       (each) => `/dashboard/${each}`,
     ),
     ...pages.map((each) => `/dashboard/directories/${id}${each}`),

@@ -130,6 +130,7 @@ export function accountDeliveriesPage(
     const { deliveries, next } = await pageOf(filter, placeIn(after));
     // A search by name reads too much to be repeated all the time.
     const events = filter.text === undefined ? `${PATH}/events${new URL(c.req.url).search}` : undefined;
+    const problems = (await problemsIn(c, filter)) ?? [];
     const mayReplay = filter.state === undefined || filter.state === 'failed';
     return c.render(
       <Layout title="Deliveries" done={DONE} problems={PROBLEMS}>
@@ -162,9 +163,12 @@ export function accountDeliveriesPage(
                 {inWords(total)} {total.count === 1 ? 'delivery' : 'deliveries'}
               </p>
               <a href={`${PATH}/export.csv${addressOf(query).slice(PATH.length)}`}>Export as CSV</a>
-              {mayReplay && failed.count > 0 && <Replay count={failed} query={query} />}
+              {mayReplay && failed.count > 0 && problems.length !== 1 && <Replay count={failed} query={query} />}
             </div>
-            <div data-live={events}>{await listOf(c, { filter, deliveries, tested })}</div>
+            <div data-live={events}>
+              <Problems of={problems} tested={tested} sent={sentIn(c)} />
+              <DeliveryList of={deliveries} />
+            </div>
             <Pager
               of="deliveries"
               first={after && addressOf(query)}
@@ -176,30 +180,12 @@ export function accountDeliveriesPage(
     );
   }
 
-  interface Shown {
-    readonly filter: DeliveriesFilter;
-    readonly deliveries: readonly AccountDelivery[];
-    readonly tested?: Tested | undefined;
-  }
-
-  /** The problems, unless the list is narrowed further, and the list. */
-  async function listOf(c: PageContext, { filter, deliveries, tested }: Shown) {
+  /** The problems behind the list, unless it is narrowed further than to a directory. */
+  function problemsIn(c: PageContext, filter: DeliveriesFilter): Promise<Problem[]> | undefined {
     const { state, text, since, until } = filter;
     const isWhole = (state === undefined || state === 'failed') && text === undefined && since === until;
-    const showsProblems = isWhole && c.req.query('after') === undefined;
-    const problems = showsProblems ? await problemsOf(reads, filter, MOST_PROBLEMS) : [];
-    return (
-      <>
-        {problems.map((problem) => (
-          <ProblemSection
-            of={problem}
-            tested={tested?.directory === problem.id ? tested.trial : undefined}
-            sent={Number(c.req.query('of') ?? 0)}
-          />
-        ))}
-        <DeliveryList of={deliveries} />
-      </>
-    );
+    if (!isWhole || c.req.query('after') !== undefined) return undefined;
+    return problemsOf(reads, filter, MOST_PROBLEMS);
   }
 
   const pageOf = (filter: DeliveriesFilter, after: ListPlace | undefined) =>
@@ -212,7 +198,13 @@ export function accountDeliveriesPage(
     const after = placeIn(c.req.query('after'));
     return live(c, { everyMs: POLL_MS }, async () => {
       const { deliveries } = await pageOf(filter, after);
-      return renderedIn(c, await listOf(c, { filter, deliveries }));
+      return renderedIn(
+        c,
+        <>
+          <Problems of={(await problemsIn(c, filter)) ?? []} sent={sentIn(c)} />
+          <DeliveryList of={deliveries} />
+        </>,
+      );
     });
   });
 
@@ -330,6 +322,23 @@ function without(all: Count, ...parts: readonly Count[]): Count | undefined {
 function inWords(count: Count | undefined): string {
   return count ? `${counted(count.count)}${count.isExact ? '' : '+'}` : '';
 }
+
+/** How many were just asked to be sent again; 0 if that is not known. */
+const sentIn = (c: PageContext): number => Number(/^\d{1,9}$/.exec(c.req.query('of') ?? '')?.[0] ?? 0);
+
+interface ProblemsProps {
+  readonly of: readonly Problem[];
+  readonly tested?: Tested | undefined;
+  readonly sent: number;
+}
+
+const Problems: FC<ProblemsProps> = ({ of, tested, sent }) => (
+  <>
+    {of.map((problem) => (
+      <ProblemSection of={problem} tested={tested?.directory === problem.id ? tested.trial : undefined} sent={sent} />
+    ))}
+  </>
+);
 
 interface ProblemProps {
   readonly of: Problem;

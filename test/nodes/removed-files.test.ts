@@ -1,6 +1,6 @@
 /** A file whose removal waits for its client (src/arrivals/files/deferred-removal.ts), while its directory moves to another node. */
 import assert from 'node:assert/strict';
-import { existsSync, lstatSync, utimesSync } from 'node:fs';
+import { existsSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '../support/poll.ts';
@@ -9,6 +9,9 @@ import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { moved, sshTo } from './moving.ts';
 import { nodesPlace, type TestNode } from './nodes-place.ts';
+
+/** A time that utimes(2) sets exactly. */
+const SECONDS = 1_700_000_000;
 
 test(
   'a removal that waits ends before the move; one that cannot end there ends on the new home',
@@ -33,7 +36,10 @@ test(
     await using connection = await connect({ port: a.berth.sshd.port, username, password });
     const session = await sftpSession(connection);
     const names = ['plain', 'touched'];
-    for (const name of names) await session.put(name, 'data');
+    for (const name of names) {
+      await session.put(name, 'data');
+      await session.set(name, { atime: SECONDS, mtime: SECONDS });
+    }
     await until('both are uploads', async () => (await uploads()).length === 2);
     for (const upload of await uploads())
       assert.equal((await a.send('DELETE', `/directories/${id}/uploads/${upload.id}`)).status, 204);
@@ -41,9 +47,12 @@ test(
     assert.ok(names.every((name) => existsSync(on(a, name))));
 
     // An administrator's program touches it all the time, so berth cannot tell that it is as its row has it.
-    const { atimeMs, mtimeMs } = lstatSync(on(a, 'touched'));
     const touching = setInterval(() => {
-      if (existsSync(on(a, 'touched'))) utimesSync(on(a, 'touched'), atimeMs / 1000, mtimeMs / 1000);
+      try {
+        utimesSync(on(a, 'touched'), SECONDS, SECONDS);
+      } catch {
+        // It has moved.
+      }
     }, 1);
     using ssh = sshTo(b);
     await moved(a, directory, '--to', 'b', '--ssh', ssh.command).finally(() => clearInterval(touching));

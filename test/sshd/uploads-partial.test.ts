@@ -1,10 +1,20 @@
 /** Partial files: what operators and users see of them, announce and delete. */
 import assert from 'node:assert/strict';
-import { appendFileSync, existsSync, readdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  readdirSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { openDatabase } from '../../src/foundation/db/open.ts';
-import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { afterLatecomers, startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { until } from '../support/poll.ts';
@@ -112,6 +122,30 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     assert.equal(again.status, 1);
     assert.match(again.stderr, /there is no such partial file/);
     assert.equal(berth.receiver.requests.length, 1);
+  });
+
+  test('a file that an administrator touches stays partial; the command announces it, and so does a session that sends it again', async () => {
+    using place = scratch();
+    await using at = await partialPlace(place);
+    const { berth, directory } = at;
+    const touched = await at.cutOff('touched');
+    const sentAgain = await at.cutOff('sent again');
+    for (const name of ['touched', 'sent again']) {
+      const path = join(directory.files, name);
+      utimesSync(path, new Date(), new Date());
+      await wait(100);
+      chmodSync(path, 0o640);
+    }
+    await afterLatecomers(berth);
+    assert.equal(berth.receiver.requests.length, 0);
+    assert.deepEqual((await at.list()).map(({ id }) => id).toSorted(), [touched, sentAgain].toSorted());
+    await using connection = await berth.connect(directory);
+    await (await sftpSession(connection)).put('sent again', 'full');
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'sent again');
+    const { status, stderr } = await at.run('announce', touched);
+    assert.equal(status, 0, stderr);
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'touched');
+    assert.deepEqual(await at.list(), []);
   });
 
   test('a deleted file disappears from disk, list and sums; one refusal does not stop the other deletions', async () => {

@@ -115,6 +115,15 @@ function isStillPartial(row: FileRow, { size_bytes, ctime }: FileStat): boolean 
   return row.mtime === STALE_MTIME || ctime <= row.uploaded_at;
 }
 
+/**
+ * Whether the file is that of a partial row, and has the size that was left. No session has written it: an administrator has, who has
+ * a command to announce it, or has only touched it.
+ */
+function isOfPartial(row: FileRow, found: Found, stat: FileStat): boolean {
+  const isFile = row.inode === stat.inode && !isBornAfter(row, found);
+  return isFile && row.state === 'partial' && row.size_bytes === stat.size_bytes;
+}
+
 /** Whether somebody may have put a copy of the row's file there. After a removal, that is a new file. */
 function isCopyOf(row: FileRow, stat: FileStat): boolean {
   return row.state !== 'removed' && isCopy(row, stat);
@@ -283,14 +292,15 @@ async function unexplained(
   const age = world.now / 1000 - found.ctimeMs;
   const isOld = age >= REST_MS && age < 1e12;
   const end = endingOf(look, found, stat, row, directory);
+  const file = world.trackedAt(path);
+  const owed = owedBy(file, stat);
+  if (row && !end && owed.length === 0 && isOfPartial(row, found, stat)) return touched(row, stat, directory);
   // The kernel has shown that this very file was closed, and nobody has written it since.
   const isKnown = end?.isComplete === true && end.inode === stat.inode && stat.mtime <= end.at + TIMER_GRAIN;
   if (stillFor < REST_MS && !isOld && !isKnown) return { again: REST_MS - stillFor };
   if (look.isLost || world.isDoubted(found)) return unproven(path, stat, row, directory);
   if (!look.isSynced(stat)) return { wait: 'sync' };
   if (end) directory.matched.push(end);
-  const file = world.trackedAt(path);
-  const owed = owedBy(file, stat);
   if (file) directory.takeOwed(file);
   const pid = end?.by.pid ?? world.pids()[0];
   const isWaiting = world.isTemporary(path) && pid !== undefined && world.pids().includes(pid);

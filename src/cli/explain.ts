@@ -75,9 +75,7 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
       const log = sshdLogOf(settings);
       const { directory, happenings, notes } = await (name === undefined
         ? explainAddress(log, address ?? '', span)
-        : withDatabase(settings, (database) =>
-            explain({ database, log, node: settings.node, now: clock.now() }, name, span),
-          ));
+        : withDatabase(settings, (database) => explain({ ...settings, database, log, now: clock.now() }, name, span)));
       if (json) return print(JSON.stringify({ directory, events: happenings.map(STYLE.json), notes }));
       print(
         escaped(

@@ -31,7 +31,7 @@ import { createReceived, placesIn, startChecks } from '../arrivals/checks/start.
 import { openTransit, startFiles } from '../arrivals/files/start.ts';
 import { forgetCutOff } from '../arrivals/links/use.ts';
 import { createFileChanges } from '../arrivals/uploads/file-changes.ts';
-import { temporaryNames } from '../arrivals/uploads/file-path.ts';
+import { unannouncedNames } from '../arrivals/uploads/file-path.ts';
 import type { Jail } from '../arrivals/uploads/jails.ts';
 import { startUploads, type Uploads } from '../arrivals/uploads/start.ts';
 import { uploadList } from '../arrivals/uploads/upload-list.ts';
@@ -112,7 +112,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     jailDir: config.jailDir,
     transact,
     isChecked: !!config.check,
-    isUnannounced: temporaryNames(config.unannouncedNames),
+    settles: config.settleSeconds > 0,
+    isUnannounced: unannouncedNames(config.unannouncedNames),
   };
   const usedKeys = own(startUsedKeys({ ...ground, paths }));
   const changes = createFileChanges();
@@ -161,6 +162,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const checks = own(
     await startChecks({
       ...arriving,
+      settleSeconds: config.settleSeconds,
       settings: config.check,
       historyDays: config.historyDays,
       folder: paths.quarantine,
@@ -168,7 +170,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       access,
       received,
       through,
-      observe: config.check ? metrics.check({ reads, clock }) : () => undefined,
+      observe: config.check ? metrics.check({ ...config, reads, clock }) : () => undefined,
     }),
   );
 

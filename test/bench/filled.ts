@@ -3,6 +3,7 @@
  */
 import { closeSync, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
+import type { Insertable } from 'kysely';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { FIRST_UID } from '../../src/rules/directories/create.ts';
@@ -77,7 +78,7 @@ export async function fillFiles(config: Config, filesEach: number): Promise<void
     .select(['id', 'sftp_username', 'uid'])
     .orderBy('uid')
     .execute();
-  let rows: FilesTable[] = [];
+  let rows: Insertable<FilesTable>[] = [];
   const put = async (): Promise<void> => {
     await db.insertInto('files').values(rows).execute();
     rows = [];

@@ -213,7 +213,9 @@ async function checkPlaceOf(berth: TestBerth): Promise<CheckPlace> {
       }),
     held,
     async untilHeld(what, isSo) {
-      await until(what, async () => isSo(await rows(({ reads }) => heldFiles(reads, { limit: 100, account }))));
+      await until(what, async () =>
+        isSo(await rows(({ reads }) => heldFiles(reads, { limit: 100, account }, { settleSeconds: 0, now: 0 }))),
+      );
       assert.ok(isSo(await held()), what);
     },
     listed: async () => (await berth.uploads(directory)).map(({ filename }) => filename),

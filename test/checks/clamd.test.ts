@@ -39,7 +39,7 @@ test('a clean file is announced once it has passed, and is listed nowhere before
   assert.deepEqual(clamd.asked.map(String), ['all is well']);
   assert.deepEqual(await at.held(), []);
   const explained = await at.explain();
-  assert.match(explained, /127\.0\.0\.1\s.*received, to be checked report\.csv/);
+  assert.match(explained, /127\.0\.0\.1\s.*received, not announced yet report\.csv/);
   assert.match(explained, /127\.0\.0\.1\s.*uploaded report\.csv/);
 });
 
@@ -70,7 +70,7 @@ test('an upload by link is checked like any other', async () => {
   assert.deepEqual(readdirSync(directory.files), []);
   assert.equal(berth.receiver.requests.length, 1);
   const explained = await at.explain();
-  for (const event of ['received, to be checked', 'uploaded', 'rejected'])
+  for (const event of ['received, not announced yet', 'uploaded', 'rejected'])
     assert.match(explained, new RegExp(`127\\.0\\.0\\.1\\s.*${event} by link by-link`));
 });
 

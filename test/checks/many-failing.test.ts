@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KyselyPlugin } from 'kysely';
 import { createBackground } from '../../src/foundation/base/background.ts';
+import { systemClock } from '../../src/foundation/base/clock.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { Rounds } from '../../src/arrivals/checks/rounds.ts';
@@ -37,20 +38,27 @@ test('the cost of a turn does not grow with the files that have failed', async (
   const failed = new Set<string>();
   const unused = (): never => assert.fail('nothing is checked');
   const rounds = new Rounds({
+    db: database.db,
     reads: database.reads.withPlugin(counting),
+    clock: systemClock(),
     node: config.node,
     background,
     log,
     access: NO_ACCESS,
-    decisions: { pass: unused, reject: unused, failed: async (_directory, { id }) => void failed.add(id) },
+    decisions: {
+      pass: unused,
+      passAll: unused,
+      reject: unused,
+      failed: async (_directory, { id }) => void failed.add(id),
+    },
     quarantine: { putBack: unused },
     checker: { check: unused, hello: unused },
     settings: { seconds: 1, maxBytes: -1, whenUnavailable: 'wait' },
+    settleSeconds: 0,
     through: (_id, work) => work(),
     observe: () => undefined,
   });
   parts.defer(() => rounds.close());
-  await rounds.start();
   await until('each file has failed once', () => failed.size === FILES, 60);
   assert.ok(read < 100 * FILES, `${read} rows were read`);
 });

@@ -75,7 +75,10 @@ test('the Access page says what stops a login, and what to do about the last fai
     async *linesSince() {},
   };
   const { notes } = await onDatabase(berth, (database) =>
-    explain({ database, log: nowhere, node: '', now: systemClock().now() }, directory.id, { since: 0, limit: 10 }),
+    explain({ database, log: nowhere, node: '', now: systemClock().now(), settleSeconds: 0 }, directory.id, {
+      since: 0,
+      limit: 10,
+    }),
   );
   const said = await why();
   for (const note of notes.filter((each) => !each.startsWith('refused logins')))

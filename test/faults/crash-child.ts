@@ -184,12 +184,12 @@ async function checks(deferral: Deferral = noDeferral) {
       .executeTakeFirst();
     return found && quarantinedOf(database.reads, directory, found.id);
   };
-  const tagOf = ({ path }: FilesTable): string => currentTag(filesRoot(place.sftp_username), path) ?? '';
+  const tagOf = ({ path }: Pick<FilesTable, 'path'>): string => currentTag(filesRoot(place.sftp_username), path) ?? '';
   return {
     async pass() {
       const file = await row();
       dieAfter(Number(step));
-      await decided.pass(place, file.id, tagOf(file));
+      await decided.pass(place, file.id, { tag: tagOf(file) });
     },
     async reject(steps = Number(step)) {
       const file = await row();

@@ -169,7 +169,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       transact: async (work) => (await database.db.transaction().execute(work)).value,
       recorded: () => undefined,
     }),
-    held: { release: notHere, remove: notHere },
+    held: { list: async () => [], release: notHere, remove: notHere },
     links: {
       origin: 'https://sftp.example.com',
       uses: linkUses({ database, clock }),

@@ -1,5 +1,5 @@
 /**
- * Announces a checked file, or moves it to the quarantine. Both read the file's row again inside the transaction: a file that
+ * Announces a file whose name has settled and that has passed the check, or moves it to the quarantine. Both read the file's row again inside the transaction: a file that
  * was overwritten, renamed or removed meanwhile is not the one that was checked.
  *
  * Promise: one transaction writes the row, the history and the webhook. A crash leaves the file in check, announced, or
@@ -9,7 +9,7 @@
 import type { Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
-import type { Clock } from '../../foundation/base/clock.ts';
+import type { Clock, Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
@@ -20,13 +20,13 @@ import { checkingOf } from '../files/file-rows.ts';
 import { changed, currentTag, inUse } from '../files/content.ts';
 import { displayName, type IsTemporary, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
-import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import { fileStat, isAsRecorded, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory, senderOf } from '../uploads/record/transfer-history.ts';
 import { withdrawing } from '../files/removal.ts';
 import type { FileAccess } from '../files/start.ts';
 import { moveTo } from './quarantine.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
-import { enqueue } from '../../deliveries/webhooks/outbox.ts';
+import { enqueue, type UploadEvent } from '../../deliveries/webhooks/outbox.ts';
 
 export interface DecisionOptions {
   readonly clock: Clock;
@@ -41,18 +41,33 @@ export interface DecisionOptions {
   stayed(): void;
 }
 
+export interface Passing {
+  /** The `Content.tag` that was checked; undefined when the file was not checked. */
+  readonly tag?: string | undefined;
+  /** The file has to have had its name since then; undefined if that does not matter. */
+  readonly namedBy?: Micros | undefined;
+  readonly actor?: Target['actor'];
+}
+
+export type Passed = ReadonlyMap<string, BerthError | undefined>;
+
 /** All throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
 export interface Decisions {
+  /** Announces a file, unless it was complete before and was only checked again. */
+  pass(directory: DirectoryRow, fileId: string, passing?: Passing): Promise<void>;
   /**
-   * Announces a file, unless it was complete before and was only checked again.
-   * @param tag the `Content.tag` that was checked; undefined when the file was not checked.
+   * Passes as many of the files as a short transaction has room for, at least the first.
+   * @returns the files that it has come to, those that could not be passed with the reason.
    */
-  pass(directory: DirectoryRow, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
+  passAll(directory: DirectoryRow, fileIds: readonly string[], passing?: Passing): Promise<Passed>;
   /** Moves a file to the quarantine. @param reason the checker's. */
   reject(directory: DirectoryRow, file: FileRow, tag: string, reason: string): Promise<void>;
   /** Remembers why a file could not be checked, and leaves it in check. */
   failed(directory: DirectoryRow, file: FileRow, reason: string): Promise<void>;
 }
+
+/** How long a transaction goes on passing files, in ms: everybody else's waits for it. */
+const TRANSACTION_MS = 25;
 
 /** How many characters of a checker's reason are kept. */
 const REASON_LENGTH = 500;
@@ -60,44 +75,74 @@ const REASON_LENGTH = 500;
 export function decisions(options: DecisionOptions): Decisions {
   const { clock, node, transact, isUnannounced, access, placeOf } = options;
 
-  /** The row and its directory. Throws unless the file is still the one that was checked. */
-  async function asChecked(tx: Transaction<Tables>, { id, account_id }: DirectoryRow, fileId: string, tag?: string) {
-    const directory = await directoryHere(tx, { id, accountId: account_id }, node);
-    const row = await checkingOf(tx, id, fileId);
+  /** Throws unless the file is still the one that was checked, and its name has settled. */
+  async function asChecked(
+    tx: Transaction<Tables>,
+    directory: DirectoryRow,
+    fileId: string,
+    { tag, namedBy }: Passing,
+  ) {
+    const row = await checkingOf(tx, directory.id, fileId);
+    if (namedBy !== undefined && row.named_at > namedBy) throw changed();
     const root = access.filesRoot(directory.sftp_username);
     const stats = lstatBeneath(root, row.path);
     const stat = stats?.isFile() ? fileStat(stats) : undefined;
-    if (!stat || !isSame(row, stat)) throw changed();
+    // What nobody has checked is as its row has it. A session may have just written or renamed it.
+    const isIt = tag === undefined && namedBy !== undefined ? isAsRecorded : isSame;
+    if (!stat || !isIt(row, stat)) throw changed();
     if (tag !== undefined && currentTag(root, row.path) !== tag) throw changed();
-    if (access.isHeldNow(id, stat.inode)) throw inUse();
-    return { directory, row, stat };
+    if (access.isHeldNow(directory.id, stat.inode)) throw inUse();
+    return { row, stat };
   }
 
-  async function pass(of: DirectoryRow, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
-    // A session may have just opened the file again.
+  async function passAll(of: DirectoryRow, fileIds: readonly string[], passing: Passing = {}): Promise<Passed> {
+    // A session may have just opened a file again, or renamed it.
     await access.caughtUp(of);
-    const history = await transact(async (tx) => {
+    const { passed, history } = await transact(async (tx) => {
+      const { actor } = passing;
       await verifyActor(tx, actor);
-      const { directory, row, stat } = await asChecked(tx, of, fileId, tag);
-      const at = clock.now();
+      const directory = await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
       const files = new Files(tx, directory.id);
-      const path = pathOf(row.path);
-      if (row.returns_to !== null) {
-        // Announced or placed long ago, and only checked again.
-        await files.update(row, { ...stat, state: row.returns_to, returns_to: null, check_failure: null });
-        return { value: undefined, destinations: [] };
+      const until = performance.now() + TRANSACTION_MS;
+      const outcomes = new Map<string, BerthError | undefined>();
+      const entries: HistoryRow[] = [];
+      const announced: UploadEvent[] = [];
+      for (const id of fileIds) {
+        if (outcomes.size > 0 && performance.now() >= until) break;
+        const found = await asChecked(tx, directory, id, passing).catch(refusal);
+        outcomes.set(id, found instanceof BerthError ? found : undefined);
+        if (found instanceof BerthError) continue;
+        const { row, stat } = found;
+        if (row.returns_to !== null) {
+          // Announced or placed long ago, and only checked again.
+          await files.update(row, { ...stat, state: row.returns_to, returns_to: null, check_failure: null });
+          continue;
+        }
+        const at = clock.now();
+        const path = pathOf(row.path);
+        const upload = { path, at, bytes: row.size_bytes, ...(await senderOf(tx, row)) };
+        const { history: entry, uploads } = announceUpload({ directory, files, isUnannounced }, upload, row.id);
+        await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at, check_failure: null });
+        entries.push(entry);
+        announced.push(...uploads);
+        await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
+        const file = { from: displayName(path), to: displayName(path) };
+        await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
       }
-      const upload = { path, at, bytes: row.size_bytes, ...(await senderOf(tx, row)) };
-      const { history: entry, uploads } = announceUpload({ directory, files, isUnannounced }, upload, row.id);
-      await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at, check_failure: null });
       await files.flush();
-      await insertTransfers(tx, [entry.row]);
-      await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
-      const file = { from: displayName(path), to: displayName(path) };
-      await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
-      return { value: entry, destinations: await enqueue(tx, ...uploads) };
+      await insertTransfers(
+        tx,
+        entries.map(({ row }) => row),
+      );
+      return { value: { passed: outcomes, history: entries }, destinations: await enqueue(tx, ...announced) };
     });
-    if (history) access.recorded([history]);
+    if (history.length > 0) access.recorded(history);
+    return passed;
+  }
+
+  async function pass(of: DirectoryRow, fileId: string, passing?: Passing): Promise<void> {
+    const refused = (await passAll(of, [fileId], passing)).get(fileId);
+    if (refused) throw refused;
   }
 
   async function reject(of: DirectoryRow, file: FileRow, tag: string, said: string): Promise<void> {
@@ -144,7 +189,13 @@ export function decisions(options: DecisionOptions): Decisions {
     });
   }
 
-  return { pass, reject, failed };
+  return { pass, passAll, reject, failed };
+}
+
+/** The reason why a file was not passed. Throws any other error again. */
+export function refusal(error: unknown): BerthError {
+  if (error instanceof BerthError) return error;
+  throw error;
 }
 
 /** @throws {BerthError} `directory_not_found`; `home_elsewhere` when another node has its files. */

@@ -1,6 +1,6 @@
-/** Held files, which are not announced: those in check and those in the quarantine. */
+/** Held files, which are not announced: those whose names settle, those in check and those in the quarantine. */
 import type { Kysely } from 'kysely';
-import type { Micros } from '../../foundation/base/clock.ts';
+import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { Target } from '../../rules/directories/target.ts';
 import { CHECKING } from '../files/file-rows.ts';
@@ -13,26 +13,39 @@ export interface HeldFile {
   readonly username: string;
   readonly path: Buffer;
   readonly size_bytes: number;
-  readonly state: 'checking' | 'rejected';
+  /** `settling`: its name may still change. */
+  readonly state: 'settling' | 'checking' | 'rejected';
   /** When it arrived, or was rejected. */
   readonly since: Micros;
-  /** The checker's reason for rejecting the file; for one in check, why it could not be checked, if that was tried. */
+  /** Why it settles, or was rejected; for one in check, why it could not be checked, if that was tried. */
   readonly reason: string | null;
 }
 
+/** How long a name may not have changed, and the present time. */
+export interface Settling {
+  readonly settleSeconds: number;
+  readonly now: Micros;
+}
+
 /**
- * Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`,
+ * `release` and `remove` throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`,
  * `storage_full`.
  */
 export interface HeldFiles {
+  /** Like `heldFiles`, at this moment. */
+  list(filter: PartialFilter): Promise<HeldFile[]>;
   /** Puts the file back at its path and announces it, whatever the checker says. Also throws `file_conflict`. */
   release(target: Target, fileId: string): Promise<void>;
   /** Deletes the file for good. */
   remove(target: Target, fileId: string): Promise<void>;
 }
 
-/** Lists live directories' rejected files, newest first, then those in check, oldest first; at most `limit` of each. */
-export async function heldFiles(reads: Kysely<Tables>, filter: PartialFilter): Promise<HeldFile[]> {
+/** Lists live directories' rejected files, newest first, then the others, oldest first; at most `limit` of each. */
+export async function heldFiles(
+  reads: Kysely<Tables>,
+  filter: PartialFilter,
+  { settleSeconds, now }: Settling,
+): Promise<HeldFile[]> {
   const { directories, account, files, limit } = filter;
   let rejected = reads
     .selectFrom('quarantine as q')
@@ -45,7 +58,7 @@ export async function heldFiles(reads: Kysely<Tables>, filter: PartialFilter): P
     .selectFrom('files as f')
     .innerJoin('directories as d', 'd.id', 'f.directory_id')
     .select(['f.id', 'f.directory_id', 'd.account_id', 'd.sftp_username as username', 'f.path', 'f.size_bytes'])
-    .select(['f.uploaded_at as since', 'f.check_failure as reason'])
+    .select(['f.uploaded_at as since', 'f.check_failure as reason', 'f.named_at'])
     .where('f.state', '=', CHECKING)
     .where('d.deleted_at', 'is', null);
   if (directories) {
@@ -66,6 +79,11 @@ export async function heldFiles(reads: Kysely<Tables>, filter: PartialFilter): P
   ]);
   return [
     ...first.map((row) => ({ ...row, state: 'rejected' as const })),
-    ...then.map((row) => ({ ...row, state: 'checking' as const })),
+    ...then.map(({ named_at, ...row }) => {
+      const settles = settleSeconds > 0 && named_at > now - settleSeconds * SECOND;
+      if (!settles) return { ...row, state: 'checking' as const };
+      const reason = `waits until its name has not changed for ${settleSeconds} s`;
+      return { ...row, reason, state: 'settling' as const };
+    }),
   ];
 }

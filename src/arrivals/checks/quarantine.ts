@@ -21,7 +21,7 @@ import { BerthError, errorCode } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { isThere } from '../../foundation/base/there.ts';
 import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
-import { Files } from '../uploads/record/files.ts';
+import { type FileRow, Files } from '../uploads/record/files.ts';
 import type { FileAccess } from '../files/start.ts';
 import { lastOf, type Transit } from '../files/transit.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
@@ -197,6 +197,17 @@ export function quarantinedOf(db: Kysely<Tables>, directoryId: string, id: strin
     .where('id', '=', id)
     .where('directory_id', '=', directoryId)
     .executeTakeFirst();
+}
+
+/** The first of those files that an operator has released from the quarantine. */
+export async function releasedAmong(db: Kysely<Tables>, directoryId: string, files: readonly FileRow[]) {
+  const found = await db
+    .selectFrom('quarantine')
+    .select('id')
+    .where('directory_id', '=', directoryId)
+    .where('released_at', 'is not', null)
+    .execute();
+  return files.find((file) => found.some(({ id }) => id === file.id));
 }
 
 /** Moves a file in transit to the quarantine if its rejection was committed. Returns false if none was. */

@@ -1,28 +1,31 @@
 /**
- * Passes files in check to the checker. Directories take turns, with one file of each at a time. An account gets at most
+ * Announces files in check: once their names have settled (`BERTH_SETTLE_SECONDS`), and the checker has passed them. A name of the
+ * file or of a folder above it that changes makes it wait again. Directories take turns, with one check of each at a time. An account gets at most
  * half of the places, and the last free place goes only to an account without one, so that a few customers' slow files do
  * not delay the others.
  *
  * Promise: a file that could not be checked is tried again, after growing waits. The rows alone have the state: after a
- * crash the next start continues with the files that are `checking`.
+ * crash the next start continues with the files that are `checking`. A clock that is set makes no name settle early.
  */
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import type { Background } from '../../foundation/base/background.ts';
+import type { Background, Loop } from '../../foundation/base/background.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
+import { type Clock, type Micros, SECOND, stepMeter } from '../../foundation/base/clock.ts';
 import type { CheckSettings } from '../../foundation/base/config.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
-import type { DirectoryRow, FilesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, errorMessage, isUnavailable } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { CHECKING } from '../files/file-rows.ts';
 import { contentOf } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
+import type { FileRow } from '../uploads/record/files.ts';
 import { STALE_MTIME, TIMER_GRAIN } from '../uploads/record/file-stat.ts';
 import type { FileAccess } from '../files/start.ts';
-import type { Decisions } from './decisions.ts';
+import { type Decisions, type Passed, refusal } from './decisions.ts';
 import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';
-import { type Quarantine, quarantinedOf } from './quarantine.ts';
+import { type Quarantine, quarantinedOf, releasedAmong } from './quarantine.ts';
 
 /** How many files are checked at once, of all accounts and of one. */
 const AT_ONCE = 8;
@@ -30,15 +33,16 @@ const AT_ONCE_OF_ACCOUNT = AT_ONCE / 2;
 /** How often directories get turns, and how often all directories with files in check are queued. */
 const TICK_MS = 1000;
 const SWEEP_MS = 5000;
-/** The wait before a file is tried again, doubled each time: after the file has changed, and after a failure. */
-const CHANGED_MS = 500;
-const FAILED_MS = 10_000;
-const LONGEST_MS = 3_600_000;
+/** The wait before a file is tried again, doubled each time, and the longest: after the file has changed, and after a failure. */
+const CHANGED = { first: 500, longest: 30_000 };
+const FAILED = { first: 10_000, longest: 3_600_000 };
 /** The wait while there is no checker, doubled each time. */
 const AWAY_MS = 1000;
 const LONGEST_AWAY_MS = 30_000;
 /** Rows of a directory that are read at once. */
 const PAGE = 50;
+/** Later than every time in a row. */
+const ALWAYS: Micros = Number.MAX_SAFE_INTEGER;
 
 const nextDirectory = compiled<{ after: string }>()((db, p) =>
   db
@@ -50,22 +54,38 @@ const nextDirectory = compiled<{ after: string }>()((db, p) =>
     .limit(1),
 );
 
-const filesAfter = compiled<{ directory: string; at: number; id: string; limit: number }>()((db, p) =>
+/** Those with the oldest names first. */
+const filesAfter = compiled<{ directory: string; at: Micros; id: string; namedBy: Micros; limit: number }>()((db, p) =>
   db
     .selectFrom('files')
     .selectAll()
     .where('state', '=', CHECKING)
     .where('directory_id', '=', p('directory'))
-    .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '>', tuple(p('at'), p('id'))))
-    .orderBy('uploaded_at')
+    .where('named_at', '<=', p('namedBy'))
+    .where(({ eb, refTuple, tuple }) => eb(refTuple('named_at', 'id'), '>', tuple(p('at'), p('id'))))
+    .orderBy('named_at')
     .orderBy('id')
     .limit(p('limit')),
+);
+
+/** When the next file got its name that may still change. */
+const namedNext = compiled<{ directory: string; namedBy: Micros }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select('named_at')
+    .where('state', '=', CHECKING)
+    .where('directory_id', '=', p('directory'))
+    .where('named_at', '>', p('namedBy'))
+    .orderBy('named_at')
+    .limit(1),
 );
 
 export type CheckOutcome = 'passed' | 'rejected' | 'failed' | 'unchecked';
 
 export interface RoundsOptions {
+  readonly db: Kysely<Tables>;
   readonly reads: Kysely<Tables>;
+  readonly clock: Clock;
   readonly node: string;
   readonly background: Background;
   readonly log: Log;
@@ -75,6 +95,8 @@ export interface RoundsOptions {
   /** Undefined when nothing is checked any more: files that wait are announced. */
   readonly checker: Checker | undefined;
   readonly settings: Omit<CheckSettings, 'by'> | undefined;
+  /** How long a name may not have changed; 0 if that does not matter. */
+  readonly settleSeconds: number;
   /** Runs `work`, which changes the directory, unless the directory is moving to another node. */
   through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
   /** Called after each attempt, with how many seconds it took. */
@@ -102,6 +124,12 @@ export class Rounds {
   readonly #accountOf = new Map<string, string>();
   readonly #accounts = new Map<string, number>();
   #underWay = 0;
+  /** When the next name in each directory has settled, by the monotonic clock in ms. */
+  readonly #later = new Map<string, number>();
+  readonly #clockStep: () => Micros;
+  /** By how much the wall clock was set forward since the times in the rows were moved. */
+  #jump: Micros = 0;
+  #following: Promise<void> | undefined;
   readonly #retries = new Map<string, Retry>();
   /** Where directories go on until the next sweep: before that are whole pages of files that have failed and are not due. */
   readonly #places = new Map<string, Place>();
@@ -109,49 +137,79 @@ export class Rounds {
   #sweptAt = -Infinity;
   #away = 0;
   #pausedUntil = -Infinity;
-  #loop: ReturnType<Background['start']> | undefined;
+  readonly #loop: Loop;
 
+  /** Continues with files that an earlier process left in check. */
   constructor(options: RoundsOptions) {
     this.#options = options;
+    this.#clockStep = stepMeter(options.clock, () => performance.now());
+    this.#loop = options.background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
   }
 
-  /** Continues with files that an earlier process left in check. Without a checker, and without such files, does nothing. */
-  async start(): Promise<void> {
-    const { background, checker } = this.#options;
-    if (!checker) {
-      await this.#sweep();
-      if (this.#queue.size === 0) return;
-    }
-    this.#loop ??= background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
-  }
-
-  /** Files of that directory have been received. */
+  /** Files of that directory have been received, or released from the quarantine. */
   received(directoryId: string): void {
     this.#queue.add(directoryId);
-    if (this.#loop) this.#fill();
-  }
-
-  /** A file of that directory has been released. It is announced whether or not there is a checker. */
-  released(directoryId: string): void {
-    this.#queue.add(directoryId);
-    const { background } = this.#options;
-    this.#loop ??= background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
+    this.#fill();
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
-    await this.#loop?.close();
+    await this.#loop.close();
     await Promise.all(this.#busy.values());
   }
 
-  async #tick(): Promise<void> {
+  /** @returns when the next name has settled, in ms, or `TICK_MS`. */
+  async #tick(): Promise<number> {
     const now = performance.now();
+    if (this.#namedBy() < ALWAYS && this.#jump > 0) await this.#followClock();
     if (now - this.#sweptAt >= SWEEP_MS) {
       this.#sweptAt = now;
       await this.#sweep();
-      for (const [id, { due }] of this.#retries) if (due < now - LONGEST_MS) this.#retries.delete(id);
+      for (const [id, { due }] of this.#retries) if (due < now - FAILED.longest) this.#retries.delete(id);
+    }
+    let next = now + TICK_MS;
+    for (const [id, due] of this.#later) {
+      if (due > now) next = Math.min(next, due);
+      else {
+        this.#later.delete(id);
+        this.#queue.add(id);
+      }
     }
     this.#fill();
+    return Math.max(1, next - performance.now());
+  }
+
+  /** Until when a file must have got its name for that to have settled. After the clock was set, not before the wait is over. */
+  #namedBy(): Micros {
+    const { clock, settleSeconds } = this.#options;
+    if (settleSeconds === 0) return ALWAYS;
+    this.#jump += Math.max(0, this.#clockStep());
+    return clock.now() - this.#jump - settleSeconds * SECOND;
+  }
+
+  /** Moves the times of names that have not settled with the wall clock. After it was set back, names wait from now on. */
+  #followClock(): Promise<void> {
+    return (this.#following ??= this.#moveTimes().finally(() => (this.#following = undefined)));
+  }
+
+  async #moveTimes(): Promise<void> {
+    const { db, clock, node } = this.#options;
+    const [jump, now] = [this.#jump, clock.now()];
+    await db
+      .updateTable('files')
+      .set((eb) => ({
+        named_at: eb
+          .case()
+          .when('named_at', '<', now - jump)
+          .then(eb('named_at', '+', jump))
+          .else(now)
+          .end(),
+      }))
+      .where('state', '=', CHECKING)
+      .where('named_at', '>', jump > 0 ? 0 : now)
+      .where('directory_id', 'in', db.selectFrom('directories').select('id').where('node', '=', node))
+      .execute();
+    this.#jump -= jump;
   }
 
   /** Queues every directory that has files in check, by one step in their index for each. */
@@ -204,12 +262,12 @@ export class Rounds {
     this.#accounts.set(account, (this.#accounts.get(account) ?? 0) + 1);
     this.#underWay += 1;
     try {
-      const file = await this.#dueFileOf(id);
-      if (!file) {
+      const files = await this.#dueFilesOf(id);
+      if (files.length === 0) {
         this.#accountOf.delete(id);
-        return;
+        return await this.#waitForNames(id);
       }
-      await this.#decide(directory, file);
+      await this.#decideAll(directory, files);
       this.#queue.add(id);
     } finally {
       this.#underWay -= 1;
@@ -226,23 +284,60 @@ export class Rounds {
   }
 
   /**
-   * The oldest file that is due. A file that is recorded but was never found on the disk waits for the look that finds it. The
-   * cost of a turn does not grow with the files that have failed: a customer may have very many.
+   * Files that are due, from the page with the oldest. A file that is recorded but was never found on the disk waits for the look that
+   * finds it. The cost of a turn does not grow with the files that have failed: a customer may have very many.
    */
-  async #dueFileOf(directory: string): Promise<FilesTable | undefined> {
+  async #dueFilesOf(directory: string): Promise<FileRow[]> {
+    const namedBy = this.#namedBy();
     for (let place = this.#places.get(directory) ?? { at: -1, id: '' }; ;) {
-      const rows = await filesAfter.all(this.#options.reads, { directory, ...place, limit: PAGE });
+      const rows = await filesAfter.all(this.#options.reads, { directory, ...place, namedBy, limit: PAGE });
       const now = performance.now();
-      const found = rows.find((row) => row.mtime !== STALE_MTIME && (this.#retries.get(row.id)?.due ?? 0) <= now);
+      const due = rows.filter((row) => row.mtime !== STALE_MTIME && (this.#retries.get(row.id)?.due ?? 0) <= now);
       const last = rows.at(-1);
-      if (found || rows.length < PAGE || !last) return found;
-      place = { at: last.uploaded_at, id: last.id };
+      if (due.length > 0 || rows.length < PAGE || !last) return due;
+      place = { at: last.named_at, id: last.id };
       this.#places.set(directory, place);
       await setImmediate();
     }
   }
 
-  async #decide(directory: DirectoryRow, file: FilesTable): Promise<void> {
+  /** Gives a directory its next turn when the next name in it has settled. */
+  async #waitForNames(directory: string): Promise<void> {
+    const { reads, settleSeconds } = this.#options;
+    if (settleSeconds === 0) return;
+    const namedBy = this.#namedBy();
+    const next = await namedNext.first(reads, { directory, namedBy });
+    if (!next) return;
+    const rest = next.named_at - namedBy;
+    const longest = settleSeconds * SECOND + this.#jump;
+    // A name from the future: the clock was set back.
+    if (rest > longest + SECOND) await this.#followClock();
+    this.#later.set(directory, performance.now() + Math.min(rest, longest) / 1000);
+  }
+
+  /** Checks the first of these files. Without a checker, announces as many as possible. */
+  async #decideAll(directory: DirectoryRow, files: readonly FileRow[]): Promise<void> {
+    const { reads, checker, decisions, through, observe } = this.#options;
+    const [first] = files;
+    if (!first) return;
+    const released = checker ? first : await releasedAmong(reads, directory.id, files);
+    if (released) return this.#decide(directory, released);
+    const ids = files.map(({ id }) => id);
+    const passing = { namedBy: this.#namedBy() };
+    const refused = (error: unknown): Passed => new Map(ids.map((id) => [id, refusal(error)]));
+    const passed = await through(directory.id, () => decisions.passAll(directory, ids, passing)).catch(refused);
+    for (const file of files) {
+      if (!passed.has(file.id)) continue;
+      const error = passed.get(file.id);
+      if (error) this.#changedMeanwhile(directory, file, error);
+      else {
+        this.#retries.delete(file.id);
+        observe('unchecked', 0);
+      }
+    }
+  }
+
+  async #decide(directory: DirectoryRow, file: FileRow): Promise<void> {
     const { log, settings, observe, decisions, through } = this.#options;
     const began = performance.now();
     const done = (outcome: CheckOutcome): void => observe(outcome, (performance.now() - began) / 1000);
@@ -259,7 +354,7 @@ export class Rounds {
       if (settings?.whenUnavailable === 'pass') {
         log.warn(about, 'a file could not be checked, and is announced all the same (BERTH_CHECK_UNAVAILABLE=pass)');
         try {
-          await through(directory.id, () => decisions.pass(directory, file.id, undefined));
+          await through(directory.id, () => decisions.pass(directory, file.id));
           done('unchecked');
         } catch (other) {
           this.#changedMeanwhile(directory, file, other);
@@ -269,7 +364,7 @@ export class Rounds {
       if (error instanceof CheckerAway) this.#pause(about);
       else {
         log.warn(about, 'a file could not be checked; it waits and is tried again');
-        this.#retryIn(file, FAILED_MS);
+        this.#retryIn(file, FAILED);
       }
       await decisions.failed(directory, file, error.message).catch((other: unknown) => {
         if (!(other instanceof BerthError)) throw other;
@@ -277,13 +372,13 @@ export class Rounds {
     }
   }
 
-  async #check(directory: DirectoryRow, file: FilesTable): Promise<CheckOutcome> {
+  async #check(directory: DirectoryRow, file: FileRow): Promise<CheckOutcome> {
     const { checker, settings, decisions, quarantine, reads, access, through } = this.#options;
     const released = await quarantinedOf(reads, directory.id, file.id);
     if (released || !checker || !settings) {
       return through(directory.id, async () => {
         if (released) quarantine.putBack(directory, released);
-        await decisions.pass(directory, file.id, undefined);
+        await decisions.pass(directory, file.id, released ? {} : { namedBy: this.#namedBy() });
         return released ? 'passed' : 'unchecked';
       });
     }
@@ -294,7 +389,7 @@ export class Rounds {
     const about = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
     const verdict = await checker.check({ ...about, content: read(0, size) }, seconds, this.#stop.signal);
     return through(directory.id, async () => {
-      if (verdict.isPassed) await decisions.pass(directory, file.id, tag);
+      if (verdict.isPassed) await decisions.pass(directory, file.id, { tag, namedBy: this.#namedBy() });
       else await decisions.reject(directory, file, tag, verdict.reason);
       return verdict.isPassed ? 'passed' : 'rejected';
     });
@@ -304,23 +399,23 @@ export class Rounds {
    * Waits until the file's change time is older than the grain of the kernel's clock. Within that, a change after reading the
    * file might leave the change time as it is.
    */
-  async #waitUntilStable({ sftp_username }: DirectoryRow, { path }: FilesTable): Promise<void> {
+  async #waitUntilStable({ sftp_username }: DirectoryRow, { path }: FileRow): Promise<void> {
     const stats = lstatBeneath(this.#options.access.filesRoot(sftp_username), path);
     const grain = TIMER_GRAIN / 1000;
     if (stats && Math.abs(Date.now() - stats.ctimeMs) < grain) await wait(grain);
   }
 
   /** The file was written, renamed or removed, and its row will show that soon. Throws other errors again. */
-  #changedMeanwhile(directory: DirectoryRow, file: FilesTable, error: unknown): void {
+  #changedMeanwhile(directory: DirectoryRow, file: FileRow, error: unknown): void {
     if (!(error instanceof BerthError)) throw error;
     if (error.code === 'upload_not_found' || error.code === 'file_changed')
       this.#options.access.missing(directory, pathOf(file.path));
-    this.#retryIn(file, CHANGED_MS);
+    this.#retryIn(file, CHANGED);
   }
 
-  #retryIn({ id }: FilesTable, first: number): void {
+  #retryIn({ id }: FileRow, { first, longest }: typeof CHANGED): void {
     const tries = (this.#retries.get(id)?.tries ?? 0) + 1;
-    const due = performance.now() + Math.min(first * 2 ** (tries - 1), LONGEST_MS);
+    const due = performance.now() + Math.min(first * 2 ** (tries - 1), longest);
     this.#retries.set(id, { tries, due });
   }
 

@@ -1,4 +1,7 @@
-/** Wires the checks: received files go to the checker, and are then announced or moved to the quarantine. */
+/**
+ * Wires the checks: received files wait until their names have settled, go to the checker, and are then announced or moved to the
+ * quarantine.
+ */
 import type { IsTemporary } from '../uploads/file-path.ts';
 import { join } from 'node:path';
 import type { Background } from '../../foundation/base/background.ts';
@@ -16,7 +19,7 @@ import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
 import { checkerOf } from './checker.ts';
 import { decisions } from './decisions.ts';
-import type { HeldFiles } from './held.ts';
+import { heldFiles, type HeldFiles } from './held.ts';
 import { createQuarantine, keepAllRejected, quarantinedOf, tidyQuarantine } from './quarantine.ts';
 import { Rounds, type RoundsOptions } from './rounds.ts';
 
@@ -33,6 +36,8 @@ export interface ChecksOptions {
   /** The folder of the quarantine. */
   readonly folder: string;
   readonly historyDays: number;
+  /** How long a name may not have changed; 0 if that does not matter. */
+  readonly settleSeconds: number;
   /** Undefined when nothing is checked. */
   readonly settings: CheckSettings | undefined;
   readonly transact: Transact;
@@ -54,20 +59,19 @@ export function placesIn(folder: string): (directoryId: string, uploadId: string
   return (directoryId, uploadId) => join(folder, directoryId, uploadId);
 }
 
-/** Without settings, only announces files that an earlier process left in check, and lets operators release and delete. */
+/** Without a checker, announces files once their names have settled, and lets operators release and delete. */
 export async function startChecks(options: ChecksOptions): Promise<Checks> {
-  const { database, background, settings, folder, files, access } = options;
+  const { database, background, clock, settings, settleSeconds, folder, files, access } = options;
   const { reads } = database;
   const through = options.through ?? ((_id, work) => work());
   const placeOf = placesIn(folder);
   const deciding = { ...options, placeOf, stayed: () => void tidying.run() };
   const decided = decisions(deciding);
-  const released = (directoryId: string): void => rounds.released(directoryId);
-  const announce = (directory: DirectoryRow, fileId: string) => decided.pass(directory, fileId, undefined);
-  const quarantine = createQuarantine({ ...deciding, announce, released });
+  const announce = (directory: DirectoryRow, fileId: string) => decided.pass(directory, fileId);
+  const quarantine = createQuarantine({ ...deciding, announce, released: (id) => rounds.received(id) });
   const rounds: Rounds = new Rounds({
     ...options,
-    reads,
+    ...database,
     decisions: decided,
     quarantine,
     checker: settings && checkerOf(settings.by),
@@ -77,16 +81,16 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
     await tidyQuarantine(options, signal);
     await keepAllRejected(reads, access.transit, placeOf);
   });
-  await rounds.start();
-  if (settings) options.received.follow((directoryId) => rounds.received(directoryId));
+  options.received.follow((directoryId) => rounds.received(directoryId));
   return {
     held: {
+      list: (filter) => heldFiles(reads, filter, { settleSeconds, now: clock.now() }),
       release: (target, id) =>
         refusingWhenFull(() =>
           through(target.id, async () => {
             const file = await quarantinedOf(reads, target.id, id);
             if (file) return quarantine.release(target, file);
-            await decided.pass(await liveDirectory(reads, target), id, undefined, target.actor);
+            await decided.pass(await liveDirectory(reads, target), id, { actor: target.actor });
           }),
         ),
       async remove(target, id) {

@@ -9,6 +9,7 @@ import { byPathIndex, pathAfter, pathIs } from '../../foundation/db/file-paths.t
 import type { FilesTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { bytesOf, displayName, type FilePath } from '../uploads/file-path.ts';
+import type { FileRow } from '../uploads/record/files.ts';
 
 /** Literals, so that the partial indexes of these states are used. */
 export const CHECKING = sql.lit('checking' as const);
@@ -156,7 +157,7 @@ export async function completeFileOf(reads: Kysely<Tables>, directory: string, i
 }
 
 /** @throws {BerthError} `upload_not_found`. */
-export async function checkingOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
+export async function checkingOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FileRow> {
   const row = await db
     .selectFrom('files')
     .selectAll()
@@ -169,7 +170,7 @@ export async function checkingOf(db: Kysely<Tables>, directoryId: string, id: st
 }
 
 /** Inside a transaction, the row is locked. @throws {BerthError} `upload_not_found`. */
-export async function partialOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
+export async function partialOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FileRow> {
   const query = db
     .selectFrom('files')
     .selectAll()

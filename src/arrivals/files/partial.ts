@@ -10,7 +10,7 @@ import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
 import type { Clock, Micros } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoryRow, FilesTable, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { enqueue } from '../../deliveries/webhooks/outbox.ts';
@@ -21,7 +21,7 @@ import { PARTIAL, partialOf } from './file-rows.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { displayName, type FilePath, type FilesRoot, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
-import { Files } from '../uploads/record/files.ts';
+import { type FileRow, Files } from '../uploads/record/files.ts';
 import { type FileStat, fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import type { UploadRow } from '../uploads/upload-list.ts';
@@ -157,15 +157,18 @@ async function record(
   tx: Transaction<Tables>,
   { clock, isChecked = false }: AnnounceOptions,
   directory: DirectoryRow,
-  { row, stat }: { readonly row: FilesTable; readonly stat: FileStat },
+  { row, stat }: { readonly row: FileRow; readonly stat: FileStat },
   { actor }: Target<AnnouncedPartial>,
 ) {
   const at = clock.now();
   const path = pathOf(row.path);
   const files = new Files(tx, directory.id);
-  const state = arrivalState({ isChecked });
-  const upload = { ...(await files.update(row, { ...stat, state, uploaded_at: at, session_pid: null })), state };
-  const { history, uploads } = arrive({ directory, files, isChecked }, { path, at, bytes: row.size_bytes }, upload);
+  // Whoever announces it takes its name for final.
+  const held = { isChecked, settles: false };
+  const state = arrivalState(held);
+  const values = { ...stat, state, uploaded_at: at, named_at: 0, session_pid: null };
+  const upload = { ...(await files.update(row, values)), state };
+  const { history, uploads } = arrive({ directory, files, ...held }, { path, at, bytes: row.size_bytes }, upload);
   await files.flush();
   await recordHistory(tx, [history]);
   const filename = displayName(path);

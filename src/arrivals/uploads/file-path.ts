@@ -51,11 +51,22 @@ export function displayName(path: FilePath | Buffer): string {
 export type IsTemporary = (path: FilePath) => boolean;
 
 /**
- * Recognizes the temporary names that clients give to uploads before they rename them. Patterns are as in
- * `BERTH_TEMP_NAMES` (`*.filepart`, `.*`, …), where `*` stands for any bytes and `?` for one. They are matched against a
- * path's last component.
+ * Recognizes the temporary names that clients give to uploads, or to the folders that they fill, before they rename them. Patterns
+ * are as in `BERTH_TEMP_NAMES` (`*.filepart`, `.*`, …), where `*` stands for any bytes and `?` for one. A folder's name counts as
+ * its files'.
  */
 export function temporaryNames(patterns: readonly string[]): IsTemporary {
+  const isTemporary = namesLike(patterns);
+  return (path) => path.split('/').some(isTemporary);
+}
+
+/** Recognizes uploads by the last component of their paths (`BERTH_UNANNOUNCED_NAMES`). */
+export function unannouncedNames(patterns: readonly string[]): (path: FilePath) => boolean {
+  const isUnannounced = namesLike(patterns);
+  return (path) => isUnannounced(baseName(path));
+}
+
+function namesLike(patterns: readonly string[]): (name: string) => boolean {
   if (patterns.length === 0) return () => false;
   const alternatives = patterns.map((pattern) =>
     pattern
@@ -64,7 +75,7 @@ export function temporaryNames(patterns: readonly string[]): IsTemporary {
       .join(''),
   );
   const expression = new RegExp(`^(?:${alternatives.join('|')})$`);
-  return (path) => expression.test(baseName(path));
+  return (name) => expression.test(name);
 }
 
 /** The final name that most clients give to a file with a temporary name: without its suffix. */

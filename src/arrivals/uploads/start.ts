@@ -60,6 +60,8 @@ export interface UploadsOptions {
   readonly sync: boolean;
   /** Whether uploads are checked before they are announced; false when left out. */
   readonly isChecked?: boolean | undefined;
+  /** Whether uploads wait until their names have settled; false when left out. */
+  readonly settles?: boolean | undefined;
   readonly isUnannounced?: IsTemporary | undefined;
   readonly firstUid: number;
   /** How many directories are watched at most. */
@@ -182,6 +184,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     node: options.node,
     isTemporary: temporaryNames(options.tempNames),
     isChecked: options.isChecked,
+    settles: options.settles,
     isUnannounced: options.isUnannounced,
     transact: options.transact,
     provenFrom: options.uncleanBoot?.at,

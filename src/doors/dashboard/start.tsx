@@ -182,7 +182,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   filePages(app, { ...options, rules: { ...rules, ...options.webhooks } });
   partialPages(app, { ...options, reads: database.reads });
   linksPage(app, options);
-  heldPages(app, { ...options, reads: database.reads });
+  heldPages(app, options);
   webhookPages(app, { ...options, rules: { ...rules, ...options.webhooks } });
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);

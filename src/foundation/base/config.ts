@@ -62,6 +62,8 @@ export interface Config {
   readonly tempNames: readonly string[];
   /** Name patterns of uploads that are listed, and never announced. */
   readonly unannouncedNames: readonly string[];
+  /** How long neither an upload's name nor its folders' may change before it is announced; 0: it is announced at once. */
+  readonly settleSeconds: number;
   /** Whether an upload is synced to the disk before it is announced. */
   readonly syncUploads: boolean;
   /** The checker that uploads have to pass before they are announced; undefined for none. */
@@ -135,6 +137,12 @@ const words = v.pipe(
 );
 const cidr = v.pipe(v.string(), v.check(isCidr, 'must be CIDRs such as 10.0.0.0/8'));
 const count = v.pipe(v.string(), v.regex(/^[1-9]\d{0,8}$/, 'must be a whole number above 0'), v.transform(Number));
+/** An hour at most: programs rename within seconds, and `retention_days` removes files after a day at the earliest. */
+const settling = v.pipe(
+  v.string(),
+  v.check((text) => /^\d{1,4}$/.test(text) && Number(text) <= 3600, 'must be a whole number from 0 to 3600'),
+  v.transform(Number),
+);
 const delays = v.pipe(
   words,
   v.check(
@@ -174,10 +182,11 @@ const FROM_SUPERVISOR = { BERTH_LOG_SOCKETS: descriptors, BERTH_BOOT_ID: bootId 
 /**
  * The temporary names of common clients. `.*` are those of GNOME Files (`.giosaveXXXXXX`), Apache NiFi (`.NAME`), lftp
  * (`.in.NAME`) and rsync on a mounted directory (`.NAME.XXXXXX`). The others are of WinSCP (`.filepart`), KDE (`.part`),
- * rclone (`.partial`), Spring Integration (`.writing`), restic, and `sed -i` on a mounted directory.
+ * rclone (`.partial`), Spring Integration (`.writing`), restic, and `sed -i` on a mounted directory, and of the folders of Hadoop and
+ * Spark (`_temporary`, `.staging`).
  */
 const TEMPORARY_NAMES =
-  '.* *.filepart *.part *.partial *.tmp *.temp *.writing *.uploading *.inprogress *-restic-temp-* sed??????';
+  '.* *.filepart *.part *.partial *.tmp *.temp *.writing *.uploading *.inprogress *-restic-temp-* sed?????? _temporary';
 
 const Environment = v.object({
   BERTH_STATE_DIR: v.optional(folder, FOLDERS.BERTH_STATE_DIR),
@@ -216,6 +225,7 @@ const Environment = v.object({
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
   BERTH_TEMP_NAMES: v.optional(words, TEMPORARY_NAMES),
   BERTH_UNANNOUNCED_NAMES: v.optional(words, ''),
+  BERTH_SETTLE_SECONDS: v.optional(settling, '0'),
   BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_CHECK: v.optional(checker),
   BERTH_CHECK_UNAVAILABLE: v.optional(v.picklist(['wait', 'pass'], 'must be wait or pass'), 'wait'),
@@ -382,6 +392,7 @@ function configOf(env: Settings): Config {
     },
     tempNames: env.BERTH_TEMP_NAMES,
     unannouncedNames: env.BERTH_UNANNOUNCED_NAMES,
+    settleSeconds: env.BERTH_SETTLE_SECONDS,
     syncUploads: env.BERTH_SYNC_UPLOADS === 'on',
     check: checkOf(env),
     metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },

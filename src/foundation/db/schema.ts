@@ -132,7 +132,7 @@ export interface PublicKeysTable {
 /**
  * `uploaded`: complete and announced, as in the list of uploads. `waiting`: closed under a temporary name.
  * `partial`: its connection died, or nothing proves that it is complete. `placed`: the API has put it there for the customer.
- * `checking`: complete, and announced once it has passed the check (checks/).
+ * `checking`: complete, and announced once its name has settled and it has passed the check (checks/).
  * `removed`: berth has removed it, and takes it from the disk once its session does not ask for it any more
  * (files/deferred-removal.ts). Nothing lists it, and it does not count in `storage_bytes`.
  */
@@ -164,6 +164,8 @@ export interface FilesTable {
    * passed, without being announced again. Otherwise null.
    */
   returns_to: 'uploaded' | 'placed' | null;
+  /** Since when the file has had its name, its folders' included; 0 if that is not known, or must not be waited for. */
+  named_at: Generated<Micros>;
   /** For a file in check: why the last attempt to check it failed; null before that, and in every other state. */
   check_failure: string | null;
   /** `log`: sshd logged the close. `disk`: a stable file was found. */
@@ -226,7 +228,8 @@ export interface AttemptsTable {
 
 /**
  * `uploaded`: complete, as in the webhook. `upload-dropped`, `download-dropped`: the handle ended without a close.
- * `received`: complete, but to be checked before it is announced; `uploaded` or `rejected` follows. `refused`: sshd refused a request.
+ * `received`: complete, but its name has to settle or it has to be checked before it is announced; `uploaded` or `rejected` follows.
+ * `refused`: sshd refused a request.
  * The names of the other events explain themselves.
  */
 export const TRANSFER_EVENTS = [

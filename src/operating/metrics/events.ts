@@ -2,7 +2,7 @@
 import { type Tables, TRANSFER_EVENTS } from '../../foundation/db/schema.ts';
 import { counter, histogram, type Registry, scraped } from './registry.ts';
 import { type Kysely, sql } from 'kysely';
-import type { Clock } from '../../foundation/base/clock.ts';
+import { type Clock, SECOND } from '../../foundation/base/clock.ts';
 
 export interface ObservedRequest {
   readonly method: string;
@@ -76,6 +76,8 @@ export function attemptMetrics(registry: Registry): (attempt: ObservedAttempt) =
 export interface CheckSources {
   readonly reads: Kysely<Tables>;
   readonly clock: Clock;
+  /** Uploads whose names may still change do not count. */
+  readonly settleSeconds: number;
 }
 
 const CHECK_OUTCOMES = ['passed', 'rejected', 'failed', 'unchecked'] as const;
@@ -83,22 +85,40 @@ const CHECK_OUTCOMES = ['passed', 'rejected', 'failed', 'unchecked'] as const;
 /** Metrics of files that are checked before they are announced. They exist only with a checker. */
 export function checkMetrics(
   registry: Registry,
-  { reads, clock }: CheckSources,
+  { reads, clock, settleSeconds }: CheckSources,
 ): (outcome: (typeof CHECK_OUTCOMES)[number], seconds: number) => void {
   const help = 'Checks of uploads by outcome; `unchecked`: announced without a check.';
   const known = CHECK_OUTCOMES.map((outcome) => ({ outcome }));
   const checks = counter(registry, { name: 'berth_checks_total', help }, known);
   const time = { name: 'berth_check_seconds_total', help: 'The total time of checks of uploads.' };
   const seconds = counter(registry, time, [{}]);
+  const settling = settleSeconds * SECOND;
+  /** How many there are, and since when the first has been due. */
+  const checking = () =>
+    reads
+      .selectFrom('files')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .select(({ eb, fn }) => {
+        const due = eb
+          .case()
+          .when('named_at', '=', 0)
+          .then(eb.ref('uploaded_at'))
+          .else(eb('named_at', '+', settling));
+        return fn.min<number | null>(due.end()).as('since');
+      })
+      // A literal in the text, since SQLite could not use the partial index with a parameter.
+      .where('state', '=', sql.lit('checking'))
+      .where('named_at', '<=', clock.now() - settling)
+      .executeTakeFirstOrThrow();
   const gauge = (name: string, about: string, read: () => Promise<number>): void =>
     scraped(registry, 'gauge', { name, help: about }, () => read().catch(() => ({})));
   gauge('berth_checking_files', 'Uploads that wait for their check.', async () => {
-    const { count } = await checking(reads);
+    const { count } = await checking();
     return count;
   });
   gauge('berth_checking_oldest_seconds', 'How long the oldest of them has waited; 0 without any.', async () => {
-    const { oldest } = await checking(reads);
-    return oldest === null ? 0 : Math.max(0, clock.now() - oldest) / 1_000_000;
+    const { since } = await checking();
+    return since === null ? 0 : Math.max(0, clock.now() - since) / SECOND;
   });
   gauge(
     'berth_quarantined_files',
@@ -115,15 +135,4 @@ export function checkMetrics(
     checks(1, { outcome });
     seconds(took);
   };
-}
-
-function checking(reads: Kysely<Tables>) {
-  return (
-    reads
-      .selectFrom('files')
-      .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min<number | null>('uploaded_at').as('oldest')])
-      // A literal in the text, since SQLite could not use the partial index with a parameter.
-      .where('state', '=', sql.lit('checking'))
-      .executeTakeFirstOrThrow()
-  );
 }

@@ -5,6 +5,7 @@ import { OperatorError } from '../../foundation/base/errors.ts';
 import { loginChecks, remedyFor } from './login-rules.ts';
 import { attemptsOf, type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
 import { displayName, pathOf } from '../../arrivals/uploads/file-path.ts';
+import { heldFiles, type Settling } from '../../arrivals/checks/held.ts';
 import { partialFiles, reasonOf } from '../../arrivals/files/partial.ts';
 import { directoryKnown, type Known } from './named.ts';
 import type { LoginAttempt, SshdLog } from './sshd-log.ts';
@@ -12,8 +13,8 @@ import { manySessionsNotes } from './many-sessions.ts';
 import { refusedRequestNotes } from './refused-requests.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
-/** How many partial files are listed. */
-const PARTIAL_FILES = 20;
+/** How many files are listed that are partial, or that are not announced yet. */
+const LISTED_FILES = 20;
 
 export interface Explained {
   /** Null when there is only sshd's log to show: for an address, or a name that no directory has. */
@@ -29,11 +30,12 @@ interface Sources {
   /** The node whose log that is. */
   readonly node: string;
   readonly now: Micros;
+  readonly settleSeconds: number;
 }
 
 /** @throws {OperatorError} when no directory has that name, or several have it. */
 export async function explain(
-  { database, log, node, now }: Sources,
+  { database, log, node, now, settleSeconds }: Sources,
   name: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
@@ -46,6 +48,7 @@ export async function explain(
   const logins = await attemptsOf(database.reads, id, found.logins, { since, limit: limit + 1 });
   const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...logins]);
   const notes = all.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
+  const settling = await settlingNotes(database, id, { settleSeconds, now });
   const partial = await partialNotes(database, id);
   const why = [
     ...(await obstacleNotes(database, id, now)),
@@ -57,7 +60,7 @@ export async function explain(
   return {
     directory,
     happenings: all.slice(-limit),
-    notes: [...why, ...notes, ...partial, ...early, ...noteOf(found, written)],
+    notes: [...why, ...notes, ...settling, ...partial, ...early, ...noteOf(found, written)],
   };
 }
 
@@ -97,15 +100,22 @@ function refusalNotes([last]: readonly LoginAttempt[]): string[] {
   return remedy === undefined ? [] : [`the last login was refused (${last?.text}). ${remedy}`];
 }
 
+/** Notes on uploads whose names may still change. */
+async function settlingNotes({ reads }: Database, directory: string, settling: Settling): Promise<string[]> {
+  const files = await heldFiles(reads, { directories: [directory], limit: LISTED_FILES }, settling);
+  const waiting = files.filter(({ state }) => state === 'settling');
+  return waiting.map((file) => `${JSON.stringify(displayName(file.path))} (${file.size_bytes} bytes) ${file.reason}`);
+}
+
 /** Notes on files that are on the disk but are not uploads, with the reasons. */
 async function partialNotes({ reads }: Database, directory: string): Promise<string[]> {
-  const files = await partialFiles(reads, { directories: [directory], limit: PARTIAL_FILES + 1 });
-  const notes = files.slice(0, PARTIAL_FILES).map((file) => {
+  const files = await partialFiles(reads, { directories: [directory], limit: LISTED_FILES + 1 });
+  const notes = files.slice(0, LISTED_FILES).map((file) => {
     const shown = JSON.stringify(displayName(pathOf(file.path)));
     const what = `${shown} (${file.size_bytes} bytes, ${formatMicros(file.since)}) is partial: ${reasonOf(file)}`;
     return `${what}; berth partial announce ${file.id}, or delete ${file.id}`;
   });
-  return files.length > PARTIAL_FILES
+  return files.length > LISTED_FILES
     ? [...notes, `more files are partial: berth partial list --directory ${directory}`]
     : notes;
 }

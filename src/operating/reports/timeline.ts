@@ -47,7 +47,7 @@ function ofChange(row: AuditRow): Happening {
 const EVENTS: Readonly<Record<TransferEvent, string>> = {
   'session-opened': 'session begins',
   'session-closed': 'session ends',
-  received: 'received, to be checked',
+  received: 'received, not announced yet',
   rejected: 'rejected',
   uploaded: 'uploaded',
   'upload-dropped': 'upload cut off',

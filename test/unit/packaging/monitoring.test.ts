@@ -61,7 +61,7 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
   const metrics = createMetrics();
   if (isUp) noteBackup(place.config, 1_795_000_000_000_000);
   const clock = systemClock();
-  const checked = metrics.check({ reads: database.reads, clock });
+  const checked = metrics.check({ reads: database.reads, clock, settleSeconds: 0 });
   checked('passed', 0.1);
   const server: MetricsServer = await metrics.serve({
     config: { ...place.config, jailDir: place.dir, metrics: { host: '127.0.0.1', port } },

@@ -39,7 +39,7 @@ export class FileSyncer {
 
   /**
    * Syncs a file, its name, and the names of the folders above it. Resolves with the file's status, or undefined when
-   * there is no file. Rejects when the disk fails: with `DataLost` if data of the file may be lost.
+   * there is no file; of a folder only its name and those above it are synced. Rejects when the disk fails: with `DataLost` if data of the file may be lost.
    */
   async sync(root: string, path: FilePath): Promise<FileStat | undefined> {
     try {
@@ -64,17 +64,17 @@ export class FileSyncer {
     const fd = openFile(root, bytesOf(path));
     try {
       const stats = fstatSync(fd);
-      if (!stats.isFile()) return undefined;
+      if (!stats.isFile() && !stats.isDirectory()) return undefined;
       if (this.#isOn) {
         // The folders may be as new as the file. All are synced at the same time, so that the file system writes them
         // with one commit of its journal.
-        const above = [...ancestors(path)].map((folder) => this.#syncFolder(root, folder));
-        const syncs = [this.file(root, fd, stats.size).catch(dataLost), ...above];
+        const syncs = [...ancestors(path)].map((folder) => this.#syncFolder(root, folder));
+        if (stats.isFile()) syncs.push(this.file(root, fd, stats.size).catch(dataLost));
         // Wait for all of them: the descriptor must not be closed while it is in use.
         await Promise.allSettled(syncs);
         await Promise.all(syncs);
       }
-      return fileStat(stats);
+      return stats.isFile() ? fileStat(stats) : undefined;
     } finally {
       closeSync(fd);
     }

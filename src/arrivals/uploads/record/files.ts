@@ -11,7 +11,7 @@ import type { FilesTable, PlacementsTable, Tables } from '../../../foundation/db
 import { bytesOf, type FilePath } from '../file-path.ts';
 import { type FileIdentity, UNKNOWN_INODE, unknownInode } from './file-stat.ts';
 
-export type FileRow = FilesTable;
+export type FileRow = Selectable<FilesTable>;
 
 export type Placement = FileIdentity & Pick<Selectable<PlacementsTable>, 'via' | 'address' | 'recorded'>;
 
@@ -61,7 +61,7 @@ const removePlacement = compiled<{ directory: string; inode: number }>()((db, p)
   db.deleteFrom('placements').where('directory_id', '=', p('directory')).where('inode', '=', p('inode')),
 );
 /** All columns except the directory, which does not change. */
-const columns = (p: <K extends keyof FilesTable>(name: K) => FilesTable[K]) => ({
+const columns = (p: <K extends keyof FileRow>(name: K) => FileRow[K]) => ({
   id: p('id'),
   path: p('path'),
   size_bytes: p('size_bytes'),
@@ -71,14 +71,15 @@ const columns = (p: <K extends keyof FilesTable>(name: K) => FilesTable[K]) => (
   mtime: p('mtime'),
   ctime: p('ctime'),
   returns_to: p('returns_to'),
+  named_at: p('named_at'),
   check_failure: p('check_failure'),
   source: p('source'),
   session_pid: p('session_pid'),
 });
-const insertFile = compiled<FilesTable>()((db, p) =>
+const insertFile = compiled<FileRow>()((db, p) =>
   db.insertInto('files').values({ ...columns(p), directory_id: p('directory_id') }),
 );
-const updateFile = compiled<FilesTable & { of: string }>()((db, p) =>
+const updateFile = compiled<FileRow & { of: string }>()((db, p) =>
   db.updateTable('files').set(columns(p)).where('id', '=', p('of')),
 );
 const addTotals = compiled<{ id: string; bytes: number; at: Micros }>()((db, p) =>
@@ -147,21 +148,28 @@ export class Files {
     await keepPlacement.all(this.#tx, { directory: this.#directory, inode });
   }
 
-  /** Writes a row, in place of another if `before` is given. Its id is new unless `file` has one. */
+  /**
+   * Writes a row, in place of another if `before` is given. Its id is new unless `file` has one, and it has had its name since its
+   * upload unless `file` says otherwise.
+   */
   async put(
-    file: Omit<FileRow, 'id' | 'directory_id' | 'returns_to' | 'check_failure'> &
-      Partial<Pick<FileRow, 'id' | 'returns_to'>>,
+    file: Omit<FileRow, 'id' | 'directory_id' | 'returns_to' | 'named_at' | 'check_failure'> &
+      Partial<Pick<FileRow, 'id' | 'returns_to' | 'named_at'>>,
     before: FileRow | undefined,
   ): Promise<FileRow> {
-    const row = { id: randomUUID(), returns_to: null, ...file, check_failure: null, directory_id: this.#directory };
+    const of = { id: randomUUID(), returns_to: null, named_at: file.uploaded_at };
+    const row = { ...of, ...file, check_failure: null, directory_id: this.#directory };
     if (before) await updateFile.all(this.#tx, { ...row, of: before.id });
     else await insertFile.all(this.#tx, row);
     this.#growth += countedBytes(row) - (before ? countedBytes(before) : 0);
     return row;
   }
 
+  /** A new `uploaded_at` is a new `named_at`, too, unless `values` says otherwise. A new path needs one of its own. */
   async update(row: FileRow, values: Partial<Omit<FileRow, 'id' | 'directory_id'>>): Promise<FileRow> {
-    const changed = { ...row, ...values };
+    const changed = { ...row, named_at: values.uploaded_at ?? row.named_at, ...values };
+    // A file that is only checked again has been announced.
+    if (changed.returns_to !== null) changed.named_at = 0;
     await updateFile.all(this.#tx, { ...changed, of: row.id });
     this.#growth += countedBytes(changed) - countedBytes(row);
     return changed;

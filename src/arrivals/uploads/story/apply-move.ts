@@ -1,5 +1,5 @@
 /** Moves the rows of a renamed file or folder. */
-import { bytesOf, pathOf } from '../file-path.ts';
+import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName } from '../record/files.ts';
 import { isFileOf, isSame, isUnchanged, STALE_MTIME } from '../record/file-stat.ts';
 import type { DirectoryInTransaction } from './directory.ts';
@@ -19,6 +19,8 @@ export async function applyMove(operation: Move, task: Task, directory: Director
     else if (operation.isOpen) await replaceByOpen(operation, directory);
   }
   const below = await files.below(from, task.after, STEP);
+  const isAnyFinal = below.some((row) => isReleasedBelow(row, operation, directory));
+  if (isAnyFinal && task.synced === undefined) return { wait: 'sync', path: to };
   for (const row of below) await moveBelow(operation, row, directory);
   const last = below.at(-1);
   if (below.length === STEP && last) {
@@ -63,10 +65,9 @@ async function moveFile(
     requests.look(to, SOON_MS);
     return 'done';
   }
-  // A row that waits for its file, not for its session, stays so.
-  const isReleased = row.state === 'waiting' && row.session_pid !== null && !world.isTemporary(to);
+  const isFreed = isReleased(row, to, directory);
   // A row whose file is being written again waits for the end of that instead.
-  const isFinal = isReleased && !isOpen;
+  const isFinal = isFreed && !isOpen;
   // The file may have come back by a rename whose line has not been read yet.
   const isUnsynced = arrived?.size_bytes === row.size_bytes && !task.isSynced(arrived);
   if (isFinal && (task.synced === undefined || isUnsynced)) return { wait: 'sync', path: to };
@@ -94,7 +95,8 @@ async function moveFile(
     row = await files.update(row, { ...values, state: directory.arrivalState });
     await directory.arrived(about, row);
   } else {
-    await files.update(row, { path: bytesOf(to), ...(isReleased && { session_pid: null }) });
+    const named = { path: bytesOf(to), named_at: operation.at };
+    await files.update(row, { ...named, ...(isFreed && { session_pid: null }) });
     if (isKnownByName(row)) await directory.record({ ...about, event: 'renamed' });
   }
   // A rename changes the ctime, so a look decides whether that is all that has changed.
@@ -105,9 +107,20 @@ async function moveFile(
   return 'done';
 }
 
+/** Whether a row that waits for its session gets a final name. A row that waits for its file, not for its session, stays so. */
+function isReleased(row: FileRow, to: FilePath, { world }: DirectoryInTransaction): boolean {
+  return row.state === 'waiting' && row.session_pid !== null && !world.isTemporary(to);
+}
+
+/** Whether a row below a renamed folder gets a final name: the folder's was temporary. */
+function isReleasedBelow(row: FileRow, { from, to }: Move, directory: DirectoryInTransaction): boolean {
+  return directory.world.isTemporary(from) && isReleased(row, to + pathOf(row.path).slice(from.length), directory);
+}
+
 /** A row below a renamed folder follows it, unless the disk shows that its file has stayed. */
-async function moveBelow({ from, to }: Move, row: FileRow, directory: DirectoryInTransaction): Promise<void> {
-  const { files, requests } = directory;
+async function moveBelow(operation: Move, row: FileRow, directory: DirectoryInTransaction): Promise<void> {
+  const { from, to, at } = operation;
+  const { files, requests, world } = directory;
   const old = pathOf(row.path);
   const path = to + old.slice(from.length);
   const arrived = directory.fileAt(path);
@@ -120,5 +133,17 @@ async function moveBelow({ from, to }: Move, row: FileRow, directory: DirectoryI
   }
   const replaced = await files.at(path);
   if (replaced && replaced.id !== row.id) await directory.forget(replaced);
-  await files.update(row, { path: bytesOf(path) });
+  const isFreed = isReleasedBelow(row, operation, directory);
+  const tracked = world.trackedAt(path);
+  const isFinal = isFreed && !tracked?.hasOpenWriters && arrived && isSame(row, arrived);
+  if (!isFinal) {
+    const named = { path: bytesOf(path), named_at: at };
+    await files.update(row, { ...named, ...(isFreed && { session_pid: null }) });
+    // Its file was not seen, or has changed.
+    if (isFreed) requests.look(path, SOON_MS);
+    return;
+  }
+  const values = { ...asFound(row, arrived, tracked), path: bytesOf(path), uploaded_at: at, session_pid: null };
+  const written = await files.update(row, { ...values, state: directory.arrivalState });
+  await directory.arrived({ ...by(operation), path, from: old, bytes: row.size_bytes }, written);
 }

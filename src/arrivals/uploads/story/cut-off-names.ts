@@ -7,7 +7,7 @@
  * comparison with the disk decides what the kernel cannot tell.
  */
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { beginsLike, filePath, type FilePath, folderOf, withoutSuffix } from '../file-path.ts';
+import { baseName, beginsLike, filePath, type FilePath, folderOf, withoutSuffix } from '../file-path.ts';
 import type { FileAlike } from '../log/journal-record.ts';
 import type { HeldPath } from '../processes.ts';
 import { type FileStat, fileStat, LOG_LAG } from '../record/file-stat.ts';
@@ -511,7 +511,7 @@ export class CutOffNames {
     const named = cut.length > 0 ? filePath(old) : undefined;
     const paths = [...alike.map(({ path }) => path), ...(named === undefined ? [] : [named])];
     const { isTemporary, look } = this.#options;
-    for (const path of new Set(paths.map((each) => (isTemporary(each) ? withoutSuffix(each) : each))))
+    for (const path of new Set(paths.map((each) => (isTemporary(baseName(each)) ? withoutSuffix(each) : each))))
       look(path, RENAME_MS);
   }
 

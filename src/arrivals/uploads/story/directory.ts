@@ -6,7 +6,7 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import type { UploadEvent } from '../../../deliveries/webhooks/outbox.ts';
 import type { Transaction } from 'kysely';
 import type { Tables } from '../../../foundation/db/schema.ts';
-import { type ArrivalState, arrivalState, arrive, type Place } from '../arrival.ts';
+import { type ArrivalState, arrivalState, arrive, type Holding, type Place } from '../arrival.ts';
 import { type FilePath, type IsTemporary, pathOf } from '../file-path.ts';
 import { type FileRow, Files } from '../record/files.ts';
 import { type FileStat, fileStat, STALE_MTIME, UNKNOWN_INODE } from '../record/file-stat.ts';
@@ -44,11 +44,9 @@ export interface Requests {
   committed(action: () => void): void;
 }
 
-export interface WorldOfDirectory {
+export interface WorldOfDirectory extends Holding {
   lstat(path: FilePath): Found | undefined;
   isTemporary(path: FilePath): boolean;
-  /** Whether uploads are checked before they are announced. */
-  readonly isChecked: boolean;
   /** Whether uploads of that name are only listed. */
   readonly isUnannounced?: IsTemporary | undefined;
   /** False while the jails' disk is not mounted. */
@@ -138,14 +136,14 @@ export class DirectoryInTransaction {
   }
 
   /**
-   * Announces a complete upload, or leaves its row to be checked first. `row` is undefined when the file was gone
+   * Announces a complete upload, or leaves its row in check. `row` is undefined when the file was gone
    * before it got a row.
    */
   async arrived(upload: Announcement, row: FileRow | undefined): Promise<void> {
     const [news] = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);
     if (!news) return;
-    const { isChecked, isUnannounced } = this.world;
-    const place = { directory: this.row, files: this.files, isChecked, isUnannounced };
+    const { isChecked, settles, isUnannounced } = this.world;
+    const place = { directory: this.row, files: this.files, isChecked, settles, isUnannounced };
     const { history, uploads } = arrive(place, upload, row);
     this.history.push(history);
     this.uploads.push(...uploads);

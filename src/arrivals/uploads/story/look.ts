@@ -2,6 +2,7 @@
  * Compares a path on the disk with its row, and records what no operation of the log explains: an administrator's copy,
  * a file that was removed by hand, a disagreement that `apply.ts` met.
  */
+import { arrivalState } from '../arrival.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
 import {
@@ -214,7 +215,8 @@ async function placed(
 ): Promise<LookOutcome> {
   const { files, world } = directory;
   const { path } = look;
-  const values = { ...stat, path: bytesOf(path), uploaded_at: world.now, session_pid: null };
+  // Its name was requested, and waits for nothing.
+  const values = { ...stat, path: bytesOf(path), uploaded_at: world.now, named_at: 0, session_pid: null };
   if (placement.via === null) {
     await files.removePlacement(stat);
     await directory.put({ ...values, state: 'placed', source: 'disk' }, row);
@@ -223,7 +225,8 @@ async function placed(
   if (!look.isSynced(stat)) return { wait: 'sync' };
   await files.keepPlacement(stat);
   // The source is `log`, so that an older upload of that name is announced as one of its own, not taken for this file.
-  const written = await directory.put({ ...values, state: directory.arrivalState, source: 'log' }, row);
+  const state = arrivalState({ ...world, settles: false });
+  const written = await directory.put({ ...values, state, source: 'log' }, row);
   const byLink = { address: placement.address ?? '' };
   await directory.arrived({ path, at: world.now, bytes: stat.size_bytes, byLink }, written);
   return 'settled';
@@ -248,7 +251,7 @@ async function elsewhere(
   if (row) await directory.forget(row);
   const about = { path, from: pathOf(of.path), at: world.now, bytes: stat.size_bytes };
   const values = isFinal ? { state: directory.arrivalState, uploaded_at: world.now, session_pid: null } : {};
-  const now = { ...stat, ...values, path: bytesOf(path) };
+  const now = { ...stat, named_at: world.now, ...values, path: bytesOf(path) };
   if (!other) directory.found.push(of);
   const written = other ? await files.update(other, now) : await files.put({ ...of, ...now }, undefined);
   if (isFinal) await directory.arrived(about, written);

@@ -331,12 +331,13 @@ export class Recorder {
   }
 
   #worldOf({ jail, story, agenda }: Work, now: Micros): WorldOfDirectory {
-    const { world, isTemporary, isChecked = false, isUnannounced, doubts } = this.#options;
+    const { world, isTemporary, isChecked = false, settles = false, isUnannounced, doubts } = this.#options;
     return {
       lstat: (path) => world.lstat(jail, path),
       isDiskThere: () => world.isDiskThere(),
       isTemporary,
       isChecked,
+      settles,
       isUnannounced,
       trackedAt: (path) => story.fileAt(path),
       mayWrite: (path, inode) => story.mayWrite(path, inode),

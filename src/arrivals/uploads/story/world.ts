@@ -54,6 +54,8 @@ export interface RecorderOptions {
   readonly isTemporary: IsTemporary;
   /** Whether uploads are checked before they are announced. */
   readonly isChecked?: boolean | undefined;
+  /** Whether uploads wait until their names have settled. */
+  readonly settles?: boolean | undefined;
   readonly isUnannounced?: IsTemporary | undefined;
   readonly transact: Transact;
   /** Files closed before this time may not have reached the disk, because the machine crashed afterwards. */

@@ -3,6 +3,7 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
+import type { HeldFiles } from '../../../arrivals/checks/held.ts';
 import { displayName, pathOf as pathText } from '../../../arrivals/uploads/file-path.ts';
 import { folderPage } from '../../../arrivals/files/folders.ts';
 import type { UploadList, UploadRow } from '../../../arrivals/uploads/upload-list.ts';
@@ -39,6 +40,7 @@ const DONE = {
 export interface FilesOptions {
   readonly reads: Kysely<Tables>;
   readonly uploads: UploadList;
+  readonly held: HeldFiles;
   readonly live: Live;
 }
 
@@ -48,7 +50,7 @@ export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void 
     const directory = c.get('directory');
     const list = await listOf(options, directory.id, view);
     const folder = view.kind === 'folder' ? view.folder : Buffer.alloc(0);
-    const held = await heldSection(options.reads, directory.id, isAdmin(c));
+    const held = await heldSection(options.held, directory.id, isAdmin(c));
     const partial = await partialSection(options.reads, directory.id);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>

@@ -1,9 +1,7 @@
-/** Held files: rejected, or not checked yet. The Files page lists them; admins release or delete each after a confirmation. */
+/** Held files: rejected, or not announced yet. The Files page lists them; admins release or delete each after a confirmation. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import type { Kysely } from 'kysely';
-import { type HeldFile, type HeldFiles, heldFiles } from '../../../arrivals/checks/held.ts';
-import type { Tables } from '../../../foundation/db/schema.ts';
+import type { HeldFile, HeldFiles } from '../../../arrivals/checks/held.ts';
 import { BerthError } from '../../../foundation/base/errors.ts';
 import { displayName } from '../../../arrivals/uploads/file-path.ts';
 import { confirmedAction } from '../components/confirmation.tsx';
@@ -22,14 +20,9 @@ const PATH_LENGTH = 400;
 
 const PATH = '/dashboard/directories/:id/quarantine/:file';
 
-export interface HeldOptions {
-  readonly reads: Kysely<Tables>;
-  readonly held: HeldFiles;
-}
-
 /** The list of held files; empty if there are none. @param mayDecide whether the user is an admin. */
-export async function heldSection(reads: Kysely<Tables>, directoryId: string, mayDecide: boolean) {
-  const files = await heldFiles(reads, { directories: [directoryId], limit: SHOWN });
+export async function heldSection(held: HeldFiles, directoryId: string, mayDecide: boolean) {
+  const files = await held.list({ directories: [directoryId], limit: SHOWN });
   return files.length === 0 ? <></> : <HeldBack files={files} mayDecide={mayDecide} />;
 }
 
@@ -54,16 +47,17 @@ const HeldBack: FC<{ files: readonly HeldFile[]; mayDecide: boolean }> = ({ file
 );
 
 const ABOUT =
-  'Uploads are checked before they are announced. Rejected files are moved out of the directory, and deleted after a while. An admin can release a file that is harmless.';
+  'These uploads are not announced yet: their names may still change, or they are to be checked. Rejected files are moved out of the directory, and deleted after a while. An admin can release a file that is harmless.';
 
 function why({ state, reason }: HeldFile): string {
   if (state === 'rejected') return `Rejected: ${reason ?? ''}`;
+  if (state === 'settling') return 'Its name may still change';
   return reason === null ? 'To be checked' : `Could not be checked: ${reason}`;
 }
 
-export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions): void {
+export function heldPages(app: Hono<DashboardEnv>, { held }: { readonly held: HeldFiles }): void {
   const shown = async (c: PageContext) => {
-    const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
+    const file = await fileOf(held, c.get('directory').id, c.req.param('file') ?? '');
     return (
       <Facts
         of={{
@@ -80,7 +74,7 @@ export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions)
     ...common,
     question: {
       title: 'Release this file?',
-      about: 'It goes back to its path and a webhook is sent. Receivers will treat it as checked.',
+      about: 'It gets its name, and a webhook is sent, whatever the checker says. Receivers will treat it as checked.',
       label: 'Release file',
     },
     async run(c) {
@@ -99,8 +93,8 @@ export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions)
 }
 
 /** @throws {BerthError} `upload_not_found`. */
-async function fileOf(reads: Kysely<Tables>, directory: string, id: string): Promise<HeldFile> {
-  const [file] = await heldFiles(reads, { directories: [directory], files: [id], limit: 1 });
+async function fileOf(held: HeldFiles, directory: string, id: string): Promise<HeldFile> {
+  const [file] = await held.list({ directories: [directory], files: [id], limit: 1 });
   if (!file)
     throw new BerthError('upload_not_found', 'No such file is held back; it may have been released or deleted');
   return file;

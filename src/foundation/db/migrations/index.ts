@@ -27,6 +27,7 @@ import * as m026 from './026-failed-events.ts';
 import * as m027 from './027-open-deliveries.ts';
 import * as m028 from './028-removed-files.ts';
 import * as m029 from './029-daily-totals.ts';
+import * as m030 from './030-settling.ts';
 import * as m032 from './032-account-history.ts';
 
 export const migrations: Record<string, Migration> = {
@@ -54,5 +55,6 @@ export const migrations: Record<string, Migration> = {
   '027-open-deliveries': m027,
   '028-removed-files': m028,
   '029-daily-totals': m029,
+  '030-settling': m030,
   '032-account-history': m032,
 };

@@ -220,21 +220,22 @@ test('the default patterns know the temporary names of common clients, and no ot
     '.report.csv',
   ];
   const further = ['x.writing', 'x.uploading', 'x.inprogress', '.giosaveA1b2C3', '.x.csv.Ab12Cd', 'd/sedAb12Cd'];
-  for (const name of [...temporary, ...further, 'data/1f/1f2e-restic-temp-8c1e5d']) {
+  const below = ['x.part/y', '.d/x', 'out/_temporary/0/part-00000'];
+  for (const name of [...temporary, ...further, ...below, 'data/1f/1f2e-restic-temp-8c1e5d']) {
     assert.equal(isTemporary(name), true, name);
   }
   for (const name of [
     'x',
     'x.filepart.csv',
     'part',
-    'x.part/y',
     'in.x.',
     'x.Part',
-    '.d/x',
     'sed',
     'sediment.csv',
     'x~',
     'rewriting',
+    'temporary/x',
+    'x_temporary/y',
   ]) {
     assert.equal(isTemporary(name), false, name);
   }

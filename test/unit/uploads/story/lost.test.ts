@@ -39,6 +39,7 @@ const ROW: FileRow = {
   mtime: STALE_MTIME,
   ctime: null,
   returns_to: null,
+  named_at: 0,
   check_failure: null,
   source: 'log',
   session_pid: 1,

@@ -44,7 +44,7 @@ for (const role of ['admin', 'member'] as const) {
 
     const home = `/dashboard/directories/${directory.id}`;
     const list = await user.get(`${home}/files`);
-    const [, address = ''] = /href="(links\?file=[^"]+)">Link</.exec(list.text) ?? [];
+    const [, address = ''] = /href="(links\?file=[^"]+)">Share link</.exec(list.text) ?? [];
     assert.ok(address !== '' && id !== '');
     const form = await user.get(`${home}/${address}`);
     assert.match(form.text, /aria-current="page">Share a file</);
@@ -55,6 +55,7 @@ for (const role of ['admin', 'member'] as const) {
     const page = await user.submit(`${home}/links?for=download`, fields);
     const link = shown(page);
     assert.match(page.text, /This is the only time it is shown/);
+    assert.doesNotMatch(page.text, /Create link/, 'the result replaces the form');
     const answer = await visit(berth, link);
     assert.deepEqual([answer.status, answer.text], [200, 'content']);
     assert.equal(shown(await user.get(`${home}/links?for=download`)), '');
@@ -89,7 +90,11 @@ test('a link to upload takes a file of its size, once; all are revoked together'
   assert.equal(readFileSync(join(directory.files, 'in/scan.pdf'), 'utf8'), 'scanned');
   assert.equal((await visit(berth, link, 'PUT', 'again')).status, 410);
 
-  const other = shown(await user.submit(`${path}?for=upload`, { ...fields, path: 'in/other.pdf' }));
+  const lasts = { ...fields, lasts: '30', expires_at: '', path: 'in/other.pdf' };
+  const other = shown(await user.submit(`${path}?for=upload`, lasts));
+  const { json } = await berth.send('GET', `/directories/${directory.id}/links`);
+  const [{ expires_at } = { expires_at: '' }] = (json as { data: { expires_at: string }[] }).data;
+  assert.ok(Math.abs(Date.parse(expires_at) - Date.now() - 30 * 86_400_000) < 60_000, expires_at);
   const third = shown(await user.submit(`${path}?for=upload`, { ...fields, path: 'in/' }));
   assert.match(third, /\/links\/[\w-]{32}\/$/);
   const list = await user.get(path);

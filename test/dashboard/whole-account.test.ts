@@ -165,3 +165,32 @@ test('an export is the complete list as CSV, and no cell is a formula', async ()
   assert.match(changes, /,change,"API key ""test""",,created the directory,POST /);
   assert.doesNotMatch(changes, /,file,/);
 });
+
+test('the search of every page finds pages, directories, files and people of the own account', async () => {
+  await using berth = await shared();
+  using user = await signedIn(dashboardOf(berth), berth.accountId, 'member', 'zoe-search@example.com');
+  const directory = await berth.directory({ name: 'Search <Corp>' });
+  await using connection = await berth.connect(directory);
+  const session = await connection.sftp();
+  await new Promise<void>((resolve, reject) => {
+    session.writeFile('search a&b.csv', 'x', (error) => (error ? reject(error) : resolve()));
+  });
+  await until('it is recorded', async () => (await berth.uploads(directory)).length === 1);
+  const find = async (by: typeof user, text: string) =>
+    (
+      JSON.parse((await by.get(`/dashboard/find/all?q=${encodeURIComponent(text)}`)).text) as Record<string, string>[]
+    ).map(({ name, about, address }) => [name, about, address]);
+  const path = `/dashboard/directories/${directory.id}`;
+  const [first, file, person, ...others] = await find(user, 'SEARCH');
+  assert.deepEqual(first, ['Search <Corp>', directory.username, path]);
+  assert.deepEqual(file, ['search a&b.csv', 'file in Search <Corp>', `${path}/files?q=search+a%26b.csv`]);
+  assert.deepEqual(person?.slice(0, 2), ['zoe-search@example.com', 'member']);
+  assert.deepEqual(others, []);
+  const listed = await user.get(file?.[2] ?? '');
+  assert.match(listed.text, /<bdi>search a&amp;b\.csv<\/bdi>/);
+  assert.deepEqual(await find(user, 'api k'), [['Settings: API keys', 'page', '/dashboard/api-keys']]);
+  assert.deepEqual(await find(user, ' '), []);
+  await using others2 = await shared();
+  using stranger = await signedIn(dashboardOf(others2), others2.accountId);
+  assert.deepEqual(await find(stranger, 'search'), []);
+});

@@ -39,6 +39,7 @@ import { settingsPage } from './pages/directory/settings.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
 import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
+import { findPage } from './pages/find.ts';
 import { hidingLink, linkPage } from './pages/password-link.tsx';
 import { linksPage } from './pages/links.tsx';
 import { homePage } from './pages/home.tsx';
@@ -172,6 +173,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   homePage(app, { ...options, database, clock, stored });
   directoriesPage(app, rules);
   importPage(app, rules, log);
+  findPage(app, database.reads);
   app.use('/dashboard/directories/:id/*', withDirectory({ ...options, clock, reads: database.reads }));
   formerAddresses(app);
   accessPage(app, rules, options);

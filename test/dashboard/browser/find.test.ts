@@ -30,7 +30,7 @@ test('slash and Ctrl+K find a directory from every page, by keyboard alone; with
     await page.keyboard.type('WAYNE');
     await page.getByRole('option', { name: /Wayne statements/ }).waitFor();
     assert.deepEqual(await seriousOf(page), []);
-    await page.keyboard.press('ArrowDown');
+    // The first is chosen.
     await page.keyboard.press('Enter');
     await page.waitForURL(`**/dashboard/directories/${id}/files`);
   }
@@ -45,8 +45,8 @@ test('slash and Ctrl+K find a directory from every page, by keyboard alone; with
 
   await using plain = await openSignedIn(browser, berth, { javaScriptEnabled: false });
   await plain.page.goto('/dashboard/team');
-  await plain.page.getByLabel('Find a directory').fill('wayne');
-  await plain.page.getByLabel('Find a directory').press('Enter');
+  await plain.page.getByLabel('Find anything').fill('wayne');
+  await plain.page.getByLabel('Find anything').press('Enter');
   await plain.page.getByRole('link', { name: 'Wayne statements' }).waitFor();
 });
 
@@ -59,18 +59,21 @@ test('a search that finds nothing, or fails, says so', async () => {
   await page.goto('/dashboard/api-keys');
   await page.getByText('Limit the key').click();
   const picker = page.getByRole('combobox', { name: 'Directories' });
-  for (const field of [page.getByLabel('Find a directory'), picker]) {
+  for (const [field, nothing] of [
+    [page.getByLabel('Find anything'), 'Nothing matches.'],
+    [picker, 'No directory matches.'],
+  ] as const) {
     await field.fill('zzz');
-    await page.getByRole('status').filter({ hasText: 'No directory matches.' }).waitFor();
+    await page.getByRole('status').filter({ hasText: nothing }).waitFor();
     assert.deepEqual(await seriousOf(page), []);
-    await page.route('**/dashboard/find*', (route) => route.abort('connectionrefused'));
+    await page.route('**/dashboard/find**', (route) => route.abort('connectionrefused'));
     await field.fill('acm');
     await page.getByText('The search failed. Try again.').waitFor();
-    await page.unroute('**/dashboard/find*');
-    await page.route('**/dashboard/find*', (route) => route.fulfill({ status: 401, body: 'signed out' }));
+    await page.unroute('**/dashboard/find**');
+    await page.route('**/dashboard/find**', (route) => route.fulfill({ status: 401, body: 'signed out' }));
     await field.fill('acme');
     await page.getByText('Your session has ended. Reload this page to sign in.').waitFor();
-    await page.unroute('**/dashboard/find*');
+    await page.unroute('**/dashboard/find**');
     await field.fill('Acme');
     await page.getByRole('option', { name: /Acme/ }).waitFor();
     await page.keyboard.press('Escape');

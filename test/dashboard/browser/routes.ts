@@ -16,6 +16,7 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/new': at('/dashboard/directories/new'),
   '/dashboard/directories/import': at('/dashboard/directories/import'),
   '/dashboard/find': null,
+  '/dashboard/find/all': null,
   // The former addresses lead to the present ones.
   '/dashboard/directories/:id': null,
   '/dashboard/directories/:id/connect': null,

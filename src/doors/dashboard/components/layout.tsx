@@ -217,9 +217,9 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
         Close menu
       </a>
       <div id="menu">
-        <form class="find" role="search" action={DIRECTORIES} data-find="/dashboard/find">
+        <form class="find" role="search" action={DIRECTORIES} data-find="/dashboard/find/all">
           <label for="find">
-            Find a directory <kbd aria-hidden="true">/</kbd>
+            Find anything <kbd aria-hidden="true">/</kbd>
           </label>
           <input id="find" name="q" type="search" autocomplete="off" maxlength={300} />
         </form>

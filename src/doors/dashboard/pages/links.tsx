@@ -1,5 +1,7 @@
 /** Makes, lists and revokes links for people without an SFTP client, by the same rules as the API. */
 import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import { useRequestContext } from 'hono/jsx-renderer';
 import { DAY, formatMicros, type Micros } from '../../../foundation/base/clock.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { limitInWords } from '../../../arrivals/links/limit.ts';
@@ -40,6 +42,8 @@ const PATH_LENGTH = 300;
 
 /** How long a link works by default. */
 const WEEK: Micros = 7 * DAY;
+/** How long a link may work, in days, by the form's choice. */
+const DAYS: Readonly<Record<string, number>> = { 1: 1, 7: 7, 30: 30 };
 const USES = { often: 'Unlimited', once: 'Once' };
 
 const KINDS = {
@@ -47,7 +51,7 @@ const KINDS = {
     label: 'Request files',
     about:
       'Anyone with the link can upload here in a browser, without an account. Each file is checked, recorded and announced like an SFTP upload.',
-    path: 'A folder such as in/ takes files of any name and never replaces one. A path such as in/report.pdf takes that one file.',
+    path: 'Where should the files go? A folder such as in/ takes files of any name and never replaces one. A path such as in/report.pdf takes that one file.',
     once: 'A link with one use takes one file, and never replaces one.',
   },
   download: {
@@ -83,8 +87,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
     const makers = await makersOf(reads, c.get('user').principal.accountId, links);
     const upload = file === undefined ? undefined : await uploads.byId(directory.id, file);
     const within = Buffer.from(folder, 'base64url');
-    const isFolder = kind === 'upload' || within.length > 0;
-    const path = upload ? displayName(upload.path) : isFolder ? `${displayName(within)}/` : '';
+    const path = upload ? displayName(upload.path) : within.length > 0 ? `${displayName(within)}/` : '';
     const texts = KINDS[kind];
     const made = takeShownOnce(c);
     return c.render(
@@ -92,46 +95,23 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
         <Secret of={made} label="Your new link">
           <p class="quiet">Anyone with the link can use it until it expires or you revoke it.</p>
         </Secret>
-        <Links
-          class="views"
-          label="Kinds of links"
-          links={Object.fromEntries(Object.entries(KINDS).map(([each, { label }]) => [label, `?for=${each}`]))}
-          current={texts.label}
-        />
-        <Section title={texts.label} about={texts.about}>
-          <Form action={`?for=${kind}`} isOnce>
-            <Field
-              label={kind === 'upload' ? 'Folder or file' : 'Path'}
-              name="path"
-              value={path}
-              hint={texts.path}
-              isRequired
-              isFirst
+        {made ? (
+          <p>
+            <a href={`?for=${kind}`}>Create another link</a>
+          </p>
+        ) : (
+          <>
+            <Links
+              class="views"
+              label="Kinds of links"
+              links={Object.fromEntries(Object.entries(KINDS).map(([each, { label }]) => [label, `?for=${each}`]))}
+              current={texts.label}
             />
-            {kind === 'upload' && (
-              <Field
-                label="Maximum file size"
-                name="max_bytes"
-                value="100 MB"
-                hint="Such as 500 MB or 2.5 GB."
-                isRequired
-              />
-            )}
-            <Field
-              label="Expires"
-              name="expires_at"
-              type="datetime-local"
-              value={formatMicros(now + WEEK).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}
-              isRequired
-            />
-            <Select label="Uses" name="uses" options={USES} />
-            <p class="hint">{texts.once}</p>
-            <div class="actions">
-              <button>Create link</button>
-              <a href="files">All files</a>
-            </div>
-          </Form>
-        </Section>
+            <Section title={texts.label} about={texts.about}>
+              <LinkForm kind={kind} path={path} until={formatMicros(now + WEEK).slice(0, 'YYYY-MM-DDTHH:MM'.length)} />
+            </Section>
+          </>
+        )}
         <Section title="Active links" about="berth doesn’t store the URLs. Each is shown once, when it is created.">
           <Table
             caption="Newest first"
@@ -164,12 +144,14 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
 
   app.post(PATH, (c) =>
     submitted(c, page, async (given) => {
-      const { path = '', max_bytes = '', expires_at = '', uses } = given;
+      const { path = '', max_bytes = '', expires_at = '', uses, lasts = '' } = given;
       const kind = kindOf(c);
+      const days = DAYS[lasts];
       const fields = {
         for: kind,
         path,
-        expires_at: expires_at === '' ? expires_at : isoTime(expires_at),
+        expires_at:
+          days === undefined ? expires_at && isoTime(expires_at) : formatMicros(rules.clock.now() + days * DAY),
         once: uses === 'once',
         ...(kind === 'upload' && { max_bytes: bytesIn(max_bytes.trim()) }),
       };
@@ -194,6 +176,52 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
     return c.redirect(`${pathOf(c)}/links?done=revoked`, 303);
   });
 }
+
+interface LinkFormProps {
+  readonly kind: keyof typeof KINDS;
+  readonly path: string;
+  /** The date that is filled in. */
+  readonly until: string;
+}
+
+const LinkForm: FC<LinkFormProps> = ({ kind, path, until }) => {
+  const { given } = useRequestContext<DashboardEnv>().get('refused') ?? {};
+  const chosen = given ? (given['lasts'] ?? 'date') : '7';
+  const texts = KINDS[kind];
+  return (
+    <Form action={`?for=${kind}`} isOnce>
+      <Field
+        label={kind === 'upload' ? 'Folder or file' : 'Path'}
+        name="path"
+        value={path}
+        placeholder={kind === 'upload' ? 'in/' : 'out/invoice.pdf'}
+        hint={texts.path}
+        isRequired
+        isFirst
+      />
+      {kind === 'upload' && (
+        <Field label="Maximum file size" name="max_bytes" value="100 MB" hint="Such as 500 MB or 2.5 GB." isRequired />
+      )}
+      <fieldset class="radios inline">
+        <legend>Works for</legend>
+        {Object.entries({ 1: '1 day', 7: '7 days', 30: '30 days', date: 'until a date' }).map(([lasts, text]) => (
+          <label>
+            <input type="radio" name="lasts" value={lasts} checked={lasts === chosen} /> {text}
+          </label>
+        ))}
+      </fieldset>
+      <div class="own">
+        <Field label="Expires" name="expires_at" type="datetime-local" value={until} isRequired />
+      </div>
+      <Select label="Uses" name="uses" options={USES} />
+      <p class="hint">{texts.once}</p>
+      <div class="actions">
+        <button>Create link</button>
+        <a href="files">All files</a>
+      </div>
+    </Form>
+  );
+};
 
 function cellsOf(link: Link, makers: ReadonlyMap<string, string>) {
   const { id, kind, max_bytes, once, expires_at, inserted_at, created_by } = link;

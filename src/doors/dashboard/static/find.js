@@ -1,8 +1,9 @@
-// Finds directories while one types: from every page, and for a field that has usernames.
+// Finds things while one types: from every page, and directories for a field that has usernames.
 import { all, make } from './dom.js';
 
-// Suggests directories below a field while one types, as a listbox that arrow keys go through.
-function suggest(input, address, pick) {
+// Suggests things below a field while one types, as a listbox that arrow keys go through. `first` is the index of the one that Enter
+// picks at once, if any.
+function suggest(input, address, pick, { first = -1, nothing = 'No directory matches.' } = {}) {
   const list = make('ul', { id: `${input.id}-found`, className: 'found', hidden: true });
   list.setAttribute('role', 'listbox');
   list.setAttribute('aria-label', 'Suggestions');
@@ -22,6 +23,8 @@ function suggest(input, address, pick) {
   let found = [];
   let active = -1;
   let timer;
+  // The text that was searched for last.
+  let searched = '';
   const show = () => {
     list.hidden = found.length === 0;
     input.setAttribute('aria-expanded', String(found.length > 0));
@@ -32,14 +35,14 @@ function suggest(input, address, pick) {
     else input.removeAttribute('aria-activedescendant');
   };
   const fill = (directories, text = '') => {
-    [found, active] = [directories, -1];
+    [found, active] = [directories, directories.length > 0 ? first : -1];
     note.textContent = text;
     note.hidden = text === '';
     list.replaceChildren(
-      ...found.map(({ name, username }, index) => {
+      ...found.map(({ name, username, about = username }, index) => {
         const option = make('li', { id: `${list.id}-${index}` });
         option.setAttribute('role', 'option');
-        option.append(make('bdi', { textContent: name }), make('code', { textContent: username }));
+        option.append(make('bdi', { textContent: name }), make('code', { textContent: about }));
         // Before the field loses the focus, which closes the list.
         option.addEventListener('mousedown', (event) => {
           event.preventDefault();
@@ -60,7 +63,8 @@ function suggest(input, address, pick) {
     if (text === '') return fill([]);
     const { directories, problem } = await search(text);
     if (text !== input.value.trim() || document.activeElement !== input) return;
-    fill(directories, problem ?? (directories.length === 0 ? 'No directory matches.' : ''));
+    searched = text;
+    fill(directories, problem ?? (directories.length === 0 ? nothing : ''));
   };
   const search = async (text) => {
     try {
@@ -85,6 +89,13 @@ function suggest(input, address, pick) {
     if (event.isComposing) return;
     if (key === 'Escape' && found.length > 0) event.stopPropagation();
     if (key === 'Escape') fill([]);
+    // Faster than the search: what it finds is picked as soon as it is there.
+    if (key === 'Enter' && first >= 0 && input.value.trim() !== '' && input.value.trim() !== searched) {
+      event.preventDefault();
+      clearTimeout(timer);
+      void look().then(() => (found.length > 0 ? choose(first) : input.form.requestSubmit()));
+      return;
+    }
     if ((key !== 'ArrowDown' && key !== 'ArrowUp' && key !== 'Enter') || found.length === 0) return;
     if (key === 'Enter' && active < 0) return;
     event.preventDefault();
@@ -98,7 +109,8 @@ function suggest(input, address, pick) {
 export function addFinding() {
   const finder = document.querySelector('#find');
   if (finder) {
-    suggest(finder, finder.form.dataset.find, ({ address }) => location.assign(address));
+    const open = ({ address }) => location.assign(address);
+    suggest(finder, finder.form.dataset.find, open, { first: 0, nothing: 'Nothing matches.' });
     document.addEventListener('keydown', (event) => {
       const { target, key, metaKey, ctrlKey, altKey } = event;
       const isTyping = target.closest('input, textarea, select, dialog') !== null;

@@ -150,6 +150,8 @@ test('an address that is not allowed is allowed from the page, by an admin, and 
   });
   // Every page of the directory leads there.
   assert.match((await admin.get(`${path}/files`)).text, /<a class="bad" href="[^"]*\/access#why">Login failed/);
+  assert.match((await admin.get(`${path}/settings`)).text, />Allow 198\.51\.100\.7</);
+  assert.doesNotMatch((await member.get(`${path}/settings`)).text, />Allow 198/);
   assert.match(textOf((await admin.get(`${path}/access`)).text), /Failed 3 times, last .* from 198\.51\.100\.7: right/);
   const asMember = await member.get(`${path}/access`);
   assert.match(textOf(asMember.text), /Ask an admin to add the address to the allowed addresses\./);

@@ -185,7 +185,8 @@ export function withDirectory(options: StatusOptions): MiddlewareHandler<Dashboa
     const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
     c.set('directory', directory);
     c.set('access', await accessState(reads, directory, clock.now()));
-    c.set('status', () => directoryStatus(options, directory));
+    let status: ReturnType<typeof directoryStatus> | undefined;
+    c.set('status', () => (status ??= directoryStatus(options, directory)));
     return next();
   };
 }

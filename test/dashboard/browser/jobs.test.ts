@@ -8,7 +8,7 @@ import type { Locator, Page } from 'playwright-core';
 import { createAccount } from '../../../src/rules/accounts/accounts.ts';
 import { DAY, formatMicros, SECOND, systemClock } from '../../../src/foundation/base/clock.ts';
 import type { TestBerth, TestDirectory } from '../../support/berth.ts';
-import { openSignedIn, sharedBrowser } from '../../support/browser.ts';
+import { openSignedIn, PHONE, seriousOf, sharedBrowser, tooWide } from '../../support/browser.ts';
 import { signedIn } from '../../support/dashboard.ts';
 import { dashboardOf } from '../../support/directory-page.ts';
 import { sftp } from '../../support/openssh-client.ts';
@@ -176,5 +176,95 @@ test('from the invitation to a first directory in 3 clicks and 4 pages', async (
   await click(page.getByRole('button', { name: 'Create directory' }));
   await page.locator('[data-secret="sftp-password"]').waitFor();
   assert.ok(taken.clicks <= 4 && taken.pages <= 4, JSON.stringify(taken));
+  assert.deepEqual(wrong, []);
+});
+
+test('"I can’t log in": from the search to the remedy done, in 1 click and 2 pages', async () => {
+  await using berth = await shared();
+  const directory = await berth.directory({ name: 'Vandelay imports' });
+  const limits = { json: { allowed_networks: ['203.0.113.0/24'] } };
+  assert.equal((await berth.send('PATCH', `/directories/${directory.id}/access`, limits)).status, 200);
+  const at = systemClock().now() - 60 * SECOND;
+  const text = 'right password, but not from an allowed network';
+  await onDatabase(berth, ({ db }) =>
+    db
+      .insertInto('logins')
+      .values({ directory_id: directory.id, address: '198.51.100.9', at, kind: 'refused', text })
+      .execute(),
+  );
+  await using visit = await openSignedIn(await openBrowser(), berth);
+  const { page, wrong } = visit;
+  await page.goto('/dashboard');
+  const { taken, click } = counting(page);
+  await page.keyboard.press('/');
+  await page.keyboard.type('vandelay');
+  await page.keyboard.press('Enter');
+  await click(page.getByRole('button', { name: 'Allow 198.51.100.9' }));
+  await page.getByText('Allowed. Logins from this address work from now on.').waitFor();
+  assert.deepEqual(taken, { clicks: 1, pages: 2 });
+  const { text: access } = await berth.send('GET', `/directories/${directory.id}/access`);
+  assert.match(access, /198\.51\.100\.9\/32/);
+  assert.deepEqual(wrong, []);
+});
+
+test('one file among others is found and its webhook sent again, in 2 clicks and 2 pages', async () => {
+  await using berth = await shared();
+  const directory = await berth.directory({ name: 'Initech orders' });
+  const names = ['order-07-11872.xml', 'order-07-11873.xml', 'order-07-11874.xml'];
+  for (const name of names) writeFileSync(join(berth.place.dir, name), name);
+  assert.equal(
+    (
+      await sftp(
+        berth.place.dir,
+        directory.login,
+        names.map((name) => `put ${name}`),
+      )
+    ).code,
+    0,
+  );
+  const sent = (): number => berth.receiver.requests.filter(({ body }) => body.includes('11873')).length;
+  await until('all have been announced', () => berth.receiver.requests.length === names.length && sent() === 1);
+  await using visit = await openSignedIn(await openBrowser(), berth);
+  const { page, wrong } = visit;
+  await page.goto('/dashboard');
+  const { taken, click } = counting(page);
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('11873');
+  await page.keyboard.press('Enter');
+  await click(page.getByRole('button', { name: 'Actions for order-07-11873.xml' }));
+  await click(page.getByRole('button', { name: 'Send webhook again' }));
+  await page.getByText('The webhook is on the way.').waitFor();
+  assert.deepEqual(taken, { clicks: 2, pages: 2 });
+  await until('it arrives again', () => sent() === 2);
+  assert.deepEqual(wrong, []);
+});
+
+test('40 directories fit into 3,000 px of a phone, and a finger finds every control', async () => {
+  await using berth = await shared();
+  for (let n = 0; n < 40; n += 1) await berth.directory({ name: `Customer ${n} with quite a long name` });
+  await using visit = await openSignedIn(await openBrowser(), berth, {
+    viewport: PHONE,
+    hasTouch: true,
+    isMobile: true,
+  });
+  const { page, wrong } = visit;
+  await page.goto('/dashboard/directories');
+  const height = await page.evaluate<number>('document.documentElement.scrollHeight');
+  assert.ok(height < 3000, `${height} px`);
+  assert.deepEqual([await tooWide(page), await seriousOf(page)], [[], []]);
+  const small = await page.evaluate<
+    string[]
+  >(`[...document.querySelectorAll('main :is(button, .button, input, select), td a')]
+    .map((each) => each.closest('.lines td:first-child')?.parentElement ?? each)
+    .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 44)
+    .map((each) => each.outerHTML)`);
+  assert.deepEqual(small, []);
+  const sizes = await page.evaluate<string[]>(
+    `[...document.querySelectorAll('input:not([type=checkbox]), select')].map((each) => getComputedStyle(each).fontSize)`,
+  );
+  assert.ok(
+    sizes.every((size) => size === '16px'),
+    'iOS does not zoom in',
+  );
   assert.deepEqual(wrong, []);
 });

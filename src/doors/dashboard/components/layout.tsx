@@ -15,6 +15,7 @@ import { sentencesOf } from '../words.ts';
 import { ActionButton } from './form.tsx';
 import { Icon, type IconName, Mark } from './icons.tsx';
 import { Links } from './section.tsx';
+import { addressToAllow } from '../../../operating/reports/login-rules.ts';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from './text.tsx';
 import { NO_KEY } from './directory.tsx';
@@ -317,6 +318,7 @@ export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
       <StatusLine />
       <Links class="tabs" label="Directory" links={tabs} current={tab} />
       <Closed of={access} tab={tab} />
+      {access.kind === 'live' && tab !== 'Access' && <NotAllowed />}
       {children}
     </Layout>
   );
@@ -364,6 +366,25 @@ const Closed: FC<{ of: AccessState; tab: string }> = ({ of: access, tab }) => {
         . Nobody can log in.
       </span>
       {mayChange && <ActionButton action={`${path}/resume`} label="Resume" fields={{ tab }} />}
+    </div>
+  );
+};
+
+/** A login that failed only because of its address: the remedy is one click away on every page of the directory. */
+const NotAllowed = async () => {
+  const c = useRequestContext<DashboardEnv>();
+  const { failedLogin } = await c.get('status')();
+  const address = failedLogin && addressToAllow(failedLogin);
+  if (address === undefined) return <></>;
+  return (
+    <div class="warning">
+      <span>
+        A login from {address} failed <Time at={failedLogin?.at ?? null} />: the address is not allowed.{' '}
+        <a href={`${pathOf(c)}/access#why`}>See why</a>
+      </span>
+      {isAdmin(c) && (
+        <ActionButton action={`${pathOf(c)}/access/allow`} label={`Allow ${address}`} fields={{ address }} />
+      )}
     </div>
   );
 };

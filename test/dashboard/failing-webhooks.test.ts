@@ -7,6 +7,7 @@ import {
   type FailingWebhook,
   problemsOf,
 } from '../../src/doors/dashboard/queries/failing-webhooks.ts';
+import { webhookState } from '../../src/doors/dashboard/queries/webhook-health.ts';
 import type { DeliveryState, Tables } from '../../src/foundation/db/schema.ts';
 import type { Updateable } from 'kysely';
 import { sqliteOnly } from '../support/postgres.ts';
@@ -153,4 +154,10 @@ test('no query reads whole tables', sqliteOnly, async () => {
     if (line.startsWith('SEARCH deliveries'))
       assert.match(line, /INDEX deliveries_(?:failed_of|delivered_of|failed_in_account|tests|to_replay) /);
   }
+});
+
+test('the last attempt of a webhook is found without reading all deliveries', sqliteOnly, async () => {
+  await using place = await outboxPlace();
+  const plans = await plansOf(place.database.reads, (db) => webhookState(db, 'a', 'https://example.com/hook'));
+  for (const line of plans.flat()) assert.doesNotMatch(line, /deliveries_by_directory|^SCAN deliveries/, line);
 });

@@ -143,6 +143,9 @@ async function floorOf(reads: Kysely<Tables>, options: ActivityOptions): Promise
 /** Changes of a file's own, which are shown among the files. */
 const FILE_ACTIONS = ['put-file', 'remove-file', 'announce-partial', 'release-file'] as const;
 
+/** Texts that an address may contain. */
+const IN_ADDRESSES = /^[\da-f.:]+$/i;
+
 const OF_SESSIONS = ['session-opened', 'session-closed'] as const;
 
 async function transfersIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEntry[]> {
@@ -169,7 +172,10 @@ async function transfersIn(reads: Kysely<Tables>, span: Span): Promise<ActivityE
       ),
     );
   if (topic !== undefined) query = query.where('t.event', topic === 'files' ? 'not in' : 'in', OF_SESSIONS);
-  if (search !== undefined) query = query.where(anyContains(reads, ['t.path', 't.from_path', 't.address'], search));
+  if (search !== undefined) {
+    const columns = ['t.path', 't.from_path', ...(IN_ADDRESSES.test(search) ? ['t.address'] : [])];
+    query = query.where(anyContains(reads, columns, search));
+  }
   return (await query.orderBy('t.at', 'desc').orderBy('t.id', 'desc').limit(limit).execute()).map(ofTransfer);
 }
 

@@ -176,9 +176,14 @@ export async function findKey(reads: Kysely<Tables>, accountId: string, id: stri
 export async function newestKeys(
   reads: Kysely<Tables>,
   accountId: string,
-  { after, limit }: { after?: Pick<ApiKey, 'inserted_at' | 'id'> | undefined; limit: number },
+  {
+    after,
+    limit,
+    isRevoked,
+  }: { after?: Pick<ApiKey, 'inserted_at' | 'id'> | undefined; limit: number; isRevoked?: boolean },
 ): Promise<ApiKey[]> {
   let keys = reads.selectFrom('api_keys').select(SHOWN).where('account_id', '=', accountId);
+  if (isRevoked !== undefined) keys = keys.where('revoked_at', isRevoked ? 'is not' : 'is', null);
   if (after)
     keys = keys.where(({ eb, refTuple, tuple }) =>
       eb(refTuple('inserted_at', 'id'), '<', tuple(after.inserted_at, after.id)),

@@ -16,7 +16,7 @@ const EXCERPT = 1024;
 /** About how many characters a list shows of a name or an error. */
 export const LISTED = 100;
 
-const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;
+const KINDS = { delivered: 'quiet', failed: 'bad', pending: 'waiting' } as const;
 
 export const DeliveryState: FC<{ of: Pick<ListedDelivery, 'state' | 'event' | 'replayed_as'> }> = ({
   of: { state, event, replayed_as },
@@ -44,7 +44,7 @@ interface OutcomeProps {
 
 /** The status of the receiver's response, or why there was none. */
 export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
-  if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
+  if (of.status !== null) return <Badge kind={of.status < 300 ? 'quiet' : 'bad'} text={String(of.status)} />;
   return of.error === null ? (
     <span class="quiet">no response yet</span>
   ) : (

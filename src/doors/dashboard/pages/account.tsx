@@ -71,7 +71,7 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
 
 const SecondFactor = ({ isRequired, mayChange }: { isRequired: boolean; mayChange: boolean }) => (
   <Section title="Second factor" about="Once it is required, users set it up before they do anything else.">
-    <Badge kind={isRequired ? 'good' : 'quiet'} text={isRequired ? 'required' : 'optional'} />{' '}
+    <Badge kind="quiet" text={isRequired ? 'required' : 'optional'} />{' '}
     {mayChange && (
       <ActionButton
         action={`${PATH}/second-factor`}

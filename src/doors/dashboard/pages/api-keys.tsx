@@ -30,6 +30,8 @@ import { madeBy, makersOf } from '../queries/account.ts';
 import { CreatingForms } from '../sent-forms.ts';
 
 const PAGE = 50;
+/** How many revoked keys are shown. */
+const REVOKED = 20;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
 const ROLES = {
@@ -57,29 +59,52 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
   async function page(c: PageContext) {
     const { accountId, plan } = c.get('user').principal;
     const after = await keyOf(c, c.req.query('after'));
-    const keys = await newestKeys(reads, accountId, { after, limit: PAGE + 1 });
+    const keys = await newestKeys(reads, accountId, { after, limit: PAGE + 1, isRevoked: false });
+    const revoked = after ? [] : await newestKeys(reads, accountId, { limit: REVOKED, isRevoked: true });
     const last = keys[PAGE] && keys[PAGE - 1];
     const made = takeShownOnce(c);
     const mayChange = isAdmin(c);
     const shownKeys = keys.slice(0, PAGE);
     const now = rules.clock.now();
-    const names = await namesOf(reads, accountId, shownKeys);
-    const makers = await makersOf(reads, accountId, shownKeys);
+    const all = [...shownKeys, ...revoked];
+    const shown = {
+      names: await namesOf(reads, accountId, all),
+      makers: await makersOf(reads, accountId, all),
+      mayRevoke: mayChange,
+      now,
+    };
+    const columns = ['Name', 'Role', 'Limits', 'Created', 'Last used', 'State', ...(mayChange ? ['Actions'] : [])];
+    const mayCreate = allowsApi(plan) && mayChange;
     return c.render(
-      <SettingsLayout tab="API keys" done={DONE} problems={PROBLEMS}>
+      <SettingsLayout
+        tab="API keys"
+        done={DONE}
+        problems={PROBLEMS}
+        actions={
+          mayCreate && (
+            <a class="button" href="#name">
+              New key
+            </a>
+          )
+        }
+      >
         <Secret of={made} label="Your new API key">
           <Copyable text={command(made?.value ?? '', apiHost ?? c.req.header('host') ?? '')} label="command" />
         </Secret>
-        <Table
-          caption="Newest first"
-          columns={['Name', 'Role', 'Limits', 'Created', 'Last used', 'State', ...(mayChange ? ['Actions'] : [])]}
-          rows={shownKeys.map((key) => cellsOf(key, { names, makers, mayRevoke: mayChange, now }))}
-        >
+        <Table caption="Newest first" columns={columns} rows={shownKeys.map((key) => cellsOf(key, shown))}>
           <Empty title="No keys yet">Your programs need one to call the API.</Empty>
         </Table>
         <Pager of="keys" next={last && `${PATH}?after=${last.id}`} />
+        {revoked.length > 0 && (
+          <details>
+            <summary>
+              {revoked.length === REVOKED ? `The last ${REVOKED} revoked` : `${revoked.length} revoked`}
+            </summary>
+            <Table caption="Revoked, newest first" columns={columns} rows={revoked.map((key) => cellsOf(key, shown))} />
+          </details>
+        )}
         {!allowsApi(plan) && <NoApi plan={plan} />}
-        {allowsApi(plan) && mayChange && <NewKey />}
+        {mayCreate && <NewKey />}
         {!mayChange && <p class="quiet">Only admins can create and revoke keys.</p>}
       </SettingsLayout>,
     );
@@ -202,10 +227,8 @@ const State = ({ of: { revoked_at, expires_at }, now }: StateProps) => {
     );
   return (
     <>
-      <Badge kind="good" text="live" />
       {expires_at !== null && (
         <>
-          {' '}
           expires <Time at={expires_at} />
         </>
       )}

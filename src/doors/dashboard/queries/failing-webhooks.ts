@@ -50,7 +50,7 @@ export async function failingWebhooks(
     with candidate as materialized (${candidates(listed(reads, ids, 'text'))})
     select id,
       (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) - (select count(*) from ${tests}) as failed,
-      (select min(inserted_at) from ${failed} and event <> 'test') as since
+      (select inserted_at from ${failed} and event <> 'test' order by inserted_at limit 1) as since
     from candidate as c where exists (select 1 from ${failed} and event <> 'test')`.execute(reads);
   return new Map(rows.map(({ id, failed: count, since }) => [id, { failed: count, since }]));
 }
@@ -59,7 +59,8 @@ export async function failingWebhooks(
 function candidates(ids: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     select d.id, d.name, coalesce(d.webhook_url, w.url) as url, coalesce((
-      select max(inserted_at) from deliveries where state = 'delivered' and event <> 'test' and directory_id = d.id
+      select inserted_at from deliveries where state = 'delivered' and event <> 'test' and directory_id = d.id
+      order by inserted_at desc limit 1
     ), 0) as delivered_at
     from directories as d
     left join account_webhooks as w on w.account_id = d.account_id and d.uses_account_webhook = 1
@@ -81,7 +82,7 @@ export async function problemsOf(
       ${candidates(directoryId === undefined ? withFailed(accountId) : sql`select ${directoryId} as id`)}
     )
     select c.*, ${count(sql`${failed} and replay_at is null`)} as open, ${count(marked)} as sending,
-      (select min(inserted_at) from ${failed}) as since,
+      (select inserted_at from ${failed} order by inserted_at limit 1) as since,
       (select id from ${failed} order by inserted_at desc, id desc limit 1) as newest
     from candidate as c where exists (select 1 from ${failed})
     order by open desc, since, id limit ${limit}`.execute(reads);

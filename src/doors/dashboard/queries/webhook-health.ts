@@ -56,7 +56,8 @@ async function lastAttempt(reads: Kysely<Tables>, directoryId: string, url: stri
   const some = (state: keyof typeof IN_STATE) => {
     const first = reads
       .selectFrom('deliveries')
-      .select(['id', 'event', 'url'])
+      // Only what the index of failed deliveries has: otherwise SQLite reads all deliveries for the failed ones.
+      .select('id')
       .where('directory_id', '=', directoryId)
       .where(IN_STATE[state])
       .orderBy('inserted_at', state === 'pending' ? 'asc' : 'desc')
@@ -66,11 +67,12 @@ async function lastAttempt(reads: Kysely<Tables>, directoryId: string, url: stri
   const searched = some('pending').unionAll(some('delivered')).unionAll(some('failed'));
   const row = await reads
     .selectFrom(searched.as('searched'))
+    .innerJoin('deliveries as d', 'd.id', 'searched.id')
     .innerJoin('attempts', 'attempts.delivery_id', 'searched.id')
-    .select(['event', 'url', 'status', 'error', 'started_at'])
-    .where('url', '=', url)
-    .where('finished_at', 'is not', null)
-    .orderBy('started_at', 'desc')
+    .select(['d.event', 'd.url', 'attempts.status', 'attempts.error', 'attempts.started_at'])
+    .where('d.url', '=', url)
+    .where('attempts.finished_at', 'is not', null)
+    .orderBy('attempts.started_at', 'desc')
     .limit(1)
     .executeTakeFirst();
   return row && { ...row, isTest: row.event === 'test' };

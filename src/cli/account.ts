@@ -1,9 +1,16 @@
 /** `berth account …` */
 import { Argument, Command, Option } from 'commander';
-import { accountNamed, createAccount, listAccounts, PLANS, setPlan } from '../rules/accounts/accounts.ts';
+import {
+  accountNamed,
+  createAccount,
+  listAccounts,
+  markDeleted,
+  PLANS,
+  setPlan,
+  unknownAccount,
+} from '../rules/accounts/accounts.ts';
 import type { AccountsTable, Plan } from '../foundation/db/schema.ts';
 import { shortTime } from '../foundation/base/terminal.ts';
-import { deleteCommand } from './account-delete.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { printRows, type RowStyle } from './rows.ts';
@@ -11,6 +18,14 @@ import { OperatorError } from '../foundation/base/errors.ts';
 import { table } from './directory/fields.ts';
 import { type Answer, asking } from './directory/service.ts';
 import { type ChosenEvents, eventLines, eventsBody } from './directory/webhook.ts';
+import { setTimeout } from 'node:timers/promises';
+import type { Config } from '../foundation/base/config.ts';
+import type { Database } from '../foundation/db/open.ts';
+import { some } from '../operating/doctor/finding.ts';
+import { serveProcess } from '../operating/doctor/processes.ts';
+import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
+import { holdingsOf } from '../operating/reports/queries.ts';
+import { confirm, irrevocable } from './directory/named-directory.ts';
 
 interface Json {
   readonly json?: true;
@@ -76,7 +91,7 @@ export function accountCommand(invocation: Invocation): Command {
   return command.addCommand(accountWebhookCommand(invocation)).addCommand(deleteCommand(invocation));
 }
 
-const HELP = `
+const WEBHOOK_HELP = `
 Examples:
   berth account webhook 'Acme Corp'                                 show it
   berth account webhook 'Acme Corp' --url https://example.com/hook  set the URL; an empty one turns it off
@@ -84,7 +99,7 @@ Examples:
   berth account webhook 'Acme Corp' --new-secret                    add a second secret: signatures carry both from now on
   berth account webhook 'Acme Corp' --activate                      end the old secret`;
 
-interface Options {
+interface WebhookOptions {
   readonly url?: string;
   readonly newSecret?: true;
   readonly activate?: true;
@@ -102,8 +117,8 @@ function accountWebhookCommand(invocation: Invocation): Command {
     .option('--activate', 'end the old secret')
     .option('--events <list>', 'choose the events besides file.uploaded, separated by commas; none for no others')
     .option('--json', 'print JSON')
-    .addHelpText('after', HELP)
-    .action(async (text: string, { url, newSecret, activate, events, json }: Options) => {
+    .addHelpText('after', WEBHOOK_HELP)
+    .action(async (text: string, { url, newSecret, activate, events, json }: WebhookOptions) => {
       if ([url, newSecret, activate, events].filter((option) => option !== undefined).length > 1)
         throw new OperatorError('use only one of --url, --new-secret, --activate and --events');
       const account = await withDatabase(invocation.config(), ({ reads }) => accountNamed(reads, text));
@@ -122,4 +137,82 @@ function accountWebhookCommand(invocation: Invocation): Command {
       for (const words of answer.warnings) stderr(`berth: ${words}\n`);
       print(json ? answer.json : table(answer.data).join('\n'));
     });
+}
+
+/** How long the command waits for the service, and how often it checks. */
+const TIMEOUT_MS = 60_000;
+const POLL_MS = 100;
+
+const DELETE_HELP = `
+Its keys are refused at once. The running service deletes its directories one by one, as the API does: it ends credentials
+and sessions, then removes the files. If you interrupt the command, the service continues; run it again to wait for the end.
+
+Examples:
+  berth account delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
+  berth account delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --yes --json`;
+
+interface DeleteOptions {
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+type Holdings = NonNullable<Awaited<ReturnType<typeof holdingsOf>>>;
+
+function deleteCommand(invocation: Invocation): Command {
+  const { config, clock, environment, print } = invocation;
+  return irrevocable(new Command('delete').description('Delete an account, its keys and all of its directories'))
+    .argument('<account>', 'its id or name')
+    .option('--json', 'print JSON')
+    .addHelpText('after', DELETE_HELP)
+    .action(async (text: string, options: DeleteOptions) => {
+      const settings = config();
+      await withDatabase(settings, async (database) => {
+        const id = await accountNamed(database.reads, text);
+        const holdings = await holdingsOf(database, id);
+        if (!holdings) throw unknownAccount(id);
+        needService(settings);
+        await confirm(invocation, options, question(id, holdings));
+        await markDeleted({ database, clock }, id, operatorKeyId(operatorLogin(environment)));
+        await gone(database, id);
+        const { name, keys, directories } = holdings;
+        const usernames = directories.map(({ sftp_username }) => sftp_username);
+        if (options.json) print(JSON.stringify({ id, name, keys, directories: usernames }));
+        else
+          print(
+            `Deleted account ${id} with ${counted(keys, 'API key')} and ${counted(usernames.length, 'directory', 'directories')}`,
+          );
+      });
+    });
+}
+
+/** @throws {OperatorError} unless the service runs, which does most of the work. */
+function needService(config: Config): void {
+  if (serveProcess(config) !== undefined) return;
+  throw new OperatorError(
+    'berth serve does not run here: start it with systemctl start berth, or with scripts/start in a checkout',
+  );
+}
+
+function question(id: string, { name, keys, directories }: Holdings): string {
+  const bytes = directories.reduce((sum, { storage_bytes }) => sum + storage_bytes, 0);
+  const usernames = directories.map(({ sftp_username }) => sftp_username);
+  const named = usernames.length === 0 ? '' : ` (${some(usernames, 10)}) with ${bytes} bytes of files`;
+  const what = `${counted(keys, 'API key')} and ${counted(usernames.length, 'directory', 'directories')}${named}`;
+  return `Delete account ${JSON.stringify(name)} (${id}) for good, with ${what}?`;
+}
+
+function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** Waits until the account's row is removed. */
+async function gone({ db }: Database, id: string): Promise<void> {
+  const row = db.selectFrom('accounts').select('id').where('id', '=', id);
+  for (let waited = 0; waited < TIMEOUT_MS; waited += POLL_MS) {
+    if (!(await row.executeTakeFirst())) return;
+    await setTimeout(POLL_MS);
+  }
+  throw new OperatorError(
+    'its keys are refused, and its directories are still being deleted in the background: see berth directories --account',
+  );
 }

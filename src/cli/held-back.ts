@@ -1,11 +1,11 @@
-/** The parts that `berth partial` and `berth quarantine` share: both list files that are held back, and change them through the API. */
+/** `berth partial` and `berth quarantine`: both list files that are held back, and change them through the API. */
 import { Command } from 'commander';
 import type { Kysely } from 'kysely';
 import { accountNamed } from '../rules/accounts/accounts.ts';
 import { OperatorError } from '../foundation/base/errors.ts';
-import { escaped } from '../foundation/base/terminal.ts';
+import { escaped, shortTime } from '../foundation/base/terminal.ts';
 import type { Tables } from '../foundation/db/schema.ts';
-import type { PartialFilter } from '../arrivals/files/partial.ts';
+import { type PartialFile, partialFiles, type PartialFilter, reasonOf } from '../arrivals/files/partial.ts';
 import { directoriesNamed } from '../operating/reports/named.ts';
 import { displayName } from '../arrivals/uploads/file-path.ts';
 import { withDatabase } from './database.ts';
@@ -14,6 +14,8 @@ import { confirm, irrevocable } from './directory/named-directory.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
 import { printRows, type RowStyle } from './rows.ts';
+import { formatMicros } from '../foundation/base/clock.ts';
+import { type HeldFile, heldFiles } from '../arrivals/checks/held.ts';
 
 interface HeldBack {
   readonly id: string;
@@ -42,7 +44,7 @@ interface ListOptions {
 }
 
 /** @param texts the descriptions of the command and of `--limit`. */
-export function listCommand<F extends HeldBack>(
+function listCommand<F extends HeldBack>(
   { command, find }: Kind<F>,
   texts: { readonly about: string; readonly limit: string },
   style: RowStyle<F>,
@@ -68,7 +70,7 @@ export function listCommand<F extends HeldBack>(
     });
 }
 
-export function deleteCommand<F extends HeldBack>(kind: Kind<F>, about: string, invocation: Invocation): Command {
+function deleteCommand<F extends HeldBack>(kind: Kind<F>, about: string, invocation: Invocation): Command {
   return irrevocable(new Command('delete').description(about))
     .argument('<file...>', `their ids, as berth ${kind.command} list shows them`)
     .addHelpText('after', `\nExample:\n  berth ${kind.command} delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --yes`)
@@ -87,7 +89,7 @@ export interface Change {
 }
 
 /** Continues after a refusal. @throws {OperatorError} at the end if any was refused. */
-export async function changeEach<F extends HeldBack>(
+async function changeEach<F extends HeldBack>(
   invocation: Invocation,
   { command, api, noun, find }: Kind<F>,
   ids: readonly string[],
@@ -113,4 +115,116 @@ export async function changeEach<F extends HeldBack>(
     }
   }
   if (failures.length > 0) throw new OperatorError(escaped(failures.join('; ')));
+}
+
+const PARTIAL_HELP = `
+A partial file is on the disk and counts in the storage of its directory, but is not an upload: its session was cut off, or
+berth missed its end. When its client resumes and closes it, it becomes an upload.
+
+Examples:
+  berth partial list --directory acme-corp
+  berth partial announce 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
+  berth partial delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --yes`;
+
+const PARTIAL_STYLE: RowStyle<PartialFile> = {
+  columns: {
+    ID: ({ id }) => id,
+    USERNAME: ({ username }) => username,
+    SINCE: ({ since }) => shortTime(since),
+    BYTES: ({ size_bytes }) => size_bytes,
+    FILE: ({ path }) => displayName(path),
+    WHY: reasonOf,
+  },
+  json: (file) => {
+    const { id, account_id, directory_id, username, size_bytes, since } = file;
+    const shown = { filename: displayName(file.path), size_bytes, since: formatMicros(since), reason: reasonOf(file) };
+    return { id, account_id, directory_id, username, ...shown };
+  },
+};
+
+const PARTIAL_KIND: Kind<PartialFile> = {
+  command: 'partial',
+  api: 'partial',
+  noun: 'partial file',
+  find: partialFiles,
+};
+
+const PARTIAL_LIST = { about: 'List partial files, newest first, and why each is partial', limit: 'how many to list' };
+
+export function partialCommand(invocation: Invocation): Command {
+  return new Command('partial')
+    .description('Unfinished files: list, announce and delete them')
+    .addHelpText('after', PARTIAL_HELP)
+    .addCommand(listCommand(PARTIAL_KIND, PARTIAL_LIST, PARTIAL_STYLE, invocation))
+    .addCommand(announceCommand(invocation))
+    .addCommand(deleteCommand(PARTIAL_KIND, 'Delete partial files for good', invocation));
+}
+
+function announceCommand(invocation: Invocation): Command {
+  const change: Change = {
+    method: 'POST',
+    path: '/announce',
+    done: (data) => (data?.state === 'checking' ? 'Sent to the check:' : 'Announced'),
+  };
+  return new Command('announce')
+    .description('Turn partial files into uploads, listed and announced as if they had arrived now')
+    .argument('<file...>', 'their ids, as berth partial list shows them')
+    .addHelpText('after', '\nExample:\n  berth partial announce 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
+    .action((ids: readonly string[]) => changeEach(invocation, PARTIAL_KIND, ids, change));
+}
+
+const QUARANTINE_HELP = `
+With BERTH_SETTLE_SECONDS, an upload is "settling" until its name has not changed for that long. With BERTH_CHECK, it is then
+"checking" until the checker has passed it. Only then is it announced. A "rejected" file is moved out of its directory, where its
+customer cannot reach it, and deleted after BERTH_HISTORY_DAYS.
+
+Examples:
+  berth quarantine list --directory acme-corp
+  berth quarantine release 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
+  berth quarantine delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --yes`;
+
+const QUARANTINE_STYLE: RowStyle<HeldFile> = {
+  columns: {
+    ID: ({ id }) => id,
+    USERNAME: ({ username }) => username,
+    STATE: ({ state }) => state,
+    SINCE: ({ since }) => shortTime(since),
+    BYTES: ({ size_bytes }) => size_bytes,
+    FILE: ({ path }) => displayName(path),
+    WHY: ({ reason }) => reason,
+  },
+  json: ({ path, since, ...file }) => ({ ...file, filename: displayName(path), since: formatMicros(since) }),
+};
+
+function kindOf({ config, clock }: Invocation): Kind<HeldFile> {
+  return {
+    command: 'quarantine',
+    api: 'held',
+    noun: 'file',
+    find: (reads, filter) => heldFiles(reads, filter, { ...config(), now: clock.now() }),
+  };
+}
+
+const QUARANTINE_LIST = {
+  about: 'List rejected files, newest first, then uploads that are not announced yet, oldest first',
+  limit: 'at most this many of each',
+};
+
+export function quarantineCommand(invocation: Invocation): Command {
+  const kind = kindOf(invocation);
+  return new Command('quarantine')
+    .description('Files that were rejected, and uploads that settle or are checked: list, release and delete them')
+    .addHelpText('after', QUARANTINE_HELP)
+    .addCommand(listCommand(kind, QUARANTINE_LIST, QUARANTINE_STYLE, invocation))
+    .addCommand(releaseCommand(kind, invocation))
+    .addCommand(deleteCommand(kind, 'Delete files for good', invocation));
+}
+
+function releaseCommand(kind: Kind<HeldFile>, invocation: Invocation): Command {
+  const change = { method: 'POST', path: '/release', done: () => 'Released' };
+  return new Command('release')
+    .description('Return files to their paths and announce them, whatever the checker says')
+    .argument('<file...>', 'their ids, as berth quarantine list shows them')
+    .addHelpText('after', '\nExample:\n  berth quarantine release 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
+    .action((ids: readonly string[]) => changeEach(invocation, kind, ids, change));
 }

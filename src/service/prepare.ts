@@ -11,7 +11,7 @@ import { inspect } from '../foundation/db/inspect.ts';
 import { isMissing } from '../foundation/base/database-place.ts';
 import { errorMessage } from '../foundation/base/errors.ts';
 import type { Log } from '../foundation/base/log.ts';
-import { dueHere } from '../operating/nodes/due.ts';
+import { dueHere } from '../operating/nodes/leftovers.ts';
 import { pathsOf } from '../machine/sftp/paths.ts';
 import { applyCredentials } from '../machine/sftp/reconcile.ts';
 import { prepareSshd } from '../machine/sftp/sshd.ts';

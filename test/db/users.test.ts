@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { markDeleted } from '../../src/rules/accounts/accounts.ts';
-import { adaptRestored } from '../../src/operating/backup/restored-rows.ts';
+import { adaptRestored } from '../../src/operating/backup/restore.ts';
 import { DAY } from '../../src/foundation/base/clock.ts';
 import { confirmClock, createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { finishDeletions } from '../../src/rules/directories/delete.ts';

@@ -18,7 +18,7 @@ import { onlyHome } from '../../src/rules/directories/node-placement.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { byApiKey } from '../../src/doors/http/access.ts';
 import { createApp } from '../../src/doors/http/app.ts';
-import { OPENAPI } from '../../src/doors/http/endpoints/openapi.ts';
+import { OPENAPI } from '../../src/doors/http/endpoints/docs.ts';
 import { clientAddress, fromProxy, proxyAddress } from '../../src/doors/web/client-address.ts';
 import { type AnsweredRequest, observed, requestNames } from '../../src/doors/web/observe.ts';
 import type { HealthCheck } from '../../src/doors/http/health.ts';

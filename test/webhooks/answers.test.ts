@@ -2,7 +2,6 @@
  * Receivers whose connections or answers are out of the ordinary: kept connections that they close, and answers that
  * Node's parser refuses. They are plain sockets, since no HTTP server behaves like this on demand.
  */
-import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
@@ -11,10 +10,12 @@ import { createServer as createTlsServer } from 'node:tls';
 import { Worker } from 'node:worker_threads';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { type Answer, createSender } from '../../src/deliveries/webhooks/send.ts';
-import { trustedWith } from '../../src/deliveries/webhooks/trusted.ts';
+import { trustedWith } from '../../src/deliveries/webhooks/start.ts';
 import { loadTlsPair } from '../../src/doors/http/certificate.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { scratch } from '../support/scratch.ts';
+
+import assert from 'node:assert/strict';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 

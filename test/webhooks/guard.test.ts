@@ -1,5 +1,4 @@
 /** The destination guard (docs/design.md, 9): no forbidden address is ever connected to, however it is written or found. */
-import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -10,11 +9,12 @@ import { promisify } from 'node:util';
 import { OperatorError } from '../../src/foundation/base/errors.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { addressRule } from '../../src/deliveries/webhooks/address-rule.ts';
-import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
-import { resolver, type ResolveName } from '../../src/deliveries/webhooks/names.ts';
+import { guardedAgents, type ResolveName, resolver } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { type Answer, createSender } from '../../src/deliveries/webhooks/send.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
+
+import assert from 'node:assert/strict';
 
 const OUTGOING = {
   id: 'delivery-1',

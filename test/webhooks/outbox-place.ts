@@ -6,8 +6,7 @@ import type { AttemptsTable, DeliveryRow } from '../../src/foundation/db/schema.
 import { createLog } from '../../src/foundation/base/log.ts';
 import type { RetryDelays } from '../../src/deliveries/webhooks/outcome.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/deliveries/webhooks/dispatcher.ts';
-import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
-import { type ResolveName, resolver } from '../../src/deliveries/webhooks/names.ts';
+import { guardedAgents, type ResolveName, resolver } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.ts';
 import { createSender } from '../../src/deliveries/webhooks/send.ts';
 import { PLAIN } from '../support/directory-rows.ts';

@@ -1,5 +1,4 @@
 /** An attempt that fails because this machine lacks a resource does not count. */
-import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -7,12 +6,14 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
-import { resolver } from '../../src/deliveries/webhooks/names.ts';
+import { resolver } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { isShortage } from '../../src/deliveries/webhooks/shortage.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { outboxPlace, type PlaceOptions } from './outbox-place.ts';
+
+import assert from 'node:assert/strict';
 
 interface Descriptors extends AsyncDisposable {
   /** Lets this process open nothing more. */

@@ -1,5 +1,4 @@
 /** HTTPS receivers: their certificate has to be one that Node trusts, for the name or address in the URL. */
-import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -17,10 +16,12 @@ import { loadTlsPair } from '../../src/doors/http/certificate.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { createSender } from '../../src/deliveries/webhooks/send.ts';
-import { trustedWith } from '../../src/deliveries/webhooks/trusted.ts';
+import { trustedWith } from '../../src/deliveries/webhooks/start.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { outboxPlace } from './outbox-place.ts';
+
+import assert from 'node:assert/strict';
 
 test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that cannot be read is logged in one line', async () => {
   using tlsPlace = scratch();

@@ -1,15 +1,15 @@
 /** Receivers with several addresses, some of which do not answer: each address gets its part of the five seconds. */
-import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
-import { resolver, type ResolveName } from '../../src/deliveries/webhooks/names.ts';
+import { guardedAgents, type ResolveName, resolver } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { createSender } from '../../src/deliveries/webhooks/send.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
+
+import assert from 'node:assert/strict';
 
 /**
  * Listens at an address, with a full queue of connections, so that the kernel drops every further SYN. When it is told to, it takes

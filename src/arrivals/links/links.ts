@@ -2,9 +2,8 @@
  * Makes, lists and revokes a directory's links. Each has a row. Revoking a link removes its row, and a link without a row
  * does not work.
  */
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { ExpressionBuilder, Kysely, Selectable, Transaction } from 'kysely';
-import * as v from 'valibot';
 import { DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
@@ -24,7 +23,8 @@ import { refusingWhenFull, withDiskReserve } from '../../rules/directories/stora
 import { lockedDirectory, notFound, type RuleContext, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
-import { encoded, linkTarget, newToken } from './token.ts';
+
+import * as v from 'valibot';
 
 /** How far ahead a link may expire. */
 const LONGEST_LIFE: Micros = 366 * DAY;
@@ -267,4 +267,28 @@ function revoke(context: RuleContext, target: Target, id?: string): Promise<numb
     const done = await withDiskReserve(context, target, work, async () => undefined);
     return done ?? notFound();
   });
+}
+
+/**
+ * 192 random bits, for the URL of a link: `/links/TOKEN/NAME` for a file, and `/links/TOKEN/` for a folder. The token alone gives
+ * access; the database has only its hash. The name is the file's, without the folders above it, which its holder need not know.
+ */
+function newToken(): string {
+  return randomBytes(24).toString('base64url');
+}
+
+export const TOKEN = /^[\w-]{32}$/;
+
+/** @param name empty for a folder. */
+function linkTarget(token: string, name: FilePath): string {
+  return `/links/${token}/${encoded(name)}`;
+}
+
+/** Percent-encodes a path for a URL. Each of its characters is a byte. */
+export function encoded(path: FilePath): string {
+  return path.replaceAll(/[^\w.~/-]/g, percent);
+}
+
+function percent(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
 }

@@ -4,9 +4,8 @@ import { directoriesCommand } from '../directories.ts';
 import type { Invocation } from '../invocation.ts';
 import { keysCommand, passwordCommand, resumeCommand, suspendCommand } from './access.ts';
 import { createCommand } from './create.ts';
-import { deleteCommand, showCommand, uploadsCommand } from './directory.ts';
+import { deleteCommand, setCommand, showCommand, uploadsCommand } from './directory.ts';
 import { linkCommand } from './link.ts';
-import { setCommand } from './set.ts';
 import { replayCommand, webhookCommand } from './webhook.ts';
 
 const HELP = `

@@ -8,7 +8,10 @@ import { guardedAgents } from './destination-guard.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import { startReplayQueue } from './replay-queue.ts';
 import { createSender, type Send } from './send.ts';
-import { trustedWith } from './trusted.ts';
+import { readFileSync } from 'node:fs';
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
+import { errorMessage } from '../../foundation/base/errors.ts';
+import type { Log } from '../../foundation/base/log.ts';
 
 export interface WebhooksOptions extends Pick<DispatcherOptions, 'database' | 'clock' | 'log' | 'observe'> {
   readonly background: Background;
@@ -51,4 +54,22 @@ export function startWebhooks({ settings, observe, ...ground }: WebhooksOptions)
       sender.close();
     },
   };
+}
+
+/**
+ * Trusts Node's authorities and those in the file. If the file cannot be read, logs that and returns undefined, which
+ * means Node's alone.
+ */
+export function trustedWith(file: string | undefined, log: Log): SecureContext | undefined {
+  if (file === undefined) return undefined;
+  try {
+    return createSecureContext({ ca: [...getCACertificates(), readFileSync(file, 'utf8')] });
+  } catch (error) {
+    const reason = errorMessage(error);
+    log.error(
+      { reason },
+      `BERTH_WEBHOOK_CA: ${file} cannot be used; receivers with certificates of its own are refused`,
+    );
+    return undefined;
+  }
 }

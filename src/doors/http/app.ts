@@ -10,19 +10,17 @@ import type { HeldFiles } from '../../arrivals/checks/held.ts';
 import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
 import type { UploadList } from '../../arrivals/uploads/upload-list.ts';
 import { countOpen, createAccess, type Endpoint, type Identify, type Reach } from './access.ts';
-import { compressed } from './compression.ts';
 import { version } from '../../foundation/base/version.ts';
 import type { Send } from '../../deliveries/webhooks/send.ts';
 import { deliveryRoutes } from './endpoints/deliveries.ts';
 import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
-import { DOCS } from './endpoints/docs.ts';
+import { DOCS, OPENAPI, showOpenapi } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
 import { heldRoutes, partialRoutes } from './endpoints/partial-files.ts';
 import { LINK, linkEndpoint, type LinkEndpointOptions } from './endpoints/link.ts';
 import { linkRoutes } from './endpoints/links.ts';
 import { hostKeyRoutes, type HostKeys } from './endpoints/host-keys.ts';
-import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { accessRoutes, passwordRoutes, quotaRoutes } from './endpoints/access.ts';
 import { apiKeyRoutes } from './endpoints/api-keys.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
@@ -33,12 +31,14 @@ import { HEALTH, health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
 import type { ApiEnv } from '../web/observe.ts';
 import type { Described } from './openapi/document.ts';
-import { errorResponse, refusal } from '../web/responses.ts';
+import { errorResponse, refusal, SECRET } from '../web/responses.ts';
 import { rawPath } from '../web/requested-path.ts';
 import type { Route } from './route.ts';
 import type { Turn } from '../web/turns.ts';
 import { checkingQueryNames } from './unknown-names.ts';
 import type { MayReach } from '../web/warnings.ts';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 
 export interface AppOptions {
   /** Part of each key that berth issues, such as `live` in `svc_live_…`. */
@@ -157,4 +157,39 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
   });
   app.onError((error, c) => errorResponse(error, log, c.env.notes.id));
   return app;
+}
+
+const SMALLEST_BYTES = 1024;
+
+const zip = promisify(gzip);
+
+/**
+ * Compresses JSON responses of more than 1 KiB for clients that accept gzip. Responses with a secret are not compressed: next to
+ * text that a customer has chosen, the compressed length would reveal the secret to an observer of the network, bit by bit
+ * (BREACH).
+ *
+ * Compresses the response if it should be. A response without a length is a long list, and is compressed while it is sent.
+ */
+async function compressed({ headers, method }: IncomingMessage, answer: Response): Promise<Response> {
+  const length = answer.headers.get('content-length');
+  const isJson = answer.headers.get('content-type') === 'application/json';
+  const isSecret = answer.headers.get('cache-control') === SECRET['cache-control'];
+  if (!isJson || isSecret || method === 'HEAD' || (length !== null && Number(length) <= SMALLEST_BYTES)) return answer;
+  answer.headers.append('vary', 'accept-encoding');
+  if (!takesGzip(headers['accept-encoding'])) return answer;
+  const zipped =
+    length === null
+      ? answer.body?.pipeThrough(new CompressionStream('gzip'))
+      : new Uint8Array(await zip(Buffer.from(await answer.arrayBuffer())));
+  const kept = new Headers(answer.headers);
+  kept.delete('content-length');
+  kept.set('content-encoding', 'gzip');
+  return new Response(zipped ?? null, { status: answer.status, headers: kept });
+}
+
+/** A weight of 0 refuses gzip (RFC 9110, section 12.5.3). */
+function takesGzip(accepted: string | string[] | undefined): boolean {
+  return String(accepted ?? '')
+    .split(',')
+    .some((each) => /^\s*gzip\s*(;\s*q=(1(\.0*)?|0\.0*[1-9]\d*)\s*)?$/i.test(each));
 }

@@ -55,7 +55,7 @@ const HEADERS: Partial<Record<ErrorCode, Record<string, string>>> = {
   home_unavailable: { 'retry-after': '5' },
 };
 
-/** For responses with a secret: they must not be stored, and are never compressed (`compression.ts`). */
+/** For responses with a secret: they must not be stored, and are never compressed. */
 export const SECRET = { 'cache-control': 'no-store' };
 
 /** `data` is JSON text. */

@@ -5,8 +5,14 @@ import type { Log } from '../../foundation/base/log.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { attemptMetrics, checkMetrics, type CheckSources, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';
-import { machineMetrics, type MachineSources } from './machine.ts';
-import { eventLoopLag, processMetrics, stateMetrics, type StateSources } from './state.ts';
+import {
+  eventLoopLag,
+  machineMetrics,
+  type MachineSources,
+  processMetrics,
+  stateMetrics,
+  type StateSources,
+} from './state.ts';
 import { Registry } from './registry.ts';
 
 export interface ServeOptions

@@ -1,7 +1,9 @@
 /** What directories that have moved away have left on this node. */
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { DirectoryHost } from '../../rules/directories/host.ts';
+import { type DirectoryHost, hostedPendingApply } from '../../rules/directories/host.ts';
+import type { Config } from '../../foundation/base/config.ts';
+import { tombstonesIn } from './tombstones.ts';
 
 export interface LeftoversOptions {
   readonly db: Kysely<Tables>;
@@ -10,7 +12,7 @@ export interface LeftoversOptions {
   readonly host: Pick<DirectoryHost, 'remove' | 'makeDurable'>;
 }
 
-export function leftoversOf(reads: Kysely<Tables>, node: string) {
+function leftoversOf(reads: Kysely<Tables>, node: string) {
   return (
     reads
       .selectFrom('leftovers')
@@ -39,4 +41,21 @@ export async function removeLeftovers({ db, reads, here, host }: LeftoversOption
   await host.makeDurable([]);
   const ids = left.map(({ id }) => id);
   await db.deleteFrom('leftovers').where('node', '=', here).where('directory_id', 'in', ids).execute();
+}
+
+interface Due {
+  /** Directories whose credentials have to match their rows again. */
+  readonly rows: Awaited<ReturnType<typeof hostedPendingApply>>;
+  /** Users that must not exist here any more, whatever the rows say. */
+  readonly gone: readonly string[];
+}
+
+/** The changes that this node has to apply before anybody can log in. */
+export async function dueHere(db: Kysely<Tables>, { node, stateDir }: Pick<Config, 'node' | 'stateDir'>): Promise<Due> {
+  const rows = await hostedPendingApply(db, node);
+  if (node === '') return { rows, gone: [] };
+  const tombstones = tombstonesIn(stateDir);
+  const isDeleted = ({ sftp_username: username }: { sftp_username: string }): boolean => tombstones.has(username);
+  const gone = [...rows.filter(isDeleted), ...(await leftoversOf(db, node))];
+  return { rows: rows.filter((row) => !isDeleted(row)), gone: gone.map(({ sftp_username: username }) => username) };
 }

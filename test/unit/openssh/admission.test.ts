@@ -1,15 +1,16 @@
 /** The networks of openssh/admit, run by dash, against ipaddr.js; and what a limit file says. */
-import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { networkOf } from '../../../src/rules/directories/networks.ts';
+import { limitFile } from '../../../src/machine/sftp/credentials.ts';
+import { scratch } from '../../support/scratch.ts';
+
+import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
-import { networkOf } from '../../../src/rules/directories/networks.ts';
-import { limitFile } from '../../../src/machine/sftp/limit-file.ts';
-import { scratch } from '../../support/scratch.ts';
 
 const ADMIT = readFileSync(fileURLToPath(new URL('../../../openssh/admit', import.meta.url)), 'utf8');
 /** What compares an address with the networks; it may start no program. */

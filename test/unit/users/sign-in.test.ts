@@ -1,13 +1,15 @@
 /** Passwords and guesses: equal work for every user, limits that lock nobody out, bounds on a flood. */
-import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import fc from 'fast-check';
 import { BerthError, ValidationError } from '../../../src/foundation/base/errors.ts';
 import { createAddressLimit, createSteadyLimit } from '../../../src/doors/web/rate-limits.ts';
 import { clientNetwork, clientSite } from '../../../src/doors/web/client-address.ts';
-import { createHashingQueue, type Origin } from '../../../src/rules/users/hashing-queue.ts';
-import { createPasswordHashing, type PasswordHashing } from '../../../src/rules/users/password-hashing.ts';
+import {
+  createHashingQueue,
+  createPasswordHashing,
+  type Origin,
+  type PasswordHashing,
+} from '../../../src/rules/users/password-hashing.ts';
 import { createPasswords } from '../../../src/rules/users/passwords.ts';
 import { sessionOf } from '../../../src/rules/users/sessions.ts';
 import { setPasswordByLink } from '../../../src/rules/users/set-password.ts';
@@ -15,6 +17,9 @@ import { createUser, setDisabled } from '../../../src/rules/users/users.ts';
 import { scratch } from '../../support/scratch.ts';
 import { operator, PASSWORD } from '../../support/users.ts';
 import { type UsersPlace, usersPlace } from '../../support/users-place.ts';
+
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 
 const HOME = '192.0.2.1';
 const CHEAP = { ln: 4, r: 8, p: 1 };

@@ -12,7 +12,7 @@ import { AccessState, Count, CreatedDirectory, data } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 import { passwordUnused, warning } from '../../web/warnings.ts';
 import { type Renewed, renewPassword } from '../../../rules/directories/update.ts';
-import { fullDirectory } from '../directory-json.ts';
+import { fullDirectory } from './directories.ts';
 import { CREATED } from '../openapi/examples.ts';
 import { type Quota, QuotaFields, quotaOf, setQuota } from '../../../rules/directories/quota.ts';
 

@@ -1,14 +1,12 @@
 /** The specification's endpoints for directories. Each reads the request, calls one rule, and writes the response. */
-import * as v from 'valibot';
-import { createDirectory, type Created } from '../../../rules/directories/create.ts';
+import { type Created, createDirectory } from '../../../rules/directories/create.ts';
 import { deleteDirectory } from '../../../rules/directories/delete.ts';
 import { AuthFields, BasicFields, isAuthChange, NewDirectory, SETTABLE } from '../../../rules/directories/fields.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import type { DirectoryQueries, ListedDirectory, ShownDirectory } from '../../../rules/directories/view.ts';
 import { removePublicKeys, updateAuth, updateBasics } from '../../../rules/directories/update.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readDirectoryFields } from '../body.ts';
-import { fullDirectory, listItem } from '../directory-json.ts';
 import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
 import { accountTarget, ownDirectory, ownTarget } from '../own-directory.ts';
 import { PAGE, readPage, type RequestedPage } from '../page.ts';
@@ -16,6 +14,9 @@ import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
 import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../../web/warnings.ts';
+import { formatMicros } from '../../../foundation/base/clock.ts';
+
+import * as v from 'valibot';
 
 export function directoryRoutes(directories: DirectoryQueries, rules: RuleContext, mayReach: MayReach): Route[] {
   const list: Endpoint = async (c, { accountId, scope }) => {
@@ -139,4 +140,35 @@ export function directoryRoutes(directories: DirectoryQueries, rules: RuleContex
       refusals: [404, 507],
     }),
   ];
+}
+
+/** The seven fields in a list. */
+function listItem(directory: ListedDirectory): object {
+  const { id, name, slug, external_id, sftp_username, storage_bytes, inserted_at } = directory;
+  return { id, name, slug, external_id, sftp_username, storage_bytes, inserted_at: formatMicros(inserted_at) };
+}
+
+/**
+ * The JSON text of all eighteen fields, and of the password where a response has it. Metadata is stored as JSON text and
+ * inserted as it is, so that nothing is parsed and no number changes.
+ */
+export function fullDirectory(directory: ShownDirectory, sftp_password?: string): string {
+  const { id, name, description, slug, external_id } = directory;
+  const before = JSON.stringify({ id, name, description, slug, external_id });
+  const after = JSON.stringify({
+    sftp_host: directory.sftp_host,
+    sftp_port: directory.sftp_port,
+    sftp_username: directory.sftp_username,
+    sftp_password,
+    webhook_url: directory.webhook_url,
+    webhook_secret: directory.webhook_secret,
+    max_connections: directory.max_connections,
+    storage_bytes: directory.storage_bytes,
+    retention_days: directory.retention_days,
+    auth_mode: directory.auth_mode,
+    public_key_fingerprint: directory.public_key_fingerprint,
+    inserted_at: formatMicros(directory.inserted_at),
+    updated_at: formatMicros(directory.updated_at),
+  });
+  return `${before.slice(0, -1)},"metadata":${directory.metadata},${after.slice(1)}`;
 }

@@ -1,18 +1,16 @@
 /** The content of files: programs fetch and remove uploads, and put files there for customers to fetch. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Kysely } from 'kysely';
-import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { BerthError, type ErrorCode } from '../../../foundation/base/errors.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
-import { filesByPath, type ListedFile as FileRow, LISTED_STATES } from '../../../arrivals/files/file-rows.ts';
+import { filesByPath, LISTED_STATES, type ListedFile as FileRow } from '../../../arrivals/files/file-rows.ts';
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
 import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
 import type { Endpoint } from '../access.ts';
-import { requestedPrecondition } from '../../web/content-headers.ts';
-import { fileAnswer } from '../../web/file-answer.ts';
+import { fileAnswer, requestedPrecondition } from '../../web/file-answer.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { type BodyFile, fileInBody } from '../multipart.ts';
 import { requestedPath } from '../../web/requested-path.ts';
@@ -21,6 +19,8 @@ import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
 import { arrivals, type Turn } from '../../web/turns.ts';
 import { warning } from '../../web/warnings.ts';
+
+import * as v from 'valibot';
 
 /** How many files an account may send at once. Each holds a descriptor. */
 const AT_ONCE = 16;

@@ -8,7 +8,7 @@ import { type Clock, formatMicros } from '../../../foundation/base/clock.ts';
 import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
 import type { LinksTable } from '../../../foundation/db/schema.ts';
 import { limitInWords } from '../../../arrivals/links/limit.ts';
-import { encoded, TOKEN } from '../../../arrivals/links/token.ts';
+import { encoded, TOKEN } from '../../../arrivals/links/links.ts';
 import type { Part } from '../../../arrivals/links/progress.ts';
 import type { Admitted, LinkUses, Visit } from '../../../arrivals/links/use.ts';
 import type { Log } from '../../../foundation/base/log.ts';

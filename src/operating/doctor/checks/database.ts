@@ -6,6 +6,9 @@ import { explained, refuseUnsuitable, serverState } from '../../../foundation/db
 import { isUnfinished } from '../../../foundation/db/unfinished-restore.ts';
 import { errorMessage } from '../../../foundation/base/errors.ts';
 import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
+import { sql } from 'kysely';
+import { listNodes } from '../../nodes/list.ts';
+import { counted } from '../../../foundation/base/terminal.ts';
 
 /** A write-ahead log of this size is not being moved into the database: some process keeps a read open. */
 const LARGE_LOG = 512 * 1024 * 1024;
@@ -74,5 +77,34 @@ const checkFile: Check = async (config) => {
       ...ofSchema(file, missing, unknown),
     ],
     `${file} is undamaged and of this version`,
+  );
+};
+
+/** The machines that share a PostgreSQL database: whether each is live, and what waits for one that is not. */
+export const checkNodes: Check = async ({ database, node }) => {
+  if (node === '') return [];
+  await using inspection = await inspect(database);
+  const nodes = await listNodes(inspection.db);
+  const waiting = await inspection.db
+    .selectFrom('unapplied as u')
+    .innerJoin('directories as d', 'd.id', 'u.directory_id')
+    .select(({ fn }) => ['d.node', fn.countAll<number>().as('changes')])
+    .where('u.done', '<', sql.ref<number>('u.version'))
+    .groupBy('d.node')
+    .execute();
+  const away = nodes.filter(({ state, directories }) => state === 'away' && directories > 0);
+  return orOk(
+    [
+      !nodes.some(({ name }) => name === node) &&
+        warn(`the database does not know the node ${node} yet`, 'start berth, or correct BERTH_NODE'),
+      ...away.map(({ name, directories }) => {
+        const changes = waiting.find((each) => each.node === name)?.changes ?? 0;
+        return fail(
+          `the node ${name} is away: uploads to its ${counted(directories, 'directory', 'directories')} are not announced, and ${counted(changes, 'change')} must wait for it`,
+          `start berth on ${name}`,
+        );
+      }),
+    ],
+    `this is the node ${node}; ${nodes.map(({ name, state }) => `${name} is ${state}`).join(', ')}`,
   );
 };

@@ -1,12 +1,11 @@
 /** Checks berth's own folders and their parents: sshd trusts nothing that others could have written to. */
-import { statSync } from 'node:fs';
+import { lstatSync, statSync } from 'node:fs';
 import type { Config } from '../../../foundation/base/config.ts';
 import { errorMessage } from '../../../foundation/base/errors.ts';
 import { pathsOf } from '../../../machine/sftp/paths.ts';
 import { isJailDiskThere } from '../../../machine/sftp/jail-disk.ts';
 import { ancestors, preflight } from '../../../machine/sftp/preflight.ts';
 import { type Check, fail, type Finding, orOk } from '../finding.ts';
-import { ownershipProblem } from '../ownership.ts';
 
 /** Checks that fail without the disk of the jails, or say nothing about it. */
 const OF_THE_DISK = ['disk', 'quotas', 'serve', 'sshd', 'login'];
@@ -55,4 +54,20 @@ function problemAbove(config: Config): Finding | undefined {
     const [text = '', ...remedy] = errorMessage(error).split(/: (?=ch|choose)/);
     return fail(text, remedy.join(': ') || 'see docs/operations.md, "Settings"');
   }
+}
+
+/** A problem with the owner or mode of a file or folder that berth made, if there is one. */
+export function ownershipProblem(kind: 'file' | 'folder', path: string, mode: number): Finding | undefined {
+  const stat = lstatSync(path, { throwIfNoEntry: false });
+  if (!stat) return fail(`${path} is missing`, 'berth prepare');
+  if (kind === 'file' ? !stat.isFile() : !stat.isDirectory()) {
+    return fail(`${path} is not a ${kind}`, 'move it away, then: berth prepare');
+  }
+  const found = stat.mode & 0o7777;
+  if (stat.uid === 0 && stat.gid === 0 && found === mode) return undefined;
+  const owner = stat.gid === 0 ? stat.uid : `${stat.uid}:${stat.gid}`;
+  return fail(
+    `${path} is owned by ${owner}, mode ${found.toString(8)}`,
+    `chown 0:0 ${path} && chmod ${mode.toString(8)} ${path}`,
+  );
 }

@@ -1,7 +1,13 @@
-/** Checks that the programs that berth drives are installed, and new enough. */
-import packageJson from '../../../../package.json' with { type: 'json' };
+/** Checks that the programs that berth drives are installed and new enough, and limits of the kernel that berth may reach. */
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
-import { command } from '../processes.ts';
+import { command, serveProcess } from '../processes.ts';
+import { readdirSync, readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import type { Config } from '../../../foundation/base/config.ts';
+import { errorMessage, OperatorError } from '../../../foundation/base/errors.ts';
+import { checkWatches } from '../../../machine/sftp/preflight.ts';
+
+import packageJson from '../../../../package.json' with { type: 'json' };
 
 /** The version of Debian 12. berth is not tested with older ones. */
 const OLDEST_SSHD = '9.2';
@@ -44,4 +50,62 @@ async function missing(program: string, debian: string): Promise<Finding | undef
 
 function isOlder(version: string, oldest: string): boolean {
   return version.localeCompare(oldest, 'en', { numeric: true }) < 0;
+}
+
+/** The share of a limit above which there is a warning. */
+const WARNING_SHARE = 0.8;
+
+/** Limits of the kernel that berth may reach: inotify watches and open files. */
+export const checkLimits: Check = async (config) => {
+  const pid = serveProcess(config);
+  return [await watches(config, pid), ...openFiles(pid)];
+};
+
+async function watches({ jailDir }: Config, pid: number | undefined): Promise<Finding> {
+  try {
+    checkWatches(jailDir);
+  } catch (error) {
+    if (!(error instanceof OperatorError))
+      return fail(`${jailDir} cannot be watched: ${errorMessage(error)}`, 'berth prepare');
+    return fail(error.message, 'also set it in /etc/sysctl.d/; until then only slow scans find changes');
+  }
+  const limit = Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'utf8'));
+  // The limit is per user; in its unit berth has a user of its own.
+  const used = await watchesOf(await userOf(pid ?? process.pid));
+  const text = `${used} of ${limit} inotify watches are in use (each folder of a customer takes one)`;
+  return used > limit * WARNING_SHARE
+    ? warn(text, `sysctl fs.inotify.max_user_watches=${limit * 2}, also in /etc/sysctl.d/`)
+    : ok(text);
+}
+
+/** The number of a user's watches: the lines `inotify` in proc_pid_fdinfo(5). */
+async function watchesOf(user: string): Promise<number> {
+  let count = 0;
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    if ((await userOf(pid)) !== user) continue;
+    for (const fd of await readdir(`/proc/${pid}/fdinfo`).catch(() => [])) {
+      const info = await readFile(`/proc/${pid}/fdinfo/${fd}`, 'utf8').catch(() => '');
+      count += info.match(/^inotify /gm)?.length ?? 0;
+    }
+  }
+  return count;
+}
+
+/** The effective UID of a process; the empty string when it has ended. */
+async function userOf(pid: number | string): Promise<string> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  return /^Uid:\t\d+\t(\d+)/m.exec(status)?.[1] ?? '';
+}
+
+function openFiles(pid: number | undefined): Finding[] {
+  const [used = 0, , most = 0] = readFileSync('/proc/sys/fs/file-nr', 'utf8').split(/\s+/).map(Number);
+  const found: Finding[] = [];
+  if (used > most * WARNING_SHARE) {
+    found.push(warn(`${used} of the machine's ${most} open files are in use`, `sysctl fs.file-max=${most * 2}`));
+  }
+  if (pid === undefined) return found;
+  const open = readdirSync(`/proc/${pid}/fd`).length;
+  const limit = Number(/^Max open files\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1]);
+  const text = `berth serve has ${open} of ${limit} files open`;
+  return [...found, open > limit * WARNING_SHARE ? warn(text, 'raise LimitNOFILE of berth.service') : ok(text)];
 }

@@ -6,7 +6,7 @@ import { nextKeys, OFFERED_FOR } from '../../../machine/sftp/host-key-rotation.t
 import { pathsOf } from '../../../machine/sftp/paths.ts';
 import { shortTime } from '../../../foundation/base/terminal.ts';
 import { type Check, fail, type Finding, ok, oneLine, warn } from '../finding.ts';
-import { ownershipProblem } from '../ownership.ts';
+import { ownershipProblem } from './folders.ts';
 import { inNamespace } from '../processes.ts';
 
 /** The files by name in the folder `sshd`. */

@@ -133,7 +133,7 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
   assert.equal(problemIn(wrong, 'expires_at'), 'Enter a date and time such as 2026-11-20 14:30.');
   assert.equal(
     problemIn(wrong, 'allowed_networks'),
-    'Line 2: "10.0.0.1/8" has host bits set. Its network is 10.0.0.0/8. Line 3: "not an <b>" is not an IP address or a CIDR range.',
+    'Line 2: did you mean 10.0.0.0/8? Line 3: "not an <b>" is not an IP address or a CIDR range.',
   );
   assert.match(wrong.text, /10\.0\.0\.1\/8\r\nnot an &lt;b&gt;/, 'what was typed is still there');
 

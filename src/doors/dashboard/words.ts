@@ -112,7 +112,7 @@ function networkSentence(message: string, given: string): string {
   const line = given.split(/\r?\n/).findIndex((each) => splitNetworks(each).includes(text)) + 1;
   if (line === 0)
     return COUNT.test(message) ? sentenceOf('', message, '') : 'One line is not an IP address or a CIDR range.';
-  if (network !== undefined) return `Line ${line}: "${text}" has host bits set. Its network is ${network}.`;
+  if (network !== undefined) return `Line ${line}: did you mean ${network}?`;
   return `Line ${line}: "${text}" is not an IP address or a CIDR range.`;
 }
 

@@ -13,6 +13,8 @@ export interface LoginCheck {
   readonly lets: 'all' | 'some' | 'nobody';
   /** A sentence without its full stop. */
   readonly text: string;
+  /** The time in the text, for those who show it in another zone. */
+  readonly at?: Micros;
   /** What to do, as a sentence. */
   readonly remedy?: string;
 }
@@ -38,7 +40,7 @@ function expiry({ expires_at }: LoginSettings, now: Micros): LoginCheck {
   if (expires_at === null) return { lets: 'all', text: 'It does not expire' };
   const time = `${formatMicros(expires_at).slice(0, 16).replace('T', ' ')} UTC`;
   return hasExpired({ expires_at }, now)
-    ? { lets: 'nobody', text: `It expired at ${time}`, remedy: 'Set a later expiry, or none.' }
+    ? { lets: 'nobody', text: `It expired at ${time}`, at: expires_at, remedy: 'Set a later expiry, or none.' }
     : { lets: 'all', text: `It expires at ${time}` };
 }
 

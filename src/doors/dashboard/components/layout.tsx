@@ -218,7 +218,7 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
         Close menu
       </a>
       <div id="menu">
-        <form class="find" role="search" action={DIRECTORIES} data-find="/dashboard/find/all">
+        <form class="find" role="search" aria-label="Everything" action={DIRECTORIES} data-find="/dashboard/find/all">
           <label for="find">
             Find anything <kbd aria-hidden="true">/</kbd>
           </label>

@@ -58,11 +58,11 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, deli
 function stateOf(
   { failing, last }: WebhookHealth,
   hasReceiver: boolean,
-): { kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: string } {
+): { kind: 'bad' | 'waiting' | 'quiet'; text: string } {
   if (!hasReceiver) return { kind: 'quiet', text: 'Off' };
   if (!last) return { kind: 'quiet', text: 'Not tried yet' };
   if (failing) return { kind: 'bad', text: 'Failing' };
-  if (last.status !== null && last.status >= 200 && last.status < 300) return { kind: 'good', text: 'Working' };
+  if (last.status !== null && last.status >= 200 && last.status < 300) return { kind: 'quiet', text: 'Working' };
   return last.isTest ? { kind: 'bad', text: 'Test failed' } : { kind: 'waiting', text: 'Retrying' };
 }
 

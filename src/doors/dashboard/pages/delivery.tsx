@@ -109,7 +109,7 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
       <p class="hint">
         {isTest
           ? 'A test is sent once and isn’t retried. Its file doesn’t exist.'
-          : 'A replay sends the same body as a new delivery. An announcement describes the file as it is now.'}
+          : 'Send again sends the same content. A new webhook describes the file as it is now.'}
       </p>
     </Section>
   );

@@ -167,7 +167,7 @@ const NewActions = () => (
 );
 
 const Search: FC<{ listing: Listing }> = ({ listing }) => (
-  <form class="toolbar" role="search">
+  <form class="toolbar" role="search" aria-label="Directories">
     <Field label="Search" name="q" type="search" value={listing.search} placeholder="Name, username or external ID" />
     <button class="plain">Search</button>
     <div class="field sort">

@@ -57,7 +57,7 @@ export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void 
         {held}
         {partial}
         <Links class="views" label="Views" links={VIEWS} current={TITLES[view.kind]} />
-        <form class="toolbar" role="search">
+        <form class="toolbar" role="search" aria-label="Files">
           <Field label="Search names" name="q" type="search" value={view.kind === 'search' ? view.text : ''} />
           <button class="plain">Search</button>
           <a class="button plain" href={`links?for=upload&folder=${folder.toString('base64url')}`}>
@@ -130,9 +130,7 @@ const Upload: FC<{ address: string }> = ({ address }) => (
   <Form class="drop" upload={address}>
     <label for="upload">Upload files from this computer</label>
     <input type="file" id="upload" multiple />
-    <p class="hint">
-      Or drop them here. Your customer can download these files. They don’t trigger a webhook, and appear under Folders.
-    </p>
+    <p class="hint">Or drop them here. For your customer to download. No webhook.</p>
     <div role="status"></div>
   </Form>
 );

@@ -47,9 +47,16 @@ export const LoginProblem: FC<LoginProblemProps> = ({ checks, last, directory, p
             )}
           </li>
         )}
-        {limits.map(({ lets, text, remedy: words }) => (
+        {limits.map(({ lets, text, at, remedy: words }) => (
           <li class={lets === 'nobody' ? 'bad' : 'limit'}>
-            {text}.<span class="quiet"> {remedy(words)}</span>
+            {at === undefined ? (
+              text
+            ) : (
+              <>
+                It expired at <Time at={at} isExact />
+              </>
+            )}
+            .<span class="quiet"> {remedy(words)}</span>
           </li>
         ))}
         {!isFailing && failed && (

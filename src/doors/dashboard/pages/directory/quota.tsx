@@ -21,13 +21,13 @@ export const Quota: FC<QuotaProps> = ({ isAdmin, obstacle, directory, path }) =>
   const { quota_bytes } = directory;
   if (!isAdmin)
     return (
-      <Section title="Quota" about="Only admins can change it.">
+      <Section title="Quota" id="quota" about="Only admins can change it.">
         <p>{quota_bytes === null ? 'No limit' : sizeInWords(quota_bytes)}</p>
       </Section>
     );
   if (obstacle !== undefined && quota_bytes === null) return <></>;
   return (
-    <Section title="Quota">
+    <Section title="Quota" id="quota">
       <Form action={`${path}/quota`}>
         <Was of={stored} />
         <Field

@@ -71,11 +71,22 @@ export function lstatEntry(folder: Folder, name: Buffer): Stats | undefined {
   return lstatSync(at(folder.fd, name), { throwIfNoEntry: false });
 }
 
-/** The names in an open folder, with one character a byte; undefined if there are more than `most`. */
-export function namesIn({ fd }: Folder, most: number): string[] | undefined {
+/**
+ * The names in an open folder that are wanted, with one character a byte; undefined if there are more than `most`, or the folder has more
+ * than `mostEntries`.
+ */
+export function namesIn(
+  { fd }: Folder,
+  isWanted: (name: string) => boolean,
+  { most, mostEntries }: { readonly most: number; readonly mostEntries: number },
+): string[] | undefined {
   const names: string[] = [];
+  let count = 0;
   using entries = opendirSync(`/proc/self/fd/${fd}`, { bufferSize: BATCH_ENTRIES, encoding: 'latin1' });
   for (let entry = entries.readSync(); entry; entry = entries.readSync()) {
+    count += 1;
+    if (count > mostEntries) return undefined;
+    if (!isWanted(entry.name)) continue;
     if (names.length === most) return undefined;
     names.push(entry.name);
   }

@@ -174,9 +174,8 @@ export function alikeIn(
 function filesIn(root: string, path: FilePath, isLike: (path: FilePath) => boolean): FileAlike[] | undefined {
   return orUnseen(() => {
     using folder = openFolder(root, bytesOf(path));
-    const names = namesIn(folder, MOST_ENTRIES)?.filter((name) => isLike(path + name));
-    if (!names || names.length > MOST_ALIKE) return undefined;
-    return names.flatMap((name) => {
+    const names = namesIn(folder, (name) => isLike(path + name), { most: MOST_ALIKE, mostEntries: MOST_ENTRIES });
+    return names?.flatMap((name) => {
       const stats = lstatEntry(folder, bytesOf(name));
       const seen = stats?.isFile() ? observationOf(stats) : null;
       return seen ? [{ ...seen, path: path + name }] : [];

@@ -10,10 +10,10 @@ export function noteHeld(session: Session, start: string, held: readonly HeldPat
 
 /** The files that belong to no known handle. The second of two handles of one file is there twice. */
 export function untracked(session: Session, held: readonly HeldPath[]): HeldPath[] {
-  const all = session.all();
-  const tracked = (each: HeldPath): number => all.filter(({ file, inode }) => file && inode === each.inode).length;
-  const files = [...Map.groupBy(held, ({ inode }) => inode).values()];
-  return files.flatMap((same) => same.slice(same[0] ? tracked(same[0]) : 0));
+  const handles = session.all().filter(({ file }) => file);
+  const tracked = Map.groupBy(handles, ({ inode }) => inode);
+  const files = [...Map.groupBy(held, ({ inode }) => inode)];
+  return files.flatMap(([inode, same]) => same.slice(tracked.get(inode)?.length ?? 0));
 }
 
 /** The session's handles of files that a name with this beginning may mean. */

@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { baseName, beginsLike, type FilePath, folderOf, parentOf, withoutSuffix } from '../file-path.ts';
+import { baseName, beginsLike, type FilePath, parentOf, withoutSuffix } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
   BUSY_LAG,
@@ -18,37 +18,14 @@ import {
   STALE_MTIME,
   UNKNOWN_INODE,
 } from '../record/file-stat.ts';
+import { type CutOff, type LostEnding, LostEndings } from './lost-endings.ts';
 import type { Ending } from './operations.ts';
 
 /** How many entries are remembered, and for how long, in ms. A comparison with the disk comes sooner than that. */
 const REMEMBERED = { max: 10_000, ttl: 60_000 };
 
-/** How many endings are remembered for one directory. */
-const ENDINGS = 1000;
-
-interface LostEnding {
-  readonly end: Ending;
-  /** Undefined for an upload whose file had lost its name. */
-  readonly cutOff: CutOff | undefined;
-  /** A row that was written from the log has the upload, and waits for its file. */
-  readonly isAwaited?: true;
-  /** Its path, if there was no file then. */
-  readonly missingAt?: FilePath | undefined;
-  /** When the folder that was there then had been created; 0 if there was none. */
-  readonly folderBornAt?: Micros;
-}
-
-/** What is known of an upload whose name the log has cut off. */
-interface CutOff {
-  /** The beginning of the logged name, or the whole name followed by a `"` and part of the log's wording. */
-  readonly start: string;
-  /** Without a change of times, a file that the session has written has a new mtime. */
-  readonly session: { readonly hasSetCutOff: boolean };
-}
-
 export class Lost {
-  /** The endings of each directory, newest first. */
-  readonly #endings = new LRUCache<string, readonly LostEnding[]>(REMEMBERED);
+  readonly #endings = new LRUCache<string, LostEndings>(REMEMBERED);
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
 
   addEnding(directoryId: string, end: Ending, cutOff?: CutOff): void {
@@ -57,31 +34,23 @@ export class Lost {
 
   /** Adds an upload whose file is not at its path. */
   addMissing(directoryId: string, end: Ending, missingAt: FilePath, folderBornAt: Micros): void {
-    this.#add(directoryId, { end, cutOff: undefined, missingAt, folderBornAt });
+    this.#add(directoryId, { end, missingAt, folderBornAt });
   }
 
   /** Adds an upload whose row waits for its file. */
   addAwaited(directoryId: string, end: Ending, missingAt: FilePath | undefined): void {
-    this.#add(directoryId, { end, cutOff: undefined, isAwaited: true, missingAt });
+    this.#add(directoryId, { end, isAwaited: true, missingAt });
   }
 
   #add(directoryId: string, ending: LostEnding): void {
-    const others = this.#endings.get(directoryId) ?? [];
-    this.#endings.set(directoryId, [ending, ...others].slice(0, ENDINGS));
+    const endings = this.#endings.get(directoryId) ?? new LostEndings();
+    endings.add(ending);
+    this.#endings.set(directoryId, endings);
   }
 
   /** A folder was renamed, and with it files whose names the log has cut off. */
   moved(directoryId: string, from: FilePath, to: FilePath): void {
-    const endings = this.#endings.get(directoryId);
-    if (!endings?.some(({ cutOff }) => cutOff)) return;
-    const moved = endings.map((each): LostEnding => {
-      const { cutOff } = each;
-      const folder = cutOff && folderOf(cutOff.start);
-      if (!cutOff || !folder?.startsWith(`${from}/`)) return each;
-      const name = cutOff.start.slice(cutOff.start.lastIndexOf('/') + 1);
-      return { ...each, cutOff: { ...cutOff, start: to + folder.slice(from.length) + name } };
-    });
-    this.#endings.set(directoryId, moved);
+    this.#endings.get(directoryId)?.moved(from, to);
   }
 
   /**
@@ -104,7 +73,7 @@ export class Lost {
       row?.mtime === STALE_MTIME && row.source === 'log' && row.state !== 'partial' && at <= row.uploaded_at;
     const isOfRow = ({ end, isAwaited }: LostEnding): boolean =>
       isAwaited === true && row?.mtime === STALE_MTIME && end.at === row.uploaded_at;
-    const endings = (this.#endings.get(directoryId) ?? [])
+    const endings = (this.#endings.get(directoryId)?.of(path, stat, row?.uploaded_at) ?? [])
       .filter(({ end, cutOff }) => !matched.includes(end) || (!end.isComplete && cutOff !== undefined))
       // A file that was cut off, and that nobody has written since, is not that of another upload.
       .filter(({ end }) => !(isStillPartial && end.isComplete))
@@ -137,7 +106,7 @@ export class Lost {
 
   /** Whether no upload of the directory waits for its file. */
   isEmpty(directoryId: string): boolean {
-    return (this.#endings.get(directoryId)?.length ?? 0) === 0;
+    return (this.#endings.get(directoryId)?.size ?? 0) === 0;
   }
 
   /**
@@ -145,10 +114,7 @@ export class Lost {
    * left another file.
    */
   removeEnding(directoryId: string, end: Ending): void {
-    const others = this.#endings
-      .get(directoryId)
-      ?.filter((other) => other.end !== end || (!end.isComplete && other.cutOff !== undefined));
-    if (others) this.#endings.set(directoryId, others);
+    this.#endings.get(directoryId)?.remove(end);
   }
 
   addRow(row: FileRow): void {
@@ -216,15 +182,18 @@ function cutOffAt(
   path: FilePath,
   { mtime, ctime, changedAt }: FileStat & { readonly changedAt: Micros },
 ) {
+  // Many may have been cut off after the same beginning.
+  const starts = new Set(endings.map(({ cutOff }) => cutOff?.start));
+  const alike = new Set([...starts].filter((start) => start !== undefined && beginsLike(path, start)));
   const possible = endings
-    .filter(({ cutOff }) => cutOff !== undefined && beginsLike(path, cutOff.start))
+    .filter(({ cutOff }) => alike.has(cutOff?.start))
     // An open may have been read late, as after a pause of the machine. Half a file must not pass for a copy then.
     .filter(({ end }) => changedAt >= (end.openedAt ?? changedAt) - (end.isComplete ? BUSY_LAG : RESTART_LAG))
     // A write sets both times. One after the connection broke was somebody else's.
     .filter(({ end }) => end.isComplete || mtime !== ctime || mtime <= end.at + TIMER_GRAIN)
     .toSorted((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));
-  const isOver = (at: Micros): boolean =>
-    changedAt > at + LOG_LAG && possible.some(({ end }) => end.isComplete && (end.openedAt ?? at) > at);
+  const latest = Math.max(...possible.map(({ end }) => (end.isComplete ? (end.openedAt ?? -Infinity) : -Infinity)));
+  const isOver = (at: Micros): boolean => changedAt > at + LOG_LAG && latest > at;
   return possible.find(({ end }) => !end.isComplete && !isOver(end.at)) ?? possible[0];
 }
 

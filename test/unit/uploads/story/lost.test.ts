@@ -5,6 +5,7 @@ import { Doubts } from '../../../../src/arrivals/uploads/record/doubts.ts';
 import { STALE_MTIME, UNKNOWN_INODE } from '../../../../src/arrivals/uploads/record/file-stat.ts';
 import type { FileRow } from '../../../../src/arrivals/uploads/record/files.ts';
 import { Lost } from '../../../../src/arrivals/uploads/story/lost.ts';
+import { LostEndings } from '../../../../src/arrivals/uploads/story/lost-endings.ts';
 import type { Ending } from '../../../../src/arrivals/uploads/story/operations.ts';
 import { SECOND } from '../../../../src/foundation/base/clock.ts';
 
@@ -184,6 +185,31 @@ test('the open of a cut-off name was read 1.5 s late: the file is still that of 
   const stat = { inode: 7, size_bytes: 5, mtime: 1_500_000_000_000_000, ctime: changedAt, changedAt, bornAt: 0 };
   assert.equal(lost.endingOf('d', 'a/nnnn', stat, undefined, []), end);
   assert.equal(lost.endingOf('d', 'a/nnnn', { ...stat, changedAt: changedAt - 1_500_000 }, undefined, []), undefined);
+});
+
+test('a look goes through the uploads that its file may be of, however much a user has left, and a directory has at most 1,000', () => {
+  const endings = new LostEndings();
+  const end = { ...CUT_OFF, inode: undefined, bornMs: undefined };
+  const session = { hasSetCutOff: false };
+  const nameOf = (i: number): string => `${i}-${'n'.repeat(200)}`;
+  for (let i = 0; i < 1500; i++)
+    endings.add({ end: { ...end, order: i }, cutOff: { start: `f${i % 10}/${nameOf(i)}`.slice(0, 100), session } });
+  assert.equal(endings.size, 1000);
+  const found = (path: string): number[] =>
+    endings.of(path, { inode: 9, size_bytes: 4, mtime: AT }, undefined).map(({ end: { order } }) => order);
+  assert.deepEqual(found(`f7/${nameOf(1007)}`), [1007]);
+  // The oldest has been forgotten.
+  assert.deepEqual(found(`f7/${nameOf(7)}`), []);
+  // The log may have cut off the name of a folder, too.
+  endings.add({ end: { ...end, order: 1500 }, cutOff: { start: nameOf(1).slice(0, 50), session } });
+  assert.deepEqual(found(`${nameOf(1)}/f/a`), [1500]);
+  endings.add({ end: { ...CUT_OFF, order: 1501, inode: 9 } });
+  endings.add({ end: { ...end, order: 1502, bytes: 4 }, missingAt: 'g/a' });
+  endings.add({ end: { ...end, order: 1503, bytes: 5 }, missingAt: 'g/a.part' });
+  assert.deepEqual(found('h/a'), [1503, 1502, 1501]);
+  endings.moved('f7', 'g/f');
+  assert.deepEqual(found(`g/f/${nameOf(1007)}`), [1502, 1501, 1007]);
+  assert.deepEqual(found(`f7/${nameOf(1007)}`), [1502, 1501]);
 });
 
 // What a crash of the machine makes doubtful.

@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import { accountNamed } from '../rules/accounts/accounts.ts';
 import { type ApiKey, createKey, type KeyActor, listKeys, revokeKey, ROLES } from '../rules/keys/api-keys.ts';
-import { type Scope, scopeOf } from '../rules/accounts/scope.ts';
+import { type Scope, scopeOf } from '../rules/accounts/actor.ts';
 import { formatMicros, type Micros } from '../foundation/base/clock.ts';
 import type { Role } from '../foundation/db/schema.ts';
 import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';

@@ -47,7 +47,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'arrivals/uploads',
     'deliveries/webhooks/outbox.ts',
   ],
-  'rules/history': ['rules/accounts/actor.ts', 'rules/accounts/scope.ts'],
+  'rules/history': ['rules/accounts/actor.ts'],
   'arrivals/links': [
     'rules/directories',
     'rules/history/audit.ts',

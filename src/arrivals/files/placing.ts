@@ -16,7 +16,7 @@ import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
-import { randomText } from '../../foundation/base/random-text.ts';
+import { randomText } from '../../foundation/base/hashes.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { fileIfAny } from './file-rows.ts';
 import { currentTag, type Precondition, requireAllowed } from './content.ts';

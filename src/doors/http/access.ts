@@ -9,13 +9,20 @@ import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../../rules/keys/authenticate.ts';
 import type { LastUsed } from '../../rules/keys/last-used.ts';
 import { requireApi } from '../../rules/accounts/accounts.ts';
-import { requireChanges, requireDirectory, requireWholeAccount } from '../../rules/accounts/scope.ts';
+import {
+  type Actor,
+  requireChanges,
+  requireDirectory,
+  requireWholeAccount,
+  type StoredResponse,
+} from '../../rules/accounts/actor.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import type { StoredResponse } from '../../rules/accounts/actor.ts';
 import { readBody } from './body.ts';
 import type { ClientAddress } from '../web/client-address.ts';
 import type { ApiEnv } from '../web/observe.ts';
 import type { AccountLimit, RateLimit } from '../web/rate-limits.ts';
+import { type AccountTarget, notFound, type Owner, type Target } from '../../rules/directories/target.ts';
+import type { DirectoryQueries, ShownDirectory } from '../../rules/directories/view.ts';
 
 /** Stores the response that `render` makes of a rule's result (`idempotency.ts`). */
 export type Keep = <Result>(render: (result: Result) => Response) => StoredResponse<Result>;
@@ -144,4 +151,60 @@ export function createAccess(identify: Identify) {
 /** @throws {BerthError} `not_authorized` unless the key has the admin role (specification, "Authentication" 7). */
 export function requireAdmin({ role }: Principal): void {
   if (role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
+}
+
+/** Makes the response of a rule's result. For a POST with an Idempotency-Key, the rule stores it. */
+type Render<Result> = (result: Result) => Response;
+
+/** @throws {BerthError} `directory_not_found`, both for an unknown id and for another account's directory. */
+export async function ownDirectory(
+  directories: DirectoryQueries,
+  { accountId }: Principal,
+  id: string,
+): Promise<ShownDirectory> {
+  const directory = await directories.byId(accountId, id);
+  return directory ?? notFound();
+}
+
+/**
+ * The target of a rule that changes the directory in the path. It reads the directory early, so that 404 comes before the refusals
+ * of the role and the body; the rule reads it again in its transaction.
+ */
+export async function ownTarget<Result = unknown>(
+  directories: DirectoryQueries,
+  c: Context<ApiEnv, '/:id'>,
+  caller: Caller,
+  render?: Render<Result>,
+): Promise<Target<Result>> {
+  const { id } = await ownDirectory(directories, caller, c.req.param('id'));
+  return { ...accountTarget(c, caller, render), id };
+}
+
+/** The target of a rule for whichever the path is about, a directory or the account. */
+export function ownerIn<Result = unknown>(
+  directories: DirectoryQueries,
+  c: Context<ApiEnv>,
+  caller: Caller,
+  render?: Render<Result>,
+): Promise<Owner<Result>> | Owner<Result> {
+  return isOfDirectory(c) ? ownTarget(directories, c, caller, render) : accountTarget(c, caller, render);
+}
+
+export function isOfDirectory(c: Context<ApiEnv>): c is Context<ApiEnv, '/:id'> {
+  return c.req.param('id') !== undefined;
+}
+
+/** The target of a rule that changes the account. */
+export function accountTarget<Result = unknown>(
+  c: Context<ApiEnv>,
+  caller: Caller,
+  render?: Render<Result>,
+): AccountTarget<Result> & { readonly actor: Actor<Result> } {
+  const { accountId, keyId, credential, keep } = caller;
+  const { id: requestId, route } = c.env.notes;
+  const response = render && keep?.(render);
+  return {
+    accountId,
+    actor: { accountId, keyId, requestId, route: `${c.req.method} ${route}`, credential, response },
+  };
 }

@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import type { Kysely } from 'kysely';
 import type { Principal } from '../../rules/keys/authenticate.ts';
-import { UNLIMITED } from '../../rules/accounts/scope.ts';
+import { UNLIMITED } from '../../rules/accounts/actor.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { ACCOUNT, OPERATOR, operatorKeyId } from '../../foundation/base/operator-socket.ts';

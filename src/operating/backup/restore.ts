@@ -21,7 +21,7 @@ import { forgottenInode } from '../../foundation/db/forgotten-inodes.ts';
 import { skipUids } from '../../foundation/db/shared.ts';
 import { FIRST_UID } from '../../rules/directories/create.ts';
 import { skipNumbers } from '../../rules/history/events.ts';
-import { randomText } from '../../foundation/base/random-text.ts';
+import { randomText } from '../../foundation/base/hashes.ts';
 
 export interface RestoreOptions {
   /** The archive. */

@@ -3,9 +3,10 @@
  * specification leaves slug and username open; docs/limits.md defines them. They never change for a directory.
  */
 import { randomBytes } from 'node:crypto';
-import slugify from '@sindresorhus/slugify';
 import { encrypt } from 'unixcrypt';
-import { randomText } from '../../foundation/base/random-text.ts';
+import { randomText } from '../../foundation/base/hashes.ts';
+
+import slugify from '@sindresorhus/slugify';
 
 /** How many characters of the slug the username has. With dash and suffix it stays within 32 characters. */
 const STEM_LENGTH = 23;

@@ -5,8 +5,7 @@
  * fingerprints, and a webhook URL to its origin, since paths and queries often contain tokens.
  */
 import type { Transaction } from 'kysely';
-import { type Actor, verifyActor } from '../accounts/actor.ts';
-import { requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
+import { type Actor, requireDirectory, requireWholeAccount, verifyActor } from '../accounts/actor.ts';
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { keyFingerprint } from '../../foundation/base/hashes.ts';
 import type { AuditAction, DirectoryRow, Tables } from '../../foundation/db/schema.ts';

@@ -13,11 +13,10 @@ import { BerthError, OperatorError, ValidationError } from '../../foundation/bas
 import { type Actor, insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from './last-used.ts';
 import { checked, INVALID, orBlank, timestamp } from '../../foundation/base/validation.ts';
-import { verifyActor } from '../accounts/actor.ts';
+import { SCOPE_COLUMNS, verifyActor } from '../accounts/actor.ts';
 import { allowsApi, GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import { type Environment, generateKey } from './authenticate.ts';
-import { SCOPE_COLUMNS } from '../accounts/scope.ts';
 
 import * as v from 'valibot';
 

@@ -6,11 +6,9 @@ import type { Kysely } from 'kysely';
 import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Plan, Role, Tables } from '../../foundation/db/schema.ts';
-import type { Credential } from '../accounts/actor.ts';
-import { hashToken } from '../../foundation/base/hashes.ts';
-import { type Scope, scopeOf } from '../accounts/scope.ts';
+import { type Credential, type Scope, scopeOf } from '../accounts/actor.ts';
+import { hashToken, randomText } from '../../foundation/base/hashes.ts';
 import { crc32 } from 'node:zlib';
-import { randomText } from '../../foundation/base/random-text.ts';
 
 export interface Principal {
   readonly accountId: string;

@@ -9,7 +9,7 @@ import type { Kysely, Transaction } from 'kysely';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import { type Clock, DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Principal } from '../keys/authenticate.ts';
-import { UNLIMITED } from '../accounts/scope.ts';
+import { UNLIMITED } from '../accounts/actor.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import { removeInBatches } from '../history/batches.ts';
 import { compiled } from '../../foundation/db/compiled.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../../rules/keys/api-keys.ts';
 import type { Environment } from '../../../rules/keys/authenticate.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
-import { scopeOf } from '../../../rules/accounts/scope.ts';
+import { scopeOf } from '../../../rules/accounts/actor.ts';
 import type { Clock, Micros } from '../../../foundation/base/clock.ts';
 import { listed } from '../../../foundation/db/dialect.ts';
 import type { Database } from '../../../foundation/db/open.ts';

@@ -1,5 +1,4 @@
 /** Deliveries of a directory's webhooks: lists them with their attempts, and sends them again. */
-import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { announce } from '../../../arrivals/uploads/announce.ts';
@@ -12,14 +11,15 @@ import {
 import { checked, INVALID, orBlank, timestamp } from '../../../foundation/base/validation.ts';
 import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
 import { replay, replayFailed } from '../../../deliveries/webhooks/replay.ts';
-import type { Endpoint } from '../access.ts';
+import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
 import { readFields } from '../body.ts';
-import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
+
+import * as v from 'valibot';
 
 /** The limit for requests without one, since there may be very many deliveries. */
 const LIMIT = 100;

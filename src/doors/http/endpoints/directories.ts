@@ -5,10 +5,9 @@ import { AuthFields, BasicFields, isAuthChange, NewDirectory, SETTABLE } from '.
 import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries, ListedDirectory, ShownDirectory } from '../../../rules/directories/view.ts';
 import { removePublicKeys, updateAuth, updateBasics } from '../../../rules/directories/update.ts';
-import { type Endpoint, requireAdmin } from '../access.ts';
+import { accountTarget, type Endpoint, ownDirectory, ownTarget, requireAdmin } from '../access.ts';
 import { readDirectoryFields } from '../body.ts';
 import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
-import { accountTarget, ownDirectory, ownTarget } from '../own-directory.ts';
 import { PAGE, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';

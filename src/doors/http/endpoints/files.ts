@@ -9,9 +9,8 @@ import { filesByPath, LISTED_STATES, type ListedFile as FileRow } from '../../..
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
 import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
-import type { Endpoint } from '../access.ts';
+import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
 import { fileAnswer, requestedPrecondition } from '../../web/file-answer.ts';
-import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { type BodyFile, fileInBody } from '../multipart.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, STATUS } from '../../web/responses.ts';

@@ -1,5 +1,4 @@
 /** /api/v1/directories/:id/links: links for people without an SFTP client. */
-import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
@@ -16,15 +15,16 @@ import {
   revokeLinks,
 } from '../../../arrivals/links/links.ts';
 import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
-import type { Endpoint } from '../access.ts';
+import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
 import { readFields } from '../body.ts';
-import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
+
+import * as v from 'valibot';
 
 const LINKS = '/api/v1/directories/:id/links';
 

@@ -1,5 +1,4 @@
 /** /api/v1/directories/:id/public_keys: lists, adds and removes single keys of a directory. */
-import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import {
   type Added,
@@ -11,14 +10,15 @@ import {
 } from '../../../rules/directories/public-keys.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
-import { type Endpoint, requireAdmin } from '../access.ts';
+import { type Endpoint, ownDirectory, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, PublicKey } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 import { keyUnused, lockedOut, warning } from '../../web/warnings.ts';
+
+import * as v from 'valibot';
 
 const KEYS = '/api/v1/directories/:id/public_keys';
 const EXAMPLE = {

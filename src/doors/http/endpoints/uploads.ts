@@ -1,6 +1,5 @@
 /** The uploads of a directory: the list, and a single one. */
 import type { Context } from 'hono';
-import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import {
@@ -11,15 +10,16 @@ import {
   type UploadRow,
 } from '../../../arrivals/uploads/upload-list.ts';
 import { checked, timestamp } from '../../../foundation/base/validation.ts';
-import type { Endpoint } from '../access.ts';
+import { type Endpoint, ownDirectory } from '../access.ts';
 import type { ApiEnv } from '../../web/observe.ts';
 import { UPLOAD, UPLOADS } from '../openapi/examples.ts';
-import { ownDirectory } from '../own-directory.ts';
 import { PAGE, readPage, requestedPage } from '../page.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
 import type { Turn } from '../../web/turns.ts';
+
+import * as v from 'valibot';
 
 /** The query parameters, for openapi.json. */
 const FILTERS = {

@@ -2,9 +2,8 @@
 import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { EventsFields, eventsOf, setEvents, type WantedEvents } from '../../../rules/directories/wanted-events.ts';
-import { type Endpoint, requireAdmin } from '../access.ts';
+import { type Endpoint, isOfDirectory, ownerIn, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { isOfDirectory, ownerIn } from '../own-directory.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, WantedEvents as Shown } from '../schemas.ts';

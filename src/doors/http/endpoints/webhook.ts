@@ -14,9 +14,8 @@ import {
 import { liveDirectory, type RuleContext } from '../../../rules/directories/target.ts';
 import { type Destined, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
-import { type Endpoint, requireAdmin } from '../access.ts';
+import { accountTarget, type Endpoint, ownerIn, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { accountTarget, ownerIn, ownTarget } from '../own-directory.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccountWebhook as ShownOfAccount, data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';

@@ -11,7 +11,7 @@ import { Cause, DeliveryState, Duration, Excerpt, LISTED, Outcome } from '../com
 import { ActionButton, Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Links, Pager } from '../components/section.tsx';
-import { number, Table } from '../components/table.tsx';
+import { Table } from '../components/table.tsx';
 import { Name, Text } from '../components/text.tsx';
 import { counted, Time } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, type PageContext, targetOf } from '../environment.ts';
@@ -425,10 +425,13 @@ const TestLine: FC<{ of: Trial }> = ({ of: { request, answer } }) => (
   </div>
 );
 
+const ATTEMPTS = { name: 'Attempts', kind: 'extra' } as const;
+
 const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
   <Table
     caption="Newest first"
-    columns={['File', 'Directory', 'State', 'Last response', number('Attempts'), 'Created']}
+    isCompact
+    columns={['File', 'Directory', { name: 'State', kind: 'end' }, 'Last response', ATTEMPTS, 'Created']}
     rows={of.map(({ directory_id, directory, ...delivery }) => [
       <Name
         of={delivery.filename}

@@ -340,6 +340,7 @@ const History: FC<{ of: readonly ActivityEntry[]; names: ReadonlyMap<string, str
 }) => (
   <Table
     caption="Newest first"
+    isCompact
     columns={['What', ...(names ? ['Directory'] : []), 'When']}
     rows={bySession(of).map((each) => {
       const newest = 'entries' in each ? each.entries[0] : each;
@@ -357,7 +358,7 @@ const History: FC<{ of: readonly ActivityEntry[]; names: ReadonlyMap<string, str
 const Where: FC<{ of: ActivityEntry | undefined; names: ReadonlyMap<string, string> }> = ({ of, names }) => {
   const name = names.get(of?.directoryId ?? '');
   if (name !== undefined) return <Name of={name} href={`/dashboard/directories/${of?.directoryId}`} />;
-  return <Text of={of?.username ?? ''} />;
+  return of?.username ? <Text of={of.username} /> : '';
 };
 
 /** The last part of a path, short enough for a URL. */

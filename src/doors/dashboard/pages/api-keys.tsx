@@ -28,16 +28,13 @@ import { adminOnly } from '../guard.ts';
 import { takeShownOnce } from '../after-redirect.ts';
 import { madeBy, makersOf } from '../queries/account.ts';
 import { CreatingForms } from '../sent-forms.ts';
+import { RoleHint, ROLES } from './user.tsx';
 
 const PAGE = 50;
 /** How many revoked keys are shown. */
 const REVOKED = 20;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
-const ROLES = {
-  member: 'Member: directories, files, webhooks and links. Cannot change logins, keys or people.',
-  admin: 'Admin: everything, also logins, API keys and people.',
-};
 const DONE = { revoked: 'The key is revoked.' };
 /** The labels of the form's choices. */
 const ACCESS = { changes: 'Read and change', reads: 'Read only' };
@@ -263,6 +260,7 @@ const NewKey = () => (
     <Form isOnce>
       <Field label="Name" name="name" hint="What it’s for, such as the program that uses it." isRequired />
       <Select label="Role" name="role" options={ROLES} />
+      <RoleHint />
       <Folded summary="Limit the key" fields={['access', 'directories', 'expires_at']}>
         <Select label="Access" name="access" options={ACCESS} />
         <Field

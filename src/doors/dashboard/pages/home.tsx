@@ -142,7 +142,7 @@ const WebhookProblem: FC<{ of: Problem }> = ({ of: { id, name, url, open, sendin
       </p>
     </div>
     <div class="actions">
-      <a class="button" href={`${deliveriesOf(id)}&state=failed`}>
+      <a class="button plain" href={`${deliveriesOf(id)}&state=failed`}>
         See why
       </a>
       {open > 0 && <ActionButton action={SEND_AGAIN} label="Send again" about={name} fields={{ directory: id }} />}
@@ -169,7 +169,7 @@ const LoginProblemRow: FC<{ of: LoginProblem; name: string }> = ({ of: { directo
         </p>
       </div>
       <div class="actions">
-        <a class="button" href={`${path}/access#${last ? 'why' : 'public_key'}`}>
+        <a class="button plain" href={`${path}/access#${last ? 'why' : 'public_key'}`}>
           Fix
         </a>
       </div>
@@ -263,6 +263,7 @@ const LatestFiles: FC<{ of: readonly LatestFile[]; names: ReadonlyMap<string, st
     <Section title="Last files">
       <Table
         caption="The last files that arrived"
+        isCompact
         columns={['File', 'Directory', 'Arrived']}
         rows={of.map(({ directory_id, path, at }) => [
           <Name

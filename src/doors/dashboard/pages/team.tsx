@@ -8,7 +8,7 @@ import { type DashboardEnv, isAdmin, type PageContext } from '../environment.ts'
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { CreatingForms } from '../sent-forms.ts';
-import { ROLE_CHOICES, invitation, TEAM, type TeamOptions, UserTable } from './user.tsx';
+import { invitation, RoleHint, ROLES, TEAM, type TeamOptions, UserTable } from './user.tsx';
 
 const PAGE = 100;
 
@@ -51,7 +51,8 @@ const Invite = () => (
   <Section title="Invite a user" about="berth sends no email. Copy the link that you get, and send it yourself.">
     <Form isOnce>
       <Field label="Email" name="email" type="email" isRequired />
-      <Select label="Role" name="role" options={ROLE_CHOICES} />
+      <Select label="Role" name="role" options={ROLES} />
+      <RoleHint />
       <button>Invite</button>
     </Form>
   </Section>

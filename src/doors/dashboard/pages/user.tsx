@@ -23,12 +23,13 @@ import { adminOnly } from '../guard.ts';
 import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
 
 export const TEAM = '/dashboard/team';
-const ROLES = { member: 'Member', admin: 'Admin' };
+export const ROLES = { member: 'Member', admin: 'Admin' };
 /** What each role may do, where one chooses it. */
-export const ROLE_CHOICES = {
-  member: 'Member: directories, files, webhooks and links. Cannot change logins, keys or people.',
-  admin: 'Admin: everything, also logins, API keys and people.',
-};
+export const RoleHint = () => (
+  <p class="hint">
+    Member: directories, files, webhooks and links. Cannot change logins, keys or people. Admin: everything.
+  </p>
+);
 
 export type TeamOptions = RuleContext;
 
@@ -242,7 +243,8 @@ const Changes = ({ user }: { user: users.User }) => (
   <>
     <Section title="Role">
       <Form action={`${TEAM}/${user.id}/role`}>
-        <Select label="Role" name="role" options={ROLE_CHOICES} value={user.role} />
+        <Select label="Role" name="role" options={ROLES} value={user.role} />
+        <RoleHint />
         <button>Save</button>
       </Form>
     </Section>

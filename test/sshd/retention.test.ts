@@ -12,6 +12,7 @@ import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
+import { onDatabase } from '../support/users.ts';
 
 const shared = sharedBerth();
 
@@ -53,6 +54,11 @@ test('expired files go with their rows at the start, whatever mtime says; a dire
   assert.equal(await berth.storage(expiring), 0);
   assert.equal((await berth.uploads(keeping)).length, 2);
   assert.equal(berth.receiver.requests.length, 4);
+  const why = await onDatabase(berth, ({ db }) =>
+    db.selectFrom('transfers').select(['reason', 'address']).where('event', '=', 'removed').execute(),
+  );
+  const byRetention = { reason: 'retention (7 days)', address: null };
+  assert.deepEqual(why, [byRetention, byRetention], 'the history says that retention removed them');
 });
 
 test('a start with a clock that is ahead removes nothing, and says so until the clock is confirmed', async () => {

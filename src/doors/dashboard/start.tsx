@@ -196,7 +196,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   return app;
 }
 
-/** A directory opens on its files. The other addresses are from before 0.4, and may be bookmarks. */
+/** A directory opens on its files. The former addresses of its pages may be bookmarks. */
 function formerAddresses(app: Hono<DashboardEnv>): void {
   const pages = { '': 'files', '/connect': 'access', '/login': 'access' };
   for (const [former, page] of Object.entries(pages))

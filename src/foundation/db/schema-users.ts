@@ -71,12 +71,12 @@ export interface CodeTriesTable {
   until: Micros;
 }
 
-/** Totals of an account's or a directory's day (`history/daily-totals.ts`). */
+/** Totals of an account's day (`history/daily-totals.ts`). Older versions wrote those of directories, too. */
 export interface DailyTotalsTable {
-  /** The id of the account or of the directory. */
+  /** The id of the account. */
   owner_id: string;
   /**
-   * `uploads`: the transfers with the event `uploaded`. A directory has a row for each day on which files came or went.
+   * `uploads`: the transfers with the event `uploaded`.
    * `storage`: what the directories hold, as last measured on that day. `refusals`: logins that sshd refused.
    */
   kind: 'uploads' | 'storage' | 'refusals';

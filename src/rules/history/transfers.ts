@@ -32,9 +32,6 @@ const ofThatTime = compiled<Pick<Transfer, 'directory_id' | 'at'>>()((db, p) =>
     .where('at', '=', p('at')),
 );
 
-/** Events that change how much a directory holds. */
-const CHANGING: ReadonlySet<TransferEvent> = new Set(['received', 'uploaded', 'rejected', 'removed']);
-
 /** A received upload counts as recorded, whether or not it has been announced since. */
 const SAME: Partial<Record<TransferEvent, TransferEvent>> = { received: 'uploaded' };
 const kindOf = (event: TransferEvent): TransferEvent => SAME[event] ?? event;
@@ -50,19 +47,17 @@ export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Tr
   for (const total of uploadTotals(rows)) await addToDay(tx, total);
 }
 
-/** The totals of accounts and directories. A directory's day on which files were only removed has totals of 0. */
+/** The totals of accounts. */
 function uploadTotals(rows: readonly Transfer[]): DailyTotalsTable[] {
   const totals = new Map<string, DailyTotalsTable>();
-  for (const { event, at, account_id, directory_id, bytes } of rows) {
-    const isUpload = event === 'uploaded';
+  for (const { event, at, account_id: owner_id, bytes } of rows) {
+    if (event !== 'uploaded') continue;
     const day = at - (at % DAY);
-    for (const owner_id of [...(isUpload ? [account_id] : []), ...(CHANGING.has(event) ? [directory_id] : [])]) {
-      const key = `${owner_id} ${day}`;
-      const total = totals.get(key) ?? { owner_id, kind: 'uploads', day, count: 0, bytes: 0 };
-      total.count += isUpload ? 1 : 0;
-      total.bytes += isUpload ? (bytes ?? 0) : 0;
-      totals.set(key, total);
-    }
+    const key = `${owner_id} ${day}`;
+    const total = totals.get(key) ?? { owner_id, kind: 'uploads', day, count: 0, bytes: 0 };
+    total.count += 1;
+    total.bytes += bytes ?? 0;
+    totals.set(key, total);
   }
   // In the same order on every node, so that two nodes do not deadlock.
   const keys = [...totals.keys()].toSorted();

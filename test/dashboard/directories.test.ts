@@ -179,7 +179,7 @@ test('a row shows the last upload even if its file has gone, how the user logs i
   assert.equal((await stateOf('Suspended'))?.at(-1), 'suspendedwebhook failing');
   assert.equal((await stateOf('Expired'))?.at(-1), 'expired');
   assert.equal((await stateOf('Uploading'))?.at(-1), '');
-  assert.match((await user.get(`${pathOf(suspended)}/access`)).text, /Webhook fails since/);
+  assert.match((await user.get(`${pathOf(suspended)}/access`)).text, /Webhook failing, started/);
 });
 
 test('headings put it into order, the search narrows it down, and the links of a page keep both', async () => {

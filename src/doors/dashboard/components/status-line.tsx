@@ -49,7 +49,7 @@ const Webhook: FC<{ of: DirectoryStatus['webhook']; id: string }> = ({ of: webho
   if (failing)
     return (
       <Wrong href={`${deliveriesOf(id)}&state=failed`}>
-        Webhook fails since <Time at={failing.since} />
+        Webhook failing, started <Time at={failing.since} />
       </Wrong>
     );
   if (!last) return <>Webhook not tried yet</>;

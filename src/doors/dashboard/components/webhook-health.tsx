@@ -21,7 +21,7 @@ export const WebhookHealthLine: FC<WebhookHealthLineProps> = ({ of: health, deli
         {failing && last && (
           <>
             {' '}
-            since <Time at={failing.since} />
+            started <Time at={failing.since} />
           </>
         )}
       </span>

@@ -363,7 +363,7 @@ const ProblemSection: FC<ProblemProps> = ({ of: problem, tested, sent }) => {
         <strong>
           <Cause of={last} url={url} />
         </strong>
-        {', '}since <Time at={since} />.{' '}
+        {', '}started <Time at={since} />.{' '}
         {open > 0 && `${atLeast(open)} ${open === 1 ? 'file' : 'files'} not delivered.`}
       </p>
       <p class="quiet">

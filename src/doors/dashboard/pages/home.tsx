@@ -133,7 +133,7 @@ const WebhookProblem: FC<{ of: Problem }> = ({ of: { id, name, url, open, sendin
     <div>
       <Name of={name} most={NAME_LENGTH} href={`/dashboard/directories/${id}/webhook`} />
       <p>
-        <Cause of={last} url={url} /> · since <Time at={since} />
+        <Cause of={last} url={url} /> · started <Time at={since} />
       </p>
       <p class="quiet">
         {open > 0 ? `${files(open)} not delivered` : ''}
@@ -243,7 +243,7 @@ const LogState: FC<{ until: Micros | undefined; now: Micros }> = ({ until, now }
   if (now - until <= UNREAD_AFTER) return <></>;
   return (
     <>
-      sshd’s log has not been read since <Time at={until} />.
+      sshd’s log was last read <Time at={until} />.
     </>
   );
 };

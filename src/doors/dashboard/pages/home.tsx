@@ -87,7 +87,9 @@ export function homePage(app: Hono<DashboardEnv>, { database: { reads }, clock, 
           )
         }
       >
-        {(!isNew || webhooks.length > 0) && <Attention webhooks={webhooks} logins={logins} names={names} />}
+        {(!isNew || webhooks.length > 0) && (
+          <Attention {...{ webhooks, logins, names, areLoginsKnown: isRead(refusals.knownUntil, now) }} />
+        )}
         <FirstSteps begun={begun} needsKey={allowsApi(plan)} />
         {!isNew && (
           <>
@@ -104,11 +106,17 @@ interface AttentionProps {
   readonly webhooks: readonly Problem[];
   readonly logins: readonly LoginProblem[];
   readonly names: ReadonlyMap<string, string>;
+  /** Whether sshd's log is read, which tells of failed logins. */
+  readonly areLoginsKnown: boolean;
 }
 
-const Attention: FC<AttentionProps> = ({ webhooks, logins, names }) => {
+/** Whether sshd's log was read lately. */
+const isRead = (until: Micros | undefined, now: Micros): boolean => until !== undefined && now - until <= UNREAD_AFTER;
+
+const Attention: FC<AttentionProps> = ({ webhooks, logins, names, areLoginsKnown }) => {
   const known = logins.filter(({ directory_id }) => names.has(directory_id));
-  if (webhooks.length + known.length === 0) return <p class="quiet">All webhooks and logins work.</p>;
+  if (webhooks.length + known.length === 0)
+    return <p class="quiet">{areLoginsKnown ? 'All webhooks and logins work.' : 'All webhooks work.'}</p>;
   return (
     <Section title="Needs attention">
       <ul class="problems">
@@ -240,7 +248,7 @@ const withWeek = (change: string | undefined): string | undefined => change && `
 /** Says that failed logins are not known, or not up to now. */
 const LogState: FC<{ until: Micros | undefined; now: Micros }> = ({ until, now }) => {
   if (until === undefined) return <>Not known yet: berth hasn’t found sshd’s log.</>;
-  if (now - until <= UNREAD_AFTER) return <></>;
+  if (isRead(until, now)) return <></>;
   return (
     <>
       sshd’s log was last read <Time at={until} />.

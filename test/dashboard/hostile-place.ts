@@ -215,7 +215,7 @@ async function upload(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  return { files: upload_id, partial, quarantine: await rejectedFile(berth, db, directory_id), deliveries: id };
+  return { files: upload_id, partial, quarantine: await inCheck(berth, db, directory_id), deliveries: id };
 }
 
 async function linkOf(db: Database['db'], directory_id: string, now: Micros): Promise<string> {
@@ -237,12 +237,12 @@ async function linkOf(db: Database['db'], directory_id: string, now: Micros): Pr
   return id;
 }
 
-/** A rejected file: without a checker, one that waits for its check is announced within seconds. */
-async function rejectedFile(berth: TestBerth, db: Database['db'], directory: string): Promise<string> {
+/** A file that waits for its check. */
+async function inCheck(berth: TestBerth, db: Database['db'], directory: string): Promise<string> {
   await berth.send('PUT', `/directories/${directory}/files/b.csv`, { body: 'xy' });
   const { id } = await db
     .updateTable('files')
-    .set({ state: 'rejected' })
+    .set({ state: 'checking' })
     .where('directory_id', '=', directory)
     .where('path', '=', Buffer.from('b.csv'))
     .returning('id')

@@ -18,7 +18,7 @@ const STORIES = Number(process.env['STORIES'] ?? rounds(300, 20_000));
 /** The same stories in every run; another `SEED` plays others. */
 const FIRST = Number(process.env['SEED'] ?? 1);
 const MOST = { sessions: 3, steps: 12, stepsTogether: 40 };
-const FOLDERS = ['', '', 'd/', 'e/'];
+const FOLDERS = ['', '', 'd/', 'e/', 't.part/'];
 const NAMES = ['a', 'b', 'x.part'];
 
 /** Where a session works. */
@@ -67,7 +67,7 @@ function betweenWrites(place: Place, random: Random): Step {
     'makeFolder', 'makeFolder', 'removeFolder', 'remove', 'rename', 'stat', 'put', 'resizeOpen',
   ] as const; // prettier-ignore
   const kind = kinds[random(kinds.length)] ?? 'stat';
-  const folder = base + (['d', 'e', 'd/g'][random(3)] ?? 'd');
+  const folder = base + (['d', 'e', 'd/g', 't.part'][random(4)] ?? 'd');
   switch (kind) {
     case 'makeFolder':
     case 'removeFolder':
@@ -124,12 +124,12 @@ function stepsIn(place: Place, random: Random): Step[] {
     case 'replace':
       return [{ kind, path, to: pathIn(place, random) }];
     case 'moveFolder': {
-      const from = base + (random(2) === 0 ? 'd' : 'e');
+      const from = base + (['d', 'e', 't.part'][random(3)] ?? 'd');
       return [{ kind: 'replace', path: from, to: base + (['d', 'e', 'f', 'd/g'][random(4)] ?? 'f') }];
     }
     case 'makeFolder':
     case 'removeFolder':
-      return [{ kind, path: base + (['d', 'e', 'd/g'][random(3)] ?? 'd') }];
+      return [{ kind, path: base + (['d', 'e', 'd/g', 't.part'][random(4)] ?? 'd') }];
     case 'remove':
     case 'stat':
     case 'badHandle':
@@ -181,7 +181,8 @@ function storyOf(seed: number): Story {
     };
     const first: Step[] = isOrderly ? [{ kind: 'makeFolder', path: `s${index + 1}` }] : [];
     const begins = random(random(3) === 0 ? 4_000_000 : 3000);
-    if (shared === 'folders') first.push(...['d', 'e', 'd/g'].map((path) => ({ kind: 'makeFolder' as const, path })));
+    if (shared === 'folders')
+      first.push(...['d', 'e', 'd/g', 't.part'].map((path) => ({ kind: 'makeFolder' as const, path })));
     const most = shared === 'folders' ? MOST.stepsTogether : MOST.steps;
     const steps = [...first, ...Array.from({ length: 1 + random(most) }, () => stepsIn(base, random)).flat()];
     const end = (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit';

@@ -135,15 +135,14 @@ async function moveBelow(operation: Move, row: FileRow, directory: DirectoryInTr
   if (replaced && replaced.id !== row.id) await directory.forget(replaced);
   const isFreed = isReleasedBelow(row, operation, directory);
   const tracked = world.trackedAt(path);
-  const isFinal = isFreed && !tracked?.hasOpenWriters && arrived && isSame(row, arrived);
-  if (!isFinal) {
+  // A row whose file was being written again waits for the end of that instead.
+  if (!isFreed || tracked?.wasOpenAt(at)) {
     const named = { path: bytesOf(path), named_at: at };
     await files.update(row, { ...named, ...(isFreed && { session_pid: null }) });
-    // Its file was not seen, or has changed.
-    if (isFreed) requests.look(path, SOON_MS);
     return;
   }
   const values = { ...asFound(row, arrived, tracked), path: bytesOf(path), uploaded_at: at, session_pid: null };
   const written = await files.update(row, { ...values, state: directory.arrivalState });
   await directory.arrived({ ...by(operation), path, from: old, bytes: row.size_bytes }, written);
+  if (!arrived || !isUnchanged(written, arrived)) requests.look(path, SOON_MS);
 }

@@ -69,6 +69,8 @@ export interface TrackedFile {
   readonly path: FilePath | undefined;
   /** Whether a handle may still write the file. */
   readonly hasOpenWriters: boolean;
+  /** Whether a handle was writing the file at that time, as far as its handles and its puts that have not been applied show. */
+  wasOpenAt(at: Micros): boolean;
   /** Whether it has doubted handles, which may write it too. */
   readonly isDoubted: boolean;
   /** Whether a process died that may have opened it since its latest put. */

@@ -373,6 +373,11 @@ export class File implements TrackedFile {
     return this.writers.size > 0;
   }
 
+  wasOpenAt(at: Micros): boolean {
+    const isEarlier = ({ openedAt = -Infinity }: Pick<Ending, 'openedAt'>): boolean => openedAt <= at;
+    return this.writers.values().some(isEarlier) || this.puts.some(({ end }) => end.at >= at && isEarlier(end));
+  }
+
   /** Undefined when the file was not seen. */
   get inode(): number | undefined {
     return [...this.writers].findLast(({ inode }) => inode !== undefined)?.inode ?? this.#inode;

@@ -215,7 +215,7 @@ async function upload(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  return { files: upload_id, partial, quarantine: await inCheck(berth, db, directory_id), deliveries: id };
+  return { files: upload_id, partial, quarantine: await rejected(berth, db, directory_id), deliveries: id };
 }
 
 async function linkOf(db: Database['db'], directory_id: string, now: Micros): Promise<string> {
@@ -237,16 +237,23 @@ async function linkOf(db: Database['db'], directory_id: string, now: Micros): Pr
   return id;
 }
 
-/** A file that waits for its check. */
-async function inCheck(berth: TestBerth, db: Database['db'], directory: string): Promise<string> {
-  await berth.send('PUT', `/directories/${directory}/files/b.csv`, { body: 'xy' });
-  const { id } = await db
-    .updateTable('files')
-    .set({ state: 'checking' })
-    .where('directory_id', '=', directory)
-    .where('path', '=', Buffer.from('b.csv'))
-    .returning('id')
-    .executeTakeFirstOrThrow();
+/** A rejected file. One that waits for its check would be announced within seconds, since there is no checker. */
+async function rejected(berth: TestBerth, db: Database['db'], directory: string): Promise<string> {
+  const id = randomUUID();
+  const at = systemClock().now();
+  const file = { path: Buffer.from('b.csv'), size_bytes: 2, inode: 1, mtime: at };
+  await db
+    .insertInto('quarantine')
+    .values({
+      ...file,
+      id,
+      directory_id: directory,
+      node: berth.config.node,
+      reason: 'bad',
+      rejected_at: at,
+      released_at: null,
+    })
+    .execute();
   return id;
 }
 
@@ -258,6 +265,7 @@ export async function stateOf(berth: TestBerth): Promise<string> {
       await db.selectFrom('account_webhooks').selectAll().execute(),
       await db.selectFrom('directories').selectAll().execute(),
       await db.selectFrom('files').selectAll().execute(),
+      await db.selectFrom('quarantine').selectAll().execute(),
       await db.selectFrom('deliveries').selectAll().execute(),
       await db.selectFrom('api_keys').select(['id', 'name', 'revoked_at']).execute(),
       await db.selectFrom('users').selectAll().execute(),

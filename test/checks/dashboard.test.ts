@@ -1,8 +1,11 @@
 /** The Files page shows what is held back, and lets admins decide. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { webhookOf } from '../support/berth.ts';
+import { startBerth, webhookOf } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
+import { until } from '../support/poll.ts';
+import { rawSftp } from '../support/raw-sftp.ts';
+import { scratch } from '../support/scratch.ts';
 import { checkedScratch, checkPlace, fakeClamd } from './check-place.ts';
 
 test('rejected files are shown with their reason; an admin releases or deletes each, and a member cannot', async () => {
@@ -55,4 +58,30 @@ test('rejected files are shown with their reason; an admin releases or deletes e
   assert.match(waiting, /large.*Could not be checked: the file is larger than BERTH_CHECK_MAX_MIB/s);
   const activity = (await admin.get(`${path}/activity`)).text;
   assert.match(activity, />released<\/bdi> /);
+});
+
+test('a file whose name may still change is held back, which is no second upload, and no check', async () => {
+  using place = scratch({ BERTH_DASHBOARD: 'on', BERTH_SETTLE_SECONDS: '3600' });
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  using admin = await signedIn(
+    { config: berth.config, port: berth.service().dashboardPort ?? 0 },
+    berth.accountId,
+    'admin',
+  );
+  const path = `/dashboard/directories/${directory.id}`;
+  const sftp = await rawSftp(await berth.connect(directory));
+  assert.ok(await sftp.put('report.csv', 'data'));
+  let files = '';
+  await until('it is held back', async () => (files = (await admin.get(`${path}/files`)).text).includes('Held back'));
+  assert.match(files, /Its name may still change/);
+  assert.match((await admin.get(`${path}/files?folder=`)).text, /report\.csv<.*>held back</s);
+  const id = /quarantine\/([\w-]+)\/release/.exec(files)?.[1];
+  assert.equal((await admin.post(`${path}/quarantine/${id}/release`, {})).status, 303);
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'report.csv');
+  const activity = (await admin.get(`${path}/activity`)).text.replaceAll(/<[^>]*>/g, '');
+  assert.match(
+    activity,
+    /1 file uploaded, 1 sent\s*uploaded report\.csv \(4 B\) webhook\s*sent report\.csv, which was held back \(4 B\)/,
+  );
 });

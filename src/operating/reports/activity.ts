@@ -184,7 +184,7 @@ type TransferRow = Selectable<TransfersTable>;
 const VERBS: Readonly<Record<TransferEvent, string>> = {
   'session-opened': 'opened a session',
   'session-closed': 'closed the session',
-  received: 'uploaded',
+  received: 'sent',
   rejected: 'rejected',
   uploaded: 'uploaded',
   'upload-dropped': 'lost the connection while uploading',
@@ -203,7 +203,7 @@ function ofTransfer(row: TransferRow): ActivityEntry {
     return { ...own, ...session, kind: 'session', who: CUSTOMER, address };
   const moved = from_path === null ? '' : ` to ${path}`;
   const why = reason !== null && WITH_REASON.includes(event) ? `: ${reason}` : '';
-  const end = `${moved}${event === 'received' ? ', which is being checked' : ''}${why}`;
+  const end = `${moved}${event === 'received' ? ', which was held back' : ''}${why}`;
   const object = from_path ?? path;
   const file = { kind: 'file', ...(object !== null && { path: object }), ...(end !== '' && { end }) } as const;
   return { ...own, ...session, ...file, ...authorOf(row) };

@@ -44,6 +44,7 @@ export async function applyPut(operation: Put, task: Task, directory: DirectoryI
   const row = await directory.files.at(path);
   // It is what was removed, or older.
   if (row?.state === 'removed' && end.at <= row.uploaded_at) return 'done';
+  if (await isMovedSince(operation, stat, directory)) return 'done';
   if (!stat || (await isAnother(operation, task, here ?? path, stat, row, directory))) {
     // The file may have been renamed or removed by a request whose line has not been read yet.
     if (here !== undefined && !isHeard(task, stat) && task.waits < MOST_WAITS) return { wait: 'log', seen: stat };
@@ -99,6 +100,26 @@ export async function applyPut(operation: Put, task: Task, directory: DirectoryI
   if (isRewritten || !isShown) directory.requests.look(path, SOON_MS);
   else if (here === path) directory.requests.compared(path);
   return 'done';
+}
+
+/**
+ * Whether the upload was applied before a crash, and its file renamed: the row is where the file is.
+ * @param stat the file where the log has brought the upload, if there is one.
+ */
+async function isMovedSince(
+  { path, end, file }: Put,
+  stat: FileStat | undefined,
+  directory: DirectoryInTransaction,
+): Promise<boolean> {
+  const inode = end.inode ?? (file.path === path ? undefined : stat?.inode);
+  if (inode === undefined || !directory.mayBeRepeated(end)) return false;
+  const rows = await directory.files.ofInode({ inode, mtime: STALE_MTIME, size_bytes: 0 });
+  return rows.some((row) => {
+    const at = pathOf(row.path);
+    if (row.inode !== inode || at === path || row.uploaded_at < end.at) return false;
+    // Another file may have got the inode.
+    return directory.fileAt(at)?.inode === inode && directory.bornAt(at) <= end.at;
+  });
 }
 
 /**

@@ -130,6 +130,11 @@ export class DirectoryInTransaction {
     return news.length === 0;
   }
 
+  /** Whether an earlier process, or an attempt whose answer was lost, may have recorded what happened at that time. */
+  mayBeRepeated({ at }: { readonly at: Micros }): boolean {
+    return at <= (this.#repeating.inDoubtUntil ?? -Infinity);
+  }
+
   /** The state that the row of a complete upload gets. */
   get arrivalState(): ArrivalState {
     return arrivalState(this.world);

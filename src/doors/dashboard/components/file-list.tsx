@@ -21,7 +21,7 @@ const STATES: Readonly<Record<Exclude<ListedState, 'uploaded'>, string>> = {
   waiting: 'temporary name',
   partial: 'incomplete',
   placed: 'put here for download',
-  checking: 'being checked',
+  checking: 'held back',
 };
 
 interface FileListProps {

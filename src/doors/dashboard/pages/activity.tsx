@@ -326,7 +326,7 @@ function bySession(entries: readonly ActivityEntry[]): (ActivityEntry | SessionO
 /** `9 files uploaded`, by the event; the others are named one by one. */
 const COUNTED: Readonly<Partial<Record<NonNullable<ActivityEntry['event']>, string>>> = {
   uploaded: 'uploaded',
-  received: 'uploaded',
+  received: 'sent',
   downloaded: 'downloaded',
   renamed: 'renamed',
   removed: 'deleted',

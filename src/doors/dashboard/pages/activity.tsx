@@ -33,7 +33,7 @@ import { deliveriesOf } from '../directories-view.ts';
 export const ACTIVITY = '/dashboard/activity';
 const PAGE = 50;
 /** Entries that are read at once for an export. */
-const CSV_BATCH = 500;
+const CSV_BATCH = 200;
 const CSV_HEADER = 'at,directory_id,username,kind,who,address,what,route,request_id,changes'.split(',');
 /** How often the page looks for changes that nothing reports. */
 const POLL_MS = 5000;

@@ -354,7 +354,7 @@ export class Rounds {
       if (settings?.whenUnavailable === 'pass') {
         log.warn(about, 'a file could not be checked, and is announced all the same (BERTH_CHECK_UNAVAILABLE=pass)');
         try {
-          await through(directory.id, () => decisions.pass(directory, file.id));
+          await through(directory.id, () => decisions.pass(directory, file.id, { namedBy: this.#namedBy() }));
           done('unchecked');
         } catch (other) {
           this.#changedMeanwhile(directory, file, other);

@@ -91,7 +91,7 @@ async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: De
 
 /** The deliveries of these rows, in their order. */
 export async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promise<Delivery[]> {
-  const attempts = Map.groupBy(await attemptsOf(reads, rows), ({ delivery_id }) => delivery_id);
+  const attempts = await attemptsOf(reads, rows);
   return rows.map((row) => deliveryOf(row, attempts.get(row.id)));
 }
 
@@ -105,12 +105,14 @@ export function deliveryOf(
   return { id, event, upload_id, url, inserted_at, state: shown, attempts, next_attempt_at };
 }
 
-async function attemptsOf(reads: Kysely<Tables>, rows: readonly Row[]) {
+/** The attempts of these deliveries, by the delivery's id, in order. */
+export async function attemptsOf(reads: Kysely<Tables>, rows: readonly Pick<Row, 'id'>[]) {
   const ids = rows.map(({ id }) => id);
-  return reads
+  const all = await reads
     .selectFrom('attempts')
     .select(['delivery_id', 'started_at', 'status', 'error', 'latency_us'])
     .where('delivery_id', 'in', ids)
     .orderBy('number')
     .execute();
+  return Map.groupBy(all, ({ delivery_id }) => delivery_id);
 }

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { listed } from '../../foundation/db/dialect.ts';
+import { among } from '../../foundation/db/dialect.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { type Delivery, deliveryOf, NO_TEST } from './delivery-list.ts';
@@ -76,9 +76,7 @@ export async function replayFailed(
       .where('replay_at', 'is', null)
       .where('replayed_as', 'is', null);
     const chosen =
-      'ids' in which
-        ? failed.where('id', 'in', sql<string>`(${listed(tx, which.ids, 'text')})`)
-        : failed.where('finished_at', '>=', which.since);
+      'ids' in which ? failed.where('id', 'in', among(tx, which.ids)) : failed.where('finished_at', '>=', which.since);
     const { numUpdatedRows } = await chosen.executeTakeFirstOrThrow();
     const count = Number(numUpdatedRows);
     const details = { count: { from: null, to: count } };

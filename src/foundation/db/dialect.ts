@@ -8,6 +8,11 @@ export function isPostgres<T>(db: Kysely<T>): boolean {
   return db.getExecutor().adapter instanceof PostgresAdapter;
 }
 
+/** These texts, for `in`: a subquery, so that the text of the query is the same for any number of them. */
+export function among<T>(db: Kysely<T>, texts: readonly string[]): RawBuilder<string> {
+  return sql`(${listed(db, texts, 'text')})`;
+}
+
 /** A subquery of these values, for `in (…)`. The text of the query is the same for any number of values. */
 export function listed<T>(
   db: Kysely<T>,

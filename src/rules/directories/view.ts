@@ -1,7 +1,7 @@
 /** Directories as the API shows them. Deleted directories and those of other accounts do not exist here. */
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import { compiled } from '../../foundation/db/compiled.ts';
-import { listed } from '../../foundation/db/dialect.ts';
+import { among } from '../../foundation/db/dialect.ts';
 import { type ListPlace, placeInList, unknownPlace } from '../../foundation/db/list-place.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
@@ -81,7 +81,7 @@ export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
         .orderBy('inserted_at', 'desc')
         .orderBy('id', 'desc');
       if (externalId !== undefined) query = query.where('external_id', '=', externalId);
-      if (only) query = query.where('id', 'in', sql<string>`(${listed(reads, [...only], 'text')})`);
+      if (only) query = query.where('id', 'in', among(reads, [...only]));
       if (limit !== undefined) query = query.limit(limit);
       if (after === undefined) return query.execute();
       if (typeof after === 'string' && only?.has(after) === false) throw unknownPlace();

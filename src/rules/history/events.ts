@@ -10,6 +10,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
+import { countRows } from '../../foundation/db/count.ts';
 import { compiled, compiledInsert } from '../../foundation/db/compiled.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { EventsTable, Tables } from '../../foundation/db/schema.ts';
@@ -115,14 +116,8 @@ async function eventsIn(
       .where('sequence', '>', seen)
       .where('sequence', '<=', to);
   /** Stops counting at `most`. */
-  const count = async (to: number, most: number): Promise<number> => {
-    const some = upTo(to).select('sequence').limit(most).as('some');
-    const { found } = await reads
-      .selectFrom(some)
-      .select((eb) => eb.fn.countAll<number>().as('found'))
-      .executeTakeFirstOrThrow();
-    return found;
-  };
+  const count = (to: number, most: number): Promise<number> =>
+    countRows(reads, upTo(to).select('sequence').limit(most));
   let [below, to] = [seen, seen + limit];
   while (to < last && (await count(to, limit)) < limit) [below, to] = [to, seen + (to - seen) * SURPLUS];
   const most = limit * SURPLUS;

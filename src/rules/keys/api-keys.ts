@@ -3,9 +3,9 @@
  * share these rules.
  */
 import { randomUUID } from 'node:crypto';
-import { type Kysely, type Selectable, sql, type Transaction } from 'kysely';
+import { type Kysely, type Selectable, type Transaction } from 'kysely';
 import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
-import { listed } from '../../foundation/db/dialect.ts';
+import { among } from '../../foundation/db/dialect.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { latest } from '../../foundation/db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
@@ -131,13 +131,13 @@ async function idsOfKeyDirectories(
 ): Promise<readonly string[]> {
   // PostgreSQL refuses text with NUL.
   const possible = named.filter((each) => !each.includes('\0'));
-  const among = sql<string>`(${listed(tx, possible, 'text')})`;
+  const these = among(tx, possible);
   const found = await tx
     .selectFrom('directories')
     .select(['id', 'sftp_username'])
     .where('account_id', '=', accountId)
     .where('deleted_at', 'is', null)
-    .where((eb) => eb.or([eb('id', 'in', among), eb('sftp_username', 'in', among)]))
+    .where((eb) => eb.or([eb('id', 'in', these), eb('sftp_username', 'in', these)]))
     .execute();
   const ids = new Map(found.flatMap(({ id, sftp_username }) => [[id, id] as const, [sftp_username, id] as const]));
   const unknown = named

@@ -1,6 +1,6 @@
 /** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
 import type { Hono } from 'hono';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import {
   type ApiKey,
   createKey,
@@ -13,7 +13,7 @@ import type { Environment } from '../../../rules/keys/authenticate.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import { scopeOf } from '../../../rules/accounts/actor.ts';
 import type { Clock, Micros } from '../../../foundation/base/clock.ts';
-import { listed } from '../../../foundation/db/dialect.ts';
+import { among } from '../../../foundation/db/dialect.ts';
 import type { Database } from '../../../foundation/db/open.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { Field, Folded, Form, Select } from '../components/form.tsx';
@@ -166,7 +166,7 @@ async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly 
     .selectFrom('directories')
     .select(['id', 'sftp_username'])
     .where('account_id', '=', accountId)
-    .where('id', 'in', sql<string>`(${listed(reads, [...ids], 'text')})`)
+    .where('id', 'in', among(reads, [...ids]))
     .where('deleted_at', 'is', null)
     .execute();
   return new Map(found.map(({ id, sftp_username }) => [id, sftp_username]));

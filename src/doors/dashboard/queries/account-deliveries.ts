@@ -4,10 +4,12 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
+import { countRows } from '../../../foundation/db/count.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { ListPlace } from '../../../foundation/db/list-place.ts';
 import type { DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
 import {
+  attemptsOf,
   DELIVERY_COLUMNS,
   deliveryOf,
   IN_STATE,
@@ -123,17 +125,7 @@ async function withNames(reads: Kysely<Tables>, rows: readonly Row[]): Promise<A
     .where('id', 'in', [...new Set(rows.map(({ directory_id }) => directory_id))])
     .execute();
   const names = new Map(directories.map(({ id, name }) => [id, name]));
-  const all = await reads
-    .selectFrom('attempts')
-    .select(['delivery_id', 'started_at', 'status', 'error', 'latency_us'])
-    .where(
-      'delivery_id',
-      'in',
-      rows.map(({ id }) => id),
-    )
-    .orderBy('number')
-    .execute();
-  const attempts = Map.groupBy(all, ({ delivery_id }) => delivery_id);
+  const attempts = await attemptsOf(reads, rows);
   return rows.map((row) => ({
     ...deliveryOf(row, attempts.get(row.id)),
     filename: filenameOf(row.body),
@@ -163,10 +155,7 @@ export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesF
   const some = matching(reads, filter)
     .select('inserted_at')
     .limit(COUNTED + 1);
-  const { count } = await reads
-    .selectFrom(some.as('some'))
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
+  const count = await countRows(reads, some);
   return { count: Math.min(count, COUNTED), isExact: count <= COUNTED };
 }
 

@@ -1,6 +1,6 @@
 /** Queries about the account: its second factor, its directories, and who made its keys. */
-import { type Kysely, sql } from 'kysely';
-import { listed } from '../../../foundation/db/dialect.ts';
+import type { Kysely } from 'kysely';
+import { among } from '../../../foundation/db/dialect.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 
@@ -36,7 +36,7 @@ export async function directoriesOfUsers(reads: Kysely<Tables>, accountId: strin
   return reads
     .selectFrom('directories')
     .select(['id', 'name', 'sftp_username'])
-    .where('sftp_username', 'in', sql<string>`(${listed(reads, usernames, 'text')})`)
+    .where('sftp_username', 'in', among(reads, usernames))
     .where('account_id', '=', accountId)
     .where('deleted_at', 'is', null)
     .execute();
@@ -47,7 +47,7 @@ export async function namesOf(reads: Kysely<Tables>, accountId: string, ids: rea
   const rows = await reads
     .selectFrom('directories')
     .select(['id', 'name'])
-    .where('id', 'in', sql<string>`(${listed(reads, ids, 'text')})`)
+    .where('id', 'in', among(reads, ids))
     .where('account_id', '=', accountId)
     .where('deleted_at', 'is', null)
     .execute();

@@ -4,7 +4,7 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { listed } from '../../../foundation/db/dialect.ts';
+import { among, listed } from '../../../foundation/db/dialect.ts';
 import type { AttemptsTable, Tables } from '../../../foundation/db/schema.ts';
 
 export interface FailingWebhook {
@@ -92,11 +92,10 @@ export async function problemsOf(
     .where(
       'delivery_id',
       'in',
-      sql<string>`(${listed(
+      among(
         reads,
         rows.map(({ newest }) => newest),
-        'text',
-      )})`,
+      ),
     )
     .orderBy('number')
     .execute();

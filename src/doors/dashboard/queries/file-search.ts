@@ -4,6 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
+import { countRows } from '../../../foundation/db/count.ts';
 import { compiled, compiledEach } from '../../../foundation/db/compiled.ts';
 import { byPath, pathIs, pathWithin } from '../../../foundation/db/file-paths.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
@@ -100,13 +101,6 @@ export async function fileCount(reads: Kysely<Tables>, directoryId: string): Pro
     .select('directory_id')
     .where('directory_id', '=', directoryId)
     .limit(COUNTED_FILES + 1);
-  const count = async (some: typeof of) => {
-    const { rows } = await reads
-      .selectFrom(some.as('some'))
-      .select(({ fn }) => fn.countAll<number>().as('rows'))
-      .executeTakeFirstOrThrow();
-    return rows;
-  };
-  const all = await count(of);
-  return all > COUNTED_FILES ? all : all - (await count(of.where('state', '=', sql.lit('removed'))));
+  const all = await countRows(reads, of);
+  return all > COUNTED_FILES ? all : all - (await countRows(reads, of.where('state', '=', sql.lit('removed'))));
 }

@@ -1,7 +1,7 @@
 /** The numbers on Home. Each query takes the same time for any number of uploads. */
 import { type Kysely, sql } from 'kysely';
 import { DAY, type Micros } from '../../../foundation/base/clock.ts';
-import { listed } from '../../../foundation/db/dialect.ts';
+import { among } from '../../../foundation/db/dialect.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { isOver } from './failed-login.ts';
 import { type Span, totalsByDay } from '../../../rules/history/daily-totals.ts';
@@ -155,11 +155,10 @@ export async function loginProblems(
     .where(
       'id',
       'in',
-      sql<string>`(${listed(
+      among(
         reads,
         failing.map(({ directory_id }) => directory_id),
-        'text',
-      )})`,
+      ),
     )
     .where('deleted_at', 'is', null)
     .execute();
@@ -177,7 +176,8 @@ export async function loginProblems(
 
 export interface Begun {
   readonly hasKey: boolean;
-  readonly newest: { readonly id: string; readonly webhook_url: string | null } | undefined;
+  /** The newest directory, for the links. */
+  readonly newest: { readonly id: string } | undefined;
   readonly hasUpload: boolean;
   /** Whether a receiver has accepted one of the newest deliveries. */
   readonly isDelivered: boolean;
@@ -203,6 +203,14 @@ export async function begunIn(reads: Kysely<Tables>, accountId: string): Promise
     .orderBy('last_upload_at', 'desc')
     .limit(1)
     .executeTakeFirst();
+  const newest = await reads
+    .selectFrom('directories')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .orderBy('inserted_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
   const latest = reads
     .selectFrom('deliveries')
     .select('state')
@@ -217,20 +225,8 @@ export async function begunIn(reads: Kysely<Tables>, accountId: string): Promise
     .executeTakeFirst();
   return {
     hasKey: key !== undefined,
-    newest: await newestDirectory(reads, accountId),
+    newest,
     hasUpload: (uploaded?.last_upload_at ?? 0) > 0,
     isDelivered: delivered !== undefined,
   };
-}
-
-/** The newest directory, for the links of the first steps. */
-function newestDirectory(reads: Kysely<Tables>, accountId: string) {
-  return reads
-    .selectFrom('directories')
-    .select(['id', 'webhook_url'])
-    .where('account_id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .orderBy('inserted_at', 'desc')
-    .limit(1)
-    .executeTakeFirst();
 }

@@ -1,6 +1,7 @@
 /** How a directory's webhook is doing: its last answer, and how much of the last days was delivered. Each query uses an index. */
 import { type Kysely, sql } from 'kysely';
 import { DAY, type Micros } from '../../../foundation/base/clock.ts';
+import { countRows } from '../../../foundation/db/count.ts';
 import type { AttemptsTable, DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
 import { IN_STATE } from '../../../deliveries/webhooks/delivery-list.ts';
 import { type FailingWebhook, failingWebhooks } from './failing-webhooks.ts';
@@ -110,14 +111,7 @@ async function countIn(
     .where('directory_id', '=', directoryId)
     .where('inserted_at', '>=', since)
     .limit(COUNTED);
-  const count = async (some: typeof of) => {
-    const { rows } = await reads
-      .selectFrom(some.as('some'))
-      .select(({ fn }) => fn.countAll<number>().as('rows'))
-      .executeTakeFirstOrThrow();
-    return rows;
-  };
   // By the index of tests: `coalesce` keeps that of the state from being chosen.
   const tests = of.where(sql<boolean>`event = 'test' and coalesce(state, '') = ${state}`);
-  return { all: await count(of.where(IN_STATE[state])), tests: await count(tests) };
+  return { all: await countRows(reads, of.where(IN_STATE[state])), tests: await countRows(reads, tests) };
 }

@@ -26,7 +26,7 @@ interface HeldBack {
   readonly size_bytes: number;
 }
 
-export interface Kind<F extends HeldBack> {
+interface Kind<F extends HeldBack> {
   /** The command's name, such as `partial`. */
   readonly command: string;
   /** The path of such files in the API, below their directory. */
@@ -80,7 +80,7 @@ function deleteCommand<F extends HeldBack>(kind: Kind<F>, about: string, invocat
     });
 }
 
-export interface Change {
+interface Change {
   readonly method: string;
   /** Below the file's own path. */
   readonly path: string;
@@ -117,6 +117,25 @@ async function changeEach<F extends HeldBack>(
   if (failures.length > 0) throw new OperatorError(escaped(failures.join('; ')));
 }
 
+interface ChangingTexts {
+  readonly name: string;
+  readonly about: string;
+}
+
+/** A command that asks the API for the same change of each file. */
+function changingCommand<F extends HeldBack>(
+  kind: Kind<F>,
+  { name, about }: ChangingTexts,
+  change: Change,
+  invocation: Invocation,
+): Command {
+  return new Command(name)
+    .description(about)
+    .argument('<file...>', `their ids, as berth ${kind.command} list shows them`)
+    .addHelpText('after', `\nExample:\n  berth ${kind.command} ${name} 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10`)
+    .action((ids: readonly string[]) => changeEach(invocation, kind, ids, change));
+}
+
 const PARTIAL_HELP = `
 A partial file is on the disk and counts in the storage of its directory, but is not an upload: its session was cut off, or
 berth missed its end. When its client resumes and closes it, it becomes an upload.
@@ -151,26 +170,24 @@ const PARTIAL_KIND: Kind<PartialFile> = {
 
 const PARTIAL_LIST = { about: 'List partial files, newest first, and why each is partial', limit: 'how many to list' };
 
+const ANNOUNCE = {
+  name: 'announce',
+  about: 'Turn partial files into uploads, listed and announced as if they had arrived now',
+};
+
+const ANNOUNCING: Change = {
+  method: 'POST',
+  path: '/announce',
+  done: (data) => (data?.state === 'checking' ? 'Sent to the check:' : 'Announced'),
+};
+
 export function partialCommand(invocation: Invocation): Command {
   return new Command('partial')
     .description('Unfinished files: list, announce and delete them')
     .addHelpText('after', PARTIAL_HELP)
     .addCommand(listCommand(PARTIAL_KIND, PARTIAL_LIST, PARTIAL_STYLE, invocation))
-    .addCommand(announceCommand(invocation))
+    .addCommand(changingCommand(PARTIAL_KIND, ANNOUNCE, ANNOUNCING, invocation))
     .addCommand(deleteCommand(PARTIAL_KIND, 'Delete partial files for good', invocation));
-}
-
-function announceCommand(invocation: Invocation): Command {
-  const change: Change = {
-    method: 'POST',
-    path: '/announce',
-    done: (data) => (data?.state === 'checking' ? 'Sent to the check:' : 'Announced'),
-  };
-  return new Command('announce')
-    .description('Turn partial files into uploads, listed and announced as if they had arrived now')
-    .argument('<file...>', 'their ids, as berth partial list shows them')
-    .addHelpText('after', '\nExample:\n  berth partial announce 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
-    .action((ids: readonly string[]) => changeEach(invocation, PARTIAL_KIND, ids, change));
 }
 
 const QUARANTINE_HELP = `
@@ -210,21 +227,19 @@ const QUARANTINE_LIST = {
   limit: 'at most this many of each',
 };
 
+const RELEASE = {
+  name: 'release',
+  about: 'Return files to their paths and announce them, whatever the checker says',
+};
+
+const RELEASING: Change = { method: 'POST', path: '/release', done: () => 'Released' };
+
 export function quarantineCommand(invocation: Invocation): Command {
   const kind = kindOf(invocation);
   return new Command('quarantine')
     .description('Files that were rejected, and uploads that settle or are checked: list, release and delete them')
     .addHelpText('after', QUARANTINE_HELP)
     .addCommand(listCommand(kind, QUARANTINE_LIST, QUARANTINE_STYLE, invocation))
-    .addCommand(releaseCommand(kind, invocation))
+    .addCommand(changingCommand(kind, RELEASE, RELEASING, invocation))
     .addCommand(deleteCommand(kind, 'Delete files for good', invocation));
-}
-
-function releaseCommand(kind: Kind<HeldFile>, invocation: Invocation): Command {
-  const change = { method: 'POST', path: '/release', done: () => 'Released' };
-  return new Command('release')
-    .description('Return files to their paths and announce them, whatever the checker says')
-    .argument('<file...>', 'their ids, as berth quarantine list shows them')
-    .addHelpText('after', '\nExample:\n  berth quarantine release 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
-    .action((ids: readonly string[]) => changeEach(invocation, kind, ids, change));
 }

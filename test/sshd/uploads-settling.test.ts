@@ -80,7 +80,7 @@ void describe('a name that may still change', { concurrency: true }, () => {
     assert.equal((await berth.uploads(directory)).length, 1);
     assert.ok(await sftp.put('tmp0f1k2j3h', 'second'));
     assert.equal((await sftp.replace('tmp0f1k2j3h', 'atomic.json')).status, 0);
-    // What was there is gone, and what is there is not announced yet.
+    // The announced upload has been overwritten, and the new one is not announced yet.
     await until('the list has neither', async () => (await berth.uploads(directory)).length === 0);
     assert.deepEqual(await announced(berth, 2), ['atomic.json 3', 'atomic.json 6']);
     const [upload] = await berth.uploads(directory);

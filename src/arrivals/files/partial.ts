@@ -163,7 +163,7 @@ async function record(
   const at = clock.now();
   const path = pathOf(row.path);
   const files = new Files(tx, directory.id);
-  // Whoever announces it takes its name for final.
+  // A person has chosen to announce it, so its name counts as final.
   const held = { isChecked, settles: false };
   const state = arrivalState(held);
   const values = { ...stat, state, uploaded_at: at, named_at: 0, session_pid: null };

@@ -214,7 +214,7 @@ const WITH_REASON: readonly TransferEvent[] = ['rejected', 'refused'];
 
 const CUSTOMER = 'Customer';
 
-/** Who did it, and from where. */
+/** The author of a transfer, and the address that it came from. */
 function authorOf({ event, address, session_pid, via, reason }: TransferRow): Pick<ActivityEntry, 'who' | 'address'> {
   if (event === 'rejected') return { who: 'The file check', address: null };
   if (via === 'link') return { who: 'A link', address };

@@ -1,7 +1,7 @@
 /**
- * Notes that clients have asked for more SFTP sessions in one connection than sshd allows. sshd's line about that names no client, but
- * only a directory that had as many sessions open from one address can be meant. sshd logs it as the directory's user, so it is only in the
-journal, which takes its standard error: scripts/lib/sshd-log listens to root alone.
+ * Notes that clients have asked for more SFTP sessions in one connection than sshd allows. sshd's line names no client, so the note is
+ * shown for a directory that had that many sessions open from one address. sshd writes the line as the directory's user, so only the
+ * journal has it: the socket of scripts/lib/sshd-log is for root alone.
  */
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';

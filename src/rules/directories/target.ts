@@ -35,7 +35,7 @@ export interface Target<Result = unknown> extends AccountTarget<Result> {
   readonly id: string;
 }
 
-/** Whose settings a request is about: a directory's or, without an id, the account's own. */
+/** The directory whose settings a request changes; without an id, the account. */
 export type Owner<Result = unknown> = Target<Result> | (AccountTarget<Result> & { readonly id?: undefined });
 
 type OfAccount = Pick<Target, 'accountId' | 'id'>;

@@ -20,7 +20,7 @@ import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from '../components/text.tsx';
-import { counted, Facts, Size, Time } from '../components/values.tsx';
+import { counted, FileFacts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { DELETE_FILE, filesOf, queryOf, viewIn } from '../files-view.ts';
 import { fileWebhooks } from '../queries/file-webhooks.ts';
@@ -282,14 +282,8 @@ async function beginningOf(
   return Buffer.concat(chunks);
 }
 
-const About: FC<{ of: RecordedUpload }> = ({ of: { path, size_bytes, uploaded_at } }) => (
-  <Facts
-    of={{
-      Name: <Text of={displayName(path)} most={1000} />,
-      Size: <Size bytes={size_bytes} />,
-      Uploaded: <Time at={uploaded_at} />,
-    }}
-  />
+const About: FC<{ of: RecordedUpload }> = ({ of }) => (
+  <FileFacts of={of} more={{ Uploaded: <Time at={of.uploaded_at} /> }} />
 );
 
 /** The rows of a table file. The first row has the names of the columns. */

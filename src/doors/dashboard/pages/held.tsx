@@ -8,7 +8,7 @@ import { confirmedAction } from '../components/confirmation.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Facts, Size, Time } from '../components/values.tsx';
+import { FileFacts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
 import { DELETE_FILE, filesOf } from '../files-view.ts';
 import { adminOnly } from '../guard.ts';
@@ -58,16 +58,7 @@ function why({ state, reason }: HeldFile): string {
 export function heldPages(app: Hono<DashboardEnv>, { held }: { readonly held: HeldFiles }): void {
   const shown = async (c: PageContext) => {
     const file = await fileOf(held, c.get('directory').id, c.req.param('file') ?? '');
-    return (
-      <Facts
-        of={{
-          Name: <Text of={displayName(file.path)} most={1000} />,
-          Size: <Size bytes={file.size_bytes} />,
-          Since: <Time at={file.since} />,
-          Why: <Text of={why(file)} />,
-        }}
-      />
-    );
+    return <FileFacts of={file} more={{ Since: <Time at={file.since} />, Why: <Text of={why(file)} /> }} />;
   };
   const common = { shown, list: filesOf, guard: adminOnly };
   confirmedAction(app, `${PATH}/release`, {

@@ -11,7 +11,7 @@ import { confirmedAction } from '../components/confirmation.tsx';
 import { Section } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Facts, Size, Time } from '../components/values.tsx';
+import { FileFacts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
 import { DELETE_FILE, filesOf } from '../files-view.ts';
 
@@ -61,16 +61,7 @@ const ABOUT = 'These uploads were cut off, so no webhook was sent. The client ca
 export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialOptions): void {
   const shown = async (c: PageContext) => {
     const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
-    return (
-      <Facts
-        of={{
-          Name: <Text of={displayName(file.path)} most={1000} />,
-          Size: <Size bytes={file.size_bytes} />,
-          Since: <Time at={file.since} />,
-          Why: why(file),
-        }}
-      />
-    );
+    return <FileFacts of={file} more={{ Since: <Time at={file.since} />, Why: why(file) }} />;
   };
   const common = { shown, list: filesOf };
   confirmedAction(app, `${PATH}/announce`, {

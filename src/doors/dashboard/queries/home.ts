@@ -107,7 +107,7 @@ export interface LoginProblem {
   readonly directory_id: string;
   /** How many logins have failed since the last one that succeeded. */
   readonly count: number;
-  /** The last of these; undefined if nobody can log in, whoever tries. */
+  /** The last failed login; undefined if the directory's settings let nobody log in. */
   readonly last: { readonly at: Micros; readonly address: string | null; readonly text: string } | undefined;
 }
 

@@ -174,7 +174,7 @@ const fillable = (form) =>
     ({ name, type, dataset, autocomplete }) =>
       name && !name.startsWith('_') && !SECRET.includes(autocomplete) && ('time' in dataset || !UNKEPT.includes(type)),
   );
-/** Of the radio buttons with one name, only the chosen one counts. */
+/** Whether an input has a value to keep: a radio button has one only while it is chosen. */
 const isChosen = ({ type, checked }) => type !== 'radio' || checked;
 const isSignIn = location.pathname.startsWith('/dashboard/sign-in');
 document.addEventListener('submit', (event) => {

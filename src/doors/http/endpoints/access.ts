@@ -1,4 +1,4 @@
-/** Who may log in to a directory, and how much it may hold: suspension, expiry and networks; the password; the quota. */
+/** The limits of a directory: its suspension, expiry, allowed networks and quota. Also its password. */
 import { formatMicros, hasExpired } from '../../../foundation/base/clock.ts';
 import { type Access, AccessFields, accessOf, updateAccess } from '../../../rules/directories/access.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';

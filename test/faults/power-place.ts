@@ -68,7 +68,13 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
   });
   const { config } = fixed;
   let boot = 1;
-  const environment = (): Record<string, string> => ({ ...fixed.environment, BERTH_BOOT_ID: `boot ${boot}` });
+  // After the first cut, names settle: the later cuts come while uploads wait for that.
+  const settle = (): string => (of === 'all' && boot > 1 ? '2' : '0');
+  const environment = (): Record<string, string> => ({
+    ...fixed.environment,
+    BERTH_BOOT_ID: `boot ${boot}`,
+    BERTH_SETTLE_SECONDS: settle(),
+  });
   const paths = pathsOf(config);
   const keys = Array.from({ length: 6 }, (_, index) => keyPair(outside.dir, `key${index}`));
   const random = randomOf(seed);

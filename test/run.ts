@@ -22,9 +22,9 @@ import { join, relative, resolve } from 'node:path';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
-import { bundleKysely } from './support/bundled-kysely.ts';
+import { bundlePackages } from './support/bundled-packages.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
-import { BUNDLED_KYSELY } from './support/node-environment.ts';
+import { BUNDLED_PACKAGES } from './support/node-environment.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -80,7 +80,7 @@ const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
-  await bundleKysely();
+  await bundlePackages();
   await makeEmptyDatabase(scratch);
   await runFiles(plan.files, Number(values['at-once'] ?? AT_ONCE));
   const times = timesOfFiles();
@@ -95,7 +95,7 @@ try {
 process.exitCode = failures.length === 0 ? 0 : 1;
 
 async function runFiles(files: string[], concurrency: number): Promise<void> {
-  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_KYSELY] });
+  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS, execArgv: [BUNDLED_PACKAGES] });
   /** What the files have printed: shown for those that fail. */
   const printed = new Map<string, string>();
   const summarized = new Set<string>();

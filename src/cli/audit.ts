@@ -1,6 +1,6 @@
 /** `berth audit`: lists changes made through the API. */
 import { Command } from 'commander';
-import { changesInWords, changesOf } from '../rules/history/audit-in-words.ts';
+import { changesOf } from '../rules/history/sentences.ts';
 import { type AuditRow, listAudit } from '../operating/reports/queries.ts';
 import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
@@ -23,10 +23,21 @@ const STYLE: RowStyle<AuditRow> = {
     USERNAME: (row) => row.username,
     KEY: (row) => row.key_name ?? row.key_id,
     REQUEST: (row) => row.request_id,
-    CHANGES: (row) => changesInWords(changesOf(row)),
+    CHANGES: changesInWords,
   },
   json: ({ at, changes, ...row }) => ({ ...row, at: fullTime(at), changes: changesOf({ changes }) }),
 };
+
+/** The changed fields with their values before and after, if those may be shown. */
+function changesInWords(row: AuditRow): string {
+  const fields = Object.entries(changesOf(row)).map(([field, { from, to }]) => {
+    if (to === undefined) return field;
+    // This names the object of the change, and did not change itself.
+    if (from === to) return `${field} ${JSON.stringify(to)}`;
+    return `${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`;
+  });
+  return fields.join(', ');
+}
 
 interface Options extends FilterOptions {
   readonly key?: string;

@@ -3,10 +3,9 @@ import { isIP } from 'node:net';
 import { Command, InvalidArgumentError } from 'commander';
 import { DAY, type Micros } from '../foundation/base/clock.ts';
 import { OperatorError } from '../foundation/base/errors.ts';
-import { explain, explainAddress } from '../operating/reports/explain.ts';
+import { explain, explainAddress, type ExplainedEvent } from '../operating/reports/explain.ts';
 import type { Known } from '../operating/reports/named.ts';
 import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
-import type { Happening } from '../operating/reports/timeline.ts';
 import { escaped, shortTime } from '../foundation/base/terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
@@ -24,14 +23,14 @@ Examples:
   berth explain cust-42 --json
   berth explain --address 203.0.113.9 --since 2h      every login attempt from there, for any name`;
 
-const STYLE: RowStyle<Happening> = {
+const STYLE: RowStyle<ExplainedEvent> = {
   columns: {
     TIME: ({ at }) => shortTime(at),
     WHAT: ({ kind }) => kind,
     ADDRESS: ({ address }) => address,
     DETAILS: ({ text }) => text,
   },
-  json: ({ at, ...happening }) => ({ at: fullTime(at), ...happening }),
+  json: ({ at, ...event }) => ({ at: fullTime(at), ...event }),
 };
 
 interface Options {
@@ -73,10 +72,10 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
       }
       const settings = config();
       const log = sshdLogOf(settings);
-      const { directory, happenings, notes } = await (name === undefined
+      const { directory, events, notes } = await (name === undefined
         ? explainAddress(log, address ?? '', span)
         : withDatabase(settings, (database) => explain({ ...settings, database, log, now: clock.now() }, name, span)));
-      if (json) return print(JSON.stringify({ directory, events: happenings.map(STYLE.json), notes }));
+      if (json) return print(JSON.stringify({ directory, events: events.map(STYLE.json), notes }));
       print(
         escaped(
           headOf(
@@ -87,7 +86,7 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
           ),
         ),
       );
-      printRows(happenings, STYLE, { print, json });
+      printRows(events, STYLE, { print, json });
       for (const note of notes) print(`Note: ${escaped(note)}`);
     });
 }

@@ -1,6 +1,7 @@
 /** `berth transfers`: lists what SFTP clients did. */
 import { Command, Option } from 'commander';
 import { TRANSFER_EVENTS, type TransferEvent } from '../foundation/db/schema.ts';
+import { refusalIn } from '../rules/history/refusals.ts';
 import { lastTransfer, listTransfers, type TransferRow } from '../operating/reports/queries.ts';
 import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
@@ -28,8 +29,10 @@ const STYLE: RowStyle<TransferRow> = {
     BYTES: (row) => row.bytes,
     PATH: (row) => (row.from_path === null ? row.path : `${row.from_path} -> ${row.path ?? ''}`),
   },
-  json: ({ at, from_path, began_at, ...row }) => ({
+  json: ({ at, from_path, began_at, reason, ...row }) => ({
     ...row,
+    reason,
+    ...(row.event === 'refused' && { reason: null, refusal: refusalIn(reason) ?? reason }),
     at: fullTime(at),
     from: from_path,
     opened_at: fullTime(began_at),

@@ -82,7 +82,11 @@ test('429: too many requests without a key from an address, while its account co
 
 test('unknown paths with a key count for the account, not for the address', async () => {
   using place = scratch();
-  await using api = await hosted(place, { clock: setClock(), rateLimit: 5, unauthenticated: { limit: 5, clock: () => 0 } });
+  await using api = await hosted(place, {
+    clock: setClock(),
+    rateLimit: 5,
+    unauthenticated: { limit: 5, clock: () => 0 },
+  });
   for (let i = 0; i < 5; i += 1) assert.equal((await api.send('GET', '/unknown')).status, 404);
   assert.equal((await api.send('GET', '/unknown')).status, 429);
   for (let i = 0; i < 5; i += 1) {

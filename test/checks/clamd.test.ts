@@ -39,8 +39,8 @@ test('a clean file is announced once it has passed, and is listed nowhere before
   assert.deepEqual(clamd.asked.map(String), ['all is well']);
   assert.deepEqual(await at.held(), []);
   const explained = await at.explain();
-  assert.match(explained, /127\.0\.0\.1\s.*received, not announced yet report\.csv/);
-  assert.match(explained, /127\.0\.0\.1\s.*uploaded report\.csv/);
+  assert.match(explained, /127\.0\.0\.1\s.*Customer sent report\.csv \(\d+ bytes\), which was held back/);
+  assert.match(explained, /127\.0\.0\.1\s.*Customer uploaded report\.csv/);
 });
 
 test('an upload by link is checked like any other', async () => {
@@ -70,8 +70,9 @@ test('an upload by link is checked like any other', async () => {
   assert.deepEqual(readdirSync(directory.files), []);
   assert.equal(berth.receiver.requests.length, 1);
   const explained = await at.explain();
-  for (const event of ['received, not announced yet', 'uploaded', 'rejected'])
-    assert.match(explained, new RegExp(`127\\.0\\.0\\.1\\s.*${event} by link by-link`));
+  for (const event of ['A link sent', 'A link uploaded'])
+    assert.match(explained, new RegExp(`127\\.0\\.0\\.1\\s.*${event} by-link`));
+  assert.match(explained, /The file check rejected by-link/);
 });
 
 test('a rejected file goes to the quarantine, out of its jail, and is never announced', async () => {
@@ -93,7 +94,7 @@ test('a rejected file goes to the quarantine, out of its jail, and is never anno
     berth.receiver.requests.map((each) => webhookOf(each).filename),
     ['fine'],
   );
-  assert.match(await at.explain(), /rejected evil \(9 bytes\): Bad-Signature/);
+  assert.match(await at.explain(), /The file check rejected evil \(9 bytes\): Bad-Signature/);
 });
 
 test('an operator releases a rejected file: it is back at its path, and announced', async () => {

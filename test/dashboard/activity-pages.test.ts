@@ -6,9 +6,9 @@ import {
   type ActivityPage,
   activityPage,
   type ActivityPlace,
-  sentenceOf,
   type Topic,
 } from '../../src/operating/reports/activity.ts';
+import { sentenceOf } from '../../src/rules/history/sentences.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
@@ -90,7 +90,7 @@ test('all pages together are exactly what happened, each once and in order, for 
         times.toSorted((a, b) => b - a),
         name,
       );
-      const texts = found.filter(({ kind }) => kind !== 'session').map(sentenceOf);
+      const texts = found.filter(({ kind }) => kind !== 'session').map((each) => sentenceOf(each));
       assert.equal(new Set(texts).size, texts.length, name);
     }
   }
@@ -162,7 +162,7 @@ test('a search finds a file, a person and an address, whatever the case, past wh
   const search = async (text: string, directoryId?: string) => {
     const from = { at: start + DAYS, skip: 0 };
     const page = await activityPage(reads, { accountId, directoryId, unwritten: [], search: text, from, limit: 50 });
-    return page.entries.map(sentenceOf);
+    return page.entries.map((each) => sentenceOf(each));
   };
   const uploaded = ['Customer (203.0.113.9) uploaded in/Quarter "3".csv'];
   assert.deepEqual(await search('quarter "3"'), uploaded);

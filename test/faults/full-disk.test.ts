@@ -90,8 +90,8 @@ test('a full disk: 507 and nothing left behind; uploads fail in the client and a
   );
   assert.equal(berth.receiver.requests.length, 1);
   const { stdout } = await runCommand(place.environment, 'explain', directory.id);
-  assert.match(stdout, / refused big: not written \(Failure\): the disk is full\n/);
-  assert.match(stdout, /\nNote: refused big: .* Make room on the machine’s disk\.\n/);
+  assert.match(stdout, / Customer could not write big: Failure \(the disk is full\)\n/);
+  assert.match(stdout, /\nNote: Customer could not write big: .* Make room on the machine’s disk\.\n/);
 });
 
 for (const [what, mounted] of [

@@ -71,16 +71,16 @@ test('one line for each thing, in order, by every name of the directory, also af
   assert.deepEqual([shown.id, shown.sftp_username, shown.name], [id, username, 'Acme Corp']);
   const texts = events.map(({ kind, text }) => `${kind}: ${text}`).join('\n');
   for (const expected of [
-    /^change: directory created by key test \(request \S+\)$/m,
-    /^change: changed by key test \(request \S+\): webhook_url: null -> "http:\/\/127\.0\.0\.1:\d+"$/m,
-    /^session: session begins$/m,
-    /^file: uploaded report\.csv \(4 bytes\)$/m,
+    /^change: API key "test" created the directory \(request \S+\)$/m,
+    /^change: API key "test" changed the webhook URL \(http:\/\/127\.0\.0\.1:\d+\) \(request \S+\)$/m,
+    /^session: Customer opened a session$/m,
+    /^file: Customer uploaded report\.csv \(4 bytes\)$/m,
     /^webhook: report\.csv to http:\/\/\S+ \(delivery \S+\): attempt 1, answered 500 after [\d.]+ m?s$/m,
     /^webhook: report\.csv to http:\/\/\S+ \(delivery \S+\): attempt [2-4] is due$/m,
-    /^session: session ends after /m,
-    /^login: by password$/m,
-    /^refused: wrong password$/m,
-    /^refused: right password, but too many connections$/m,
+    /^session: Customer closed the session after /m,
+    /^login: Customer logged in by password$/m,
+    /^refused: Customer failed to log in: wrong password$/m,
+    /^refused: Customer failed to log in: right password, but too many connections$/m,
   ])
     assert.match(texts, expected);
   assert.doesNotMatch(texts, /6\.6\.6\.6/);
@@ -103,13 +103,13 @@ test('one line for each thing, in order, by every name of the directory, also af
     stdout,
     new RegExp(`^${username}: Acme Corp \\(${id} of account \\S+\\)\nTIME +WHAT +ADDRESS +DETAILS\n`),
   );
-  assert.match(stdout, /\n\S+Z +refused +127\.0\.0\.1 +wrong password\n/);
+  assert.match(stdout, /\n\S+Z +refused +127\.0\.0\.1 +Customer failed to log in: wrong password\n/);
 
   assert.equal((await berth.send('DELETE', `/directories/${id}`)).status, 204);
   for (const name of [id, username]) {
     const after = await explained(name);
     assert.equal(after.directory.id, id);
-    assert.ok(after.events.some(({ text }) => text.startsWith('directory deleted by key test')));
+    assert.ok(after.events.some(({ text }) => text.startsWith('API key "test" deleted the directory')));
   }
 });
 
@@ -128,7 +128,7 @@ test('it reports an unknown name, an ambiguous name, and a missing journal', asy
   const mistyped = await run('acme');
   assert.match(
     mistyped.stdout,
-    /^acme: no directory has this name\. In sshd's log:\n[^]*refused +127\.0\.0\.1 +there is no user "acme"/,
+    /^acme: no directory has this name\. In sshd's log:\n[^]*refused +127\.0\.0\.1 +Customer failed to log in: there is no user "acme"/,
   );
   assert.match(
     (await run('--address', '127.0.0.1')).stdout,
@@ -148,15 +148,17 @@ test('it reports an unknown name, an ambiguous name, and a missing journal', asy
   assert.match((await run(username, '--limit', '1')).stdout, /\nNote: older entries are left out: --limit 1\n/);
 });
 
+const REFUSED = /^Customer (?:could not|was refused) /;
+
 /** The requests that sshd has refused, and the notes about them. */
 async function refusedIn({ explained }: ReturnType<typeof explaining>, id: string, count: number) {
   let found: Explained | undefined;
-  const texts = () => (found?.events ?? []).filter(({ text }) => /^refused[ :]/.test(text)).map(({ text }) => text);
+  const texts = () => (found?.events ?? []).filter(({ text }) => REFUSED.test(text)).map(({ text }) => text);
   await until('the refusals are known', async () => {
     found = await explained(id);
     return texts().length >= count;
   });
-  return { texts: texts(), notes: found?.notes.filter((note) => /^refused[ :]/.test(note)) ?? [] };
+  return { texts: texts(), notes: found?.notes.filter((note) => REFUSED.test(note)) ?? [] };
 }
 
 test('requests that sshd refuses: which path, why, and what to do', async () => {
@@ -194,23 +196,23 @@ test('requests that sshd refuses: which path, why, and what to do', async () => 
   }
   const { texts, notes } = await refusedIn(explains, id, 10);
   assert.deepEqual(texts, [
-    'refused /report.csv: not written (Permission denied): only what is in /files can be changed',
-    'refused missing/report.csv: not written (No such file): its folder does not exist',
-    'refused of-root/report.csv: not written (Permission denied): its folder belongs to root',
-    'refused by-root: not changed (Permission denied): it belongs to root',
-    'refused by-root -> /elsewhere: not renamed (Permission denied): only what is in /files can be changed',
-    'refused closed/report.csv: not written (Permission denied): its folder has the mode 0555',
-    `refused ${'n'.repeat(256)}: not written (Bad message): a name has over 255 bytes`,
-    'refused of-root: not written (Failure): a folder has this name',
-    'refused: not done (Permission denied): links are not allowed',
-    'refused of-root: not listed (Permission denied): it belongs to root',
+    'Customer could not write /report.csv: Permission denied (only what is in /files can be changed)',
+    'Customer could not write missing/report.csv: No such file (its folder does not exist)',
+    'Customer could not write of-root/report.csv: Permission denied (its folder belongs to root)',
+    'Customer could not change by-root: Permission denied (it belongs to root)',
+    'Customer could not rename by-root to /elsewhere: Permission denied (only what is in /files can be changed)',
+    'Customer could not write closed/report.csv: Permission denied (its folder has the mode 0555)',
+    `Customer could not write ${'n'.repeat(256)}: Bad message (a name has over 255 bytes)`,
+    'Customer could not write of-root: Failure (a folder has this name)',
+    'Customer was refused a request: Permission denied (symlink is not allowed)',
+    'Customer could not list of-root: Permission denied (it belongs to root)',
   ]);
   assert.equal(notes.length, 7);
-  assert.match(notes[0] ?? '', /^refused of-root: .* it belongs to root\. .*chown/);
+  assert.match(notes[0] ?? '', /^Customer could not list of-root: .* \(it belongs to root\)\. .*chown/);
   const { stdout } = await explains.run(id);
   assert.match(
     stdout,
-    /\nNote: refused by-root -> \/elsewhere: .* remote folder to \/files\. WinSCP: .* FileZilla: .* OpenSSH: /,
+    /\nNote: Customer could not rename by-root to \/elsewhere: .* remote folder to \/files\. WinSCP: .* FileZilla: .* OpenSSH: /,
   );
 });
 
@@ -236,7 +238,7 @@ test('a flood of refused requests is a few rows of its own directory, and hostil
   assert.deepEqual([texts.length, notes.length], [20, 1]);
   const { stdout } = await explains.run(hostile.id);
   assert.ok(!stdout.includes('\u001b') && !stdout.includes('\n2026-11-22 file'));
-  assert.ok(stdout.includes(String.raw`refused /\u{1b}[31mred\u{a}2026-11-22 file uploaded: `));
+  assert.ok(stdout.includes(String.raw`could not write /\u{1b}[31mred\u{a}2026-11-22 file uploaded: `));
 });
 
 test('a client that asks for an eleventh session in one connection', async () => {

@@ -127,9 +127,9 @@ test('refusals with their reasons are on the pages and in explain, none is forge
     .filter(({ kind }) => kind === 'refused' || kind === 'login')
     .map(({ kind, address, text }) => `${kind} ${address} ${text}`);
   const expected = [
-    'refused 127.0.0.1 wrong password',
-    'login 127.0.0.1 by password',
-    'refused 127.0.0.1 right password, but too many connections',
+    'refused 127.0.0.1 Customer failed to log in: wrong password',
+    'login 127.0.0.1 Customer logged in by password',
+    'refused 127.0.0.1 Customer failed to log in: right password, but too many connections',
   ];
   assert.deepEqual(reported, expected);
   assert.ok(

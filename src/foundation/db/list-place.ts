@@ -1,9 +1,21 @@
-/** Finds where a page of a list begins. Lists are ordered by a time and an id, newest first. */
-import { type Kysely, sql } from 'kysely';
+/** What lists share: whose rows they have, and where a page begins. They are ordered by a time and an id, newest first. */
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../base/clock.ts';
 import { ValidationError } from '../base/errors.ts';
 import { UUID } from '../base/validation.ts';
 import type { Tables } from './schema.ts';
+
+/** Whose rows a list has: those of an account, or of one of its directories. */
+export interface Owner {
+  readonly accountId: string;
+  readonly directoryId?: string | undefined;
+}
+
+/** Only one of the two conditions, so that the database has only one index to choose. */
+export function ownedBy({ accountId, directoryId }: Owner, table: string): RawBuilder<boolean> {
+  const [column, value] = directoryId === undefined ? ['account_id', accountId] : ['directory_id', directoryId];
+  return sql<boolean>`${sql.ref(`${table}.${column}`)} = ${value}`;
+}
 
 /** The place of a row in a list. The row itself may have gone. */
 export interface ListPlace {

@@ -4,42 +4,41 @@
  * of them.
  */
 import { setImmediate } from 'node:timers/promises';
-import { type Kysely, type Selectable, sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { Tables, TransferEvent, TransfersTable } from '../../foundation/db/schema.ts';
+import { type Owner, ownedBy } from '../../foundation/db/list-place.ts';
+import type { Tables, TransferEvent } from '../../foundation/db/schema.ts';
 import { anyContains } from '../../foundation/db/search.ts';
-import { auditSentence, fingerprintsIn, type KeyNames } from '../../rules/history/audit-sentences.ts';
+import { type Refusal, refusalIn } from '../../rules/history/refusals.ts';
+import {
+  auditSentence,
+  fingerprintsIn,
+  type KeyNames,
+  loginSentence,
+  type Sentence,
+  transferSentence,
+} from '../../rules/history/sentences.ts';
+import { attemptsOf } from './logins.ts';
 import type { LoginAttempt } from './sshd-log.ts';
 
 /** The topics to which a page can be narrowed. */
 export const TOPICS = ['files', 'logins', 'changes'] as const;
 export type Topic = (typeof TOPICS)[number];
 
-export interface ActivityEntry {
+export interface ActivityEntry extends Sentence {
   readonly at: Micros;
-  readonly kind: 'file' | 'login' | 'failed' | 'session' | 'change';
+  readonly kind: 'file' | 'login' | 'refused' | 'session' | 'change';
   readonly directoryId: string;
   readonly username: string;
-  /** The subject of the sentence. */
-  readonly who: string;
-  readonly address: string | null;
-  readonly verb: string;
-  /** The file that the sentence is about. */
-  readonly path?: string;
-  /** How the sentence ends, after the file. */
-  readonly end?: string;
   readonly event?: TransferEvent;
   readonly bytes?: number | null;
   /** The SFTP session that it belongs to. Its number is used again after the session has ended. */
   readonly session?: string;
   readonly began?: Micros | null;
+  /** What is known about a request that sshd has refused. */
+  readonly refusal?: Refusal;
   /** The request of a change, and what it changed, for the export. */
   readonly request?: { readonly route: string; readonly id: string; readonly changes: string };
-}
-
-/** The sentence as text. */
-export function sentenceOf({ who, address, verb, path, end = '' }: ActivityEntry): string {
-  return `${who}${address === null ? '' : ` (${address})`} ${verb}${path === undefined ? '' : ` ${path}`}${end}`;
 }
 
 /** Where a page begins: at that moment, without the first `skip` entries, which are on the pages before. */
@@ -53,20 +52,21 @@ export interface ActivityPage {
   readonly next: ActivityPlace | undefined;
 }
 
-/** An attempt to log in that is not in a row yet. */
-export interface UnwrittenAttempt extends LoginAttempt {
+/** An attempt to log in to a directory. */
+export interface KnownAttempt extends LoginAttempt {
   readonly directory_id: string;
-  readonly username: string;
+  /** Null if the directory is gone. */
+  readonly username: string | null;
 }
 
-export interface ActivityOptions {
-  readonly accountId: string;
-  /** One of the account's directories, if the page shows only that one. */
-  readonly directoryId?: string | undefined;
-  readonly unwritten: readonly UnwrittenAttempt[];
+export interface ActivityOptions extends Owner {
+  /** Attempts to log in that may not be in rows yet. */
+  readonly unwritten: readonly KnownAttempt[];
   readonly topic?: Topic | undefined;
   /** A part of a file's path, of a person's name, or of an address. */
   readonly search?: string | undefined;
+  /** Entries from before that moment are left out. */
+  readonly since?: Micros;
   readonly from: ActivityPlace;
   readonly limit: number;
 }
@@ -95,7 +95,7 @@ async function pageFrom(reads: Kysely<Tables>, options: ActivityOptions): Promis
   const end = from.skip + limit;
   // Every row of a history is shown unless the page is narrowed. Then it may have to skip many.
   const floor = topic === undefined && search === undefined ? undefined : await floorOf(reads, options);
-  const span = { ...options, since: floor ?? 0, until: from.at, limit: end + 1 };
+  const span = { ...options, since: Math.max(floor ?? 0, options.since ?? 0), until: from.at, limit: end + 1 };
   const readers = { transfers: transfersIn, audit: changesIn, logins: loginsIn };
   const found: ActivityEntry[] = [];
   for (const table of HISTORIES[topic ?? 'all']) found.push(...(await readers[table](reads, span)));
@@ -112,14 +112,6 @@ async function pageFrom(reads: Kysely<Tables>, options: ActivityOptions): Promis
   return { entries: shown.slice(from.skip), next };
 }
 
-type Whose = Pick<ActivityOptions, 'accountId' | 'directoryId'>;
-
-/** Only one of the two conditions, so that the database has only one index to choose. */
-function owner({ accountId, directoryId }: Whose, table: string) {
-  const [column, value] = directoryId === undefined ? ['account_id', accountId] : ['directory_id', directoryId];
-  return sql<boolean>`${sql.ref(`${table}.${column}`)} = ${value}`;
-}
-
 /** The tables that a page reads, by its topic. */
 const HISTORIES = {
   all: ['transfers', 'audit', 'logins'],
@@ -133,7 +125,7 @@ async function floorOf(reads: Kysely<Tables>, options: ActivityOptions): Promise
   const marks: Micros[] = [];
   for (const table of HISTORIES[options.topic ?? 'all']) {
     const { rows } = await sql<{ at: Micros }>`
-      select at from ${sql.table(table)} where ${owner(options, table)} and at <= ${options.from.at}
+      select at from ${sql.table(table)} where ${ownedBy(options, table)} and at <= ${options.from.at}
       order by at desc limit 1 offset ${SEARCHED}`.execute(reads);
     marks.push(...rows.map(({ at }) => at));
   }
@@ -153,7 +145,7 @@ async function transfersIn(reads: Kysely<Tables>, span: Span): Promise<ActivityE
   let query = reads
     .selectFrom('transfers as t')
     .selectAll('t')
-    .where(owner(span, 't'))
+    .where(ownedBy(span, 't'))
     .where((eb) => eb.between('t.at', since, until))
     // The audit has the same moment, and who did it.
     .where(({ not, exists, selectFrom, and, eb }) =>
@@ -176,86 +168,30 @@ async function transfersIn(reads: Kysely<Tables>, span: Span): Promise<ActivityE
     const columns = ['t.path', 't.from_path', ...(IN_ADDRESSES.test(search) ? ['t.address'] : [])];
     query = query.where(anyContains(reads, columns, search));
   }
-  return (await query.orderBy('t.at', 'desc').orderBy('t.id', 'desc').limit(limit).execute()).map(ofTransfer);
-}
-
-type TransferRow = Selectable<TransfersTable>;
-
-const VERBS: Readonly<Record<TransferEvent, string>> = {
-  'session-opened': 'opened a session',
-  'session-closed': 'closed the session',
-  received: 'sent',
-  rejected: 'rejected',
-  uploaded: 'uploaded',
-  'upload-dropped': 'lost the connection while uploading',
-  downloaded: 'downloaded',
-  'download-dropped': 'downloaded a part of',
-  renamed: 'renamed',
-  removed: 'deleted',
-  refused: 'was refused',
-};
-
-function ofTransfer(row: TransferRow): ActivityEntry {
-  const { at, event, directory_id, username, address, path, from_path, bytes, began_at, session_pid, reason } = row;
-  const own = { at, event, directoryId: directory_id, username, bytes, began: began_at, verb: VERBS[event] };
-  const session = session_pid === null ? {} : { session: `${directory_id} ${session_pid}` };
-  if (OF_SESSIONS.some((each) => each === event))
-    return { ...own, ...session, kind: 'session', who: CUSTOMER, address };
-  const moved = from_path === null ? '' : ` to ${path}`;
-  const why = reason !== null && WITH_REASON.includes(event) ? `: ${reason}` : '';
-  const end = `${moved}${event === 'received' ? ', which was held back' : ''}${why}`;
-  const object = from_path ?? path;
-  const file = { kind: 'file', ...(object !== null && { path: object }), ...(end !== '' && { end }) } as const;
-  return { ...own, ...session, ...file, ...authorOf(row) };
-}
-
-/** The events whose reason is part of the sentence. */
-const WITH_REASON: readonly TransferEvent[] = ['rejected', 'refused'];
-
-const CUSTOMER = 'Customer';
-
-/** The author of a transfer, and the address that it came from. */
-function authorOf({ event, address, session_pid, via, reason }: TransferRow): Pick<ActivityEntry, 'who' | 'address'> {
-  if (event === 'rejected') return { who: 'The file check', address: null };
-  if (via === 'link') return { who: 'A link', address };
-  if (session_pid !== null || address !== null) return { who: CUSTOMER, address };
-  // The reason says for how long files are kept.
-  if (reason !== null) return { who: reason.replace(/^r/, 'R'), address };
-  return { who: 'Someone on the server', address };
+  return (await query.orderBy('t.at', 'desc').orderBy('t.id', 'desc').limit(limit).execute()).map((row) => {
+    const { at, event, directory_id, username, bytes, began_at, session_pid, reason } = row;
+    const refusal = event === 'refused' ? refusalIn(reason) : undefined;
+    return {
+      at,
+      event,
+      kind: OF_SESSIONS.some((each) => each === event) ? 'session' : 'file',
+      directoryId: directory_id,
+      username,
+      bytes,
+      began: began_at,
+      ...(refusal && { refusal }),
+      ...(session_pid !== null && { session: `${directory_id} ${session_pid}` }),
+      ...transferSentence(row),
+    };
+  });
 }
 
 async function loginsIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEntry[]> {
-  const { unwritten, search, since, until, limit } = span;
-  let query = reads
-    .selectFrom('logins as l')
-    .leftJoin('directories as d', 'd.id', 'l.directory_id')
-    .select(['l.at', 'l.kind', 'l.address', 'l.text', 'l.directory_id', 'd.sftp_username as username'])
-    .where(owner(span, 'l'))
-    .where((eb) => eb.between('l.at', since, until));
-  if (search !== undefined) query = query.where(anyContains(reads, ['l.address', 'l.text'], search));
-  const rows = await query.orderBy('l.at', 'desc').orderBy('l.id', 'desc').limit(limit).execute();
-  const nameOf = ({ at, address, text }: LoginAttempt): string => `${at} ${address} ${text}`;
-  const written = new Set(rows.map(nameOf));
-  const wanted = search?.toLowerCase() ?? '';
-  const others = unwritten.filter(
-    (attempt) =>
-      attempt.at >= since &&
-      attempt.at <= until &&
-      `${attempt.address} ${attempt.text}`.toLowerCase().includes(wanted) &&
-      !written.has(nameOf(attempt)),
-  );
-  return [...rows, ...others]
-    .toSorted((a, b) => b.at - a.at)
-    .slice(0, limit)
-    .map(({ at, kind, address, text, directory_id, username }) => ({
-      at,
-      kind: kind === 'refused' ? 'failed' : 'login',
-      directoryId: directory_id,
-      username: username ?? '',
-      who: CUSTOMER,
-      address,
-      verb: kind === 'refused' ? `failed to log in: ${text}` : `logged in ${text}`,
-    }));
+  return (await attemptsOf(reads, span, span.unwritten, span)).map(loginEntry);
+}
+
+export function loginEntry({ at, directory_id, username, ...login }: KnownAttempt): ActivityEntry {
+  return { at, kind: login.kind, directoryId: directory_id, username: username ?? '', ...loginSentence(login) };
 }
 
 async function changesIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEntry[]> {
@@ -265,7 +201,7 @@ async function changesIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEnt
     .leftJoin('api_keys as k', 'k.id', 'u.key_id')
     .selectAll('u')
     .select('k.name as key_name')
-    .where(owner(span, 'u'))
+    .where(ownedBy(span, 'u'))
     .where((eb) => eb.between('u.at', since, until));
   if (topic === 'files') query = query.where('u.action', 'in', FILE_ACTIONS);
   if (topic === 'changes') query = query.where('u.action', 'not in', FILE_ACTIONS);
@@ -273,20 +209,14 @@ async function changesIn(reads: Kysely<Tables>, span: Span): Promise<ActivityEnt
     query = query.where(anyContains(reads, ['u.key_id', 'k.name', 'u.username', 'u.changes'], search));
   const rows = await query.orderBy('u.at', 'desc').orderBy('u.id', 'desc').limit(limit).execute();
   const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
-  return rows.map((row) => {
-    const { actor, deed, ...file } = auditSentence(row, keys);
-    return {
-      at: row.at,
-      kind: 'change',
-      directoryId: row.directory_id,
-      username: row.username,
-      who: actor,
-      address: null,
-      verb: deed,
-      ...file,
-      request: { route: row.route, id: row.request_id, changes: row.changes },
-    };
-  });
+  return rows.map((row) => ({
+    at: row.at,
+    kind: 'change',
+    directoryId: row.directory_id,
+    username: row.username,
+    request: { route: row.route, id: row.request_id, changes: row.changes },
+    ...auditSentence(row, keys),
+  }));
 }
 
 /** The names of public keys in the account's directories: their comments, by fingerprint. */

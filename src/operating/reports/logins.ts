@@ -1,7 +1,9 @@
 /** Successful and refused logins to a directory: from their rows, and from sshd's log. */
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
+import { type Owner, ownedBy } from '../../foundation/db/list-place.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
+import { anyContains } from '../../foundation/db/search.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
 import {
   APART,
@@ -19,30 +21,36 @@ interface AttemptSpan {
   readonly since?: Micros | undefined;
   /** Up to and including this moment. */
   readonly until?: Micros;
+  /** A part of the address, or of how somebody logged in, or why not. */
+  readonly search?: string | undefined;
   readonly limit: number;
 }
 
 /**
- * The attempts to log in to a directory, newest first.
+ * The attempts to log in to an account's directories, or to one of them, newest first.
  * @param unwritten those from sshd's log that were not in a row yet when the log was read; some may be by now.
  */
-export async function attemptsOf(
+export async function attemptsOf<Unwritten extends LoginAttempt>(
   reads: Kysely<Tables>,
-  directoryId: string,
-  unwritten: readonly LoginAttempt[],
-  { kind, since = 0, until = Number.MAX_SAFE_INTEGER, limit }: AttemptSpan,
-): Promise<LoginAttempt[]> {
+  owner: Owner,
+  unwritten: readonly Unwritten[],
+  { kind, since = 0, until = Number.MAX_SAFE_INTEGER, search, limit }: AttemptSpan,
+) {
   let query = reads
-    .selectFrom('logins')
-    .select(['at', 'kind', 'address', 'text'])
-    .where('directory_id', '=', directoryId)
-    .where((eb) => eb.between('at', since, until));
-  if (kind !== undefined) query = query.where('kind', '=', kind);
-  const rows = await query.orderBy('at', 'desc').orderBy('id', 'desc').limit(limit).execute();
+    .selectFrom('logins as l')
+    .leftJoin('directories as d', 'd.id', 'l.directory_id')
+    .select(['l.at', 'l.kind', 'l.address', 'l.text', 'l.directory_id', 'd.sftp_username as username'])
+    .where(ownedBy(owner, 'l'))
+    .where((eb) => eb.between('l.at', since, until));
+  if (kind !== undefined) query = query.where('l.kind', '=', kind);
+  if (search !== undefined) query = query.where(anyContains(reads, ['l.address', 'l.text'], search));
+  const rows = await query.orderBy('l.at', 'desc').orderBy('l.id', 'desc').limit(limit).execute();
   const nameOf = ({ at, address, text }: LoginAttempt): string => `${at} ${address} ${text}`;
   const written = new Set(rows.map(nameOf));
-  const isAsked = ({ at, kind: of }: LoginAttempt): boolean => at >= since && at <= until && (kind ?? of) === of;
-  const others = unwritten.filter((attempt) => isAsked(attempt) && !written.has(nameOf(attempt)));
+  const wanted = search?.toLowerCase() ?? '';
+  const isWanted = ({ at, kind: of, address, text }: LoginAttempt): boolean =>
+    at >= since && at <= until && (kind ?? of) === of && `${address} ${text}`.toLowerCase().includes(wanted);
+  const others = unwritten.filter((attempt) => isWanted(attempt) && !written.has(nameOf(attempt)));
   return [...rows, ...others].toSorted((a, b) => b.at - a.at).slice(0, limit);
 }
 

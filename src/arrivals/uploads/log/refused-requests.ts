@@ -4,6 +4,7 @@
  */
 import type { Stats } from 'node:fs';
 import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
+import { LONGEST_NAME, type Refusal, type Where, type Why } from '../../../rules/history/refusals.ts';
 import { type FilePath, filePath, parentOf } from '../file-path.ts';
 import { type LogEvent, unvis } from './log-line.ts';
 
@@ -11,8 +12,7 @@ import { type LogEvent, unvis } from './log-line.ts';
 const MOST = 5;
 const WINDOW: Micros = 3600 * SECOND;
 
-/** The longest name of a file, in bytes, and how much of a name sshd shows when a write fails (`"%.100s"` in sftp-server.c). */
-const LONGEST_NAME = 255;
+/** How much of a name sshd shows when a write fails (`"%.100s"` in sftp-server.c). */
 const NAME_SHOWN = 100;
 const CUT_OFF = '...';
 
@@ -21,7 +21,7 @@ export interface RefusedRequest {
   readonly path?: string;
   /** The path before a rename. */
   readonly from?: string | undefined;
-  /** What was not done, sshd's answer, and why. `operating/reports/refused-requests.ts` knows the remedies by the last part. */
+  /** A `Refusal` as JSON. */
   readonly reason: string;
 }
 
@@ -34,9 +34,9 @@ interface Line {
   readonly event: LogEvent;
 }
 
-/** What a client wanted, as a past participle, and the names in its request. */
+/** What a client wanted, and the names in its request. */
 interface Request {
-  readonly wish: 'done' | 'written' | 'read' | 'listed' | 'created' | 'removed' | 'renamed' | 'changed';
+  readonly wish: Refusal['wish'];
   readonly names: readonly string[];
   /** Marks a name that the log has cut off. */
   readonly end?: string;
@@ -74,35 +74,41 @@ export class RefusedRequests {
 function failedWrite(name: string, text: string): RefusedRequest {
   const path = shown(name) + (name.length < NAME_SHOWN ? '' : CUT_OFF);
   const error = text.slice(text.lastIndexOf('": ') + 3);
-  return { path, reason: `not written (Failure): ${WRITE_ERRORS[error] ?? error}` };
+  const code = WRITE_ERRORS[error];
+  return {
+    path,
+    reason: reasonOf({ wish: 'write', status: 'Failure', why: code ? { code } : { code: 'error', text: error } }),
+  };
 }
 
-const WRITE_ERRORS: Readonly<Record<string, string>> = {
-  'Disk quota exceeded': 'the quota is used up',
-  'No space left on device': 'the disk is full',
+const WRITE_ERRORS: Readonly<Record<string, 'no-quota' | 'no-space'>> = {
+  'Disk quota exceeded': 'no-quota',
+  'No space left on device': 'no-space',
 };
+
+const reasonOf = (refusal: Refusal): string => JSON.stringify(refusal);
 
 function refused(line: Line, status: string, statusOf: StatusOf): RefusedRequest | undefined {
   const isDenied = status === 'Permission denied';
   const kind = /^Refusing denylisted ([a-z-]+) request$/.exec(line.text)?.[1];
   if (kind !== undefined && isDenied)
-    return { reason: `not done (${status}): ${kind.endsWith('link') ? 'links are' : `${kind} is`} not allowed` };
+    return { reason: reasonOf({ wish: 'request', status, why: { code: 'forbidden', request: kind } }) };
   const request = requestIn(line);
   const why = request && whyRefused(request, status, statusOf);
   if (!request || (why === undefined && !isDenied)) return undefined;
   const { wish, names, end = '' } = request;
   const [path = '', from] = names.map(shown).toReversed();
-  return { path: path + end, from, reason: `not ${wish} (${status})${why === undefined ? '' : `: ${why}`}` };
+  return { path: path + end, from, reason: reasonOf({ wish, status, why }) };
 }
 
 /** The request that a line logs; undefined if it names no path. */
 function requestIn({ event, text }: Line): Request | undefined {
   if (event.kind === 'open') {
     const isWriting = event.flags.includes('WRITE') || event.flags.includes('APPEND');
-    return { wish: isWriting ? 'written' : 'read', names: [event.name] };
+    return { wish: isWriting ? 'write' : 'read', names: [event.name] };
   }
-  if (event.kind === 'rename') return { wish: 'renamed', names: [event.from, event.to] };
-  if (event.kind === 'unclear') return { wish: 'done', names: [event.start], end: CUT_OFF };
+  if (event.kind === 'rename') return { wish: 'rename', names: [event.from, event.to] };
+  if (event.kind === 'unclear') return { wish: 'request', names: [event.start], end: CUT_OFF };
   const [, verb = '', name] = NAMING.exec(text) ?? [];
   const wish = WISHES[verb];
   return wish === undefined || name === undefined ? undefined : { wish, names: [unvis(name)] };
@@ -111,11 +117,11 @@ function requestIn({ event, text }: Line): Request | undefined {
 const NAMING = /^(mkdir|rmdir|remove|opendir|set|l?stat|readlink|statvfs)(?: name)? "(.*)"(?: .*)?$/;
 
 const WISHES: Readonly<Record<string, Request['wish']>> = {
-  mkdir: 'created',
-  rmdir: 'removed',
-  remove: 'removed',
-  opendir: 'listed',
-  set: 'changed',
+  mkdir: 'create',
+  rmdir: 'delete',
+  remove: 'delete',
+  opendir: 'list',
+  set: 'change',
   stat: 'read',
   lstat: 'read',
   readlink: 'read',
@@ -127,33 +133,29 @@ function shown(name: string): string {
   return filePath(name) ?? (name.startsWith('/') ? name : `/files/${name}`);
 }
 
-function whyRefused({ wish, names, end }: Request, status: string, statusOf: StatusOf): string | undefined {
+function whyRefused({ wish, names, end }: Request, status: string, statusOf: StatusOf): Why | undefined {
   const inside = names.map(filePath).filter((path) => path !== undefined);
-  const isWrite = wish === 'written';
+  const isWrite = wish === 'write';
   switch (status) {
     case 'Permission denied':
-      if (inside.length < names.length) return 'only what is in /files can be changed';
+      if (inside.length < names.length) return { code: 'outside' };
       return end === undefined ? firstOf(inside, (path) => obstacleTo(wish, path, statusOf)) : undefined;
     case 'No such file':
       return firstOf(inside, (path) =>
-        isWrite && !statusOf(parentOf(path))?.isDirectory() ? 'its folder does not exist' : undefined,
+        isWrite && !statusOf(parentOf(path))?.isDirectory() ? { code: 'no-folder' } : undefined,
       );
     case 'Bad message':
       return firstOf(names, (name) =>
-        name.split('/').some((part) => part.length > LONGEST_NAME)
-          ? `a name has over ${LONGEST_NAME} bytes`
-          : undefined,
+        name.split('/').some((part) => part.length > LONGEST_NAME) ? { code: 'long-name' } : undefined,
       );
     case 'Failure':
-      return firstOf(inside, (path) =>
-        isWrite && statusOf(path)?.isDirectory() ? 'a folder has this name' : undefined,
-      );
+      return firstOf(inside, (path) => (isWrite && statusOf(path)?.isDirectory() ? { code: 'is-folder' } : undefined));
     default:
       return undefined;
   }
 }
 
-function firstOf(names: readonly string[], why: (name: string) => string | undefined): string | undefined {
+function firstOf(names: readonly string[], why: (name: string) => Why | undefined): Why | undefined {
   for (const name of names) {
     const found = why(name);
     if (found !== undefined) return found;
@@ -168,26 +170,28 @@ const SEARCH = 1;
 const OWNED = 0;
 
 /** What on the way to a path, or at it, forbids the directory's user what they want. */
-function obstacleTo(wish: Request['wish'], path: FilePath, statusOf: StatusOf): string | undefined {
+function obstacleTo(wish: Request['wish'], path: FilePath, statusOf: StatusOf): Why | undefined {
   const user = statusOf('');
-  const forbids = (at: FilePath, what: string, bits: number): string | undefined => {
+  const forbids = (at: FilePath, where: Where, bits: number): Why | undefined => {
     const stats = statusOf(at);
     if (!user || !stats) return undefined;
     const { uid, gid, mode } = stats;
     if (uid === user.uid)
-      return ((mode >> 6) & bits) === bits ? undefined : `${what} has the mode 0${(mode & 0o777).toString(8)}`;
+      return ((mode >> 6) & bits) === bits
+        ? undefined
+        : { code: 'mode', where, mode: `0${(mode & 0o777).toString(8)}` };
     const isAllowed = bits !== OWNED && ((gid === user.gid ? mode >> 3 : mode) & bits) === bits;
-    return isAllowed ? undefined : `${what} belongs to ${uid === 0 ? 'root' : `UID ${uid}`}`;
+    return isAllowed ? undefined : { code: 'owner', where, uid };
   };
   const folder = parentOf(path);
   for (let at = folder; at !== '';) {
     at = parentOf(at);
-    const why = forbids(at, 'a folder above it', SEARCH);
+    const why = forbids(at, 'above', SEARCH);
     if (why !== undefined) return why;
   }
-  const isInFolder = wish === 'created' || wish === 'removed' || wish === 'renamed';
-  const inFolder = forbids(folder, 'its folder', isInFolder ? WRITE | SEARCH : SEARCH);
+  const isInFolder = wish === 'create' || wish === 'delete' || wish === 'rename';
+  const inFolder = forbids(folder, 'folder', isInFolder ? WRITE | SEARCH : SEARCH);
   if (isInFolder || inFolder !== undefined) return inFolder;
-  if (wish === 'written') return statusOf(path) ? forbids(path, 'it', WRITE) : forbids(folder, 'its folder', WRITE);
-  return forbids(path, 'it', wish === 'changed' ? OWNED : READ);
+  if (wish === 'write') return statusOf(path) ? forbids(path, 'itself', WRITE) : forbids(folder, 'folder', WRITE);
+  return forbids(path, 'itself', wish === 'change' ? OWNED : READ);
 }

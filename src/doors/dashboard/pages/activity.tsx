@@ -8,12 +8,12 @@ import {
   type ActivityPage,
   activityPage as pageFrom,
   type ActivityPlace,
-  sentenceOf,
+  type KnownAttempt,
   type Topic,
   TOPICS,
-  type UnwrittenAttempt,
 } from '../../../operating/reports/activity.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
+import { sentenceOf } from '../../../rules/history/sentences.ts';
 import { Candidates } from '../components/directory.tsx';
 import { ActionButton, Field } from '../components/form.tsx';
 import { DirectoryLayout, Layout } from '../components/layout.tsx';
@@ -84,7 +84,7 @@ export function activityPage(app: Hono<DashboardEnv>, options: ActivityOptions):
   }
 
   /** The attempts that are not in a row yet; undefined while sshd's log is not read. */
-  async function unwritten(c: PageContext, { directory }: View): Promise<UnwrittenAttempt[] | undefined> {
+  async function unwritten(c: PageContext, { directory }: View): Promise<KnownAttempt[] | undefined> {
     const all = logins.allUnwritten();
     if (!all) return undefined;
     const owners = await directoriesOfUsers(reads, c.get('user').principal.accountId, [...all.keys()]);
@@ -366,7 +366,7 @@ const searchFor = (path: string): string =>
   encodeURIComponent((path.split('/').at(-1) ?? '').slice(0, SEARCHED_LENGTH).toWellFormed());
 
 const Sentence: FC<{ of: ActivityEntry }> = ({ of: entry }) => (
-  <div class={entry.kind === 'failed' ? 'sentence bad' : 'sentence'}>
+  <div class={entry.kind === 'refused' ? 'sentence bad' : 'sentence'}>
     <Who of={entry} /> <Deed of={entry} />
   </div>
 );

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { type Clock, type Micros, hasExpired } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { lacksKey } from '../../../rules/directories/access.ts';
-import { auditSentence } from '../../../rules/history/audit-sentences.ts';
+import { auditSentence } from '../../../rules/history/sentences.ts';
 import type { LoginLog } from '../../../operating/reports/login-log.ts';
 import type { LiveSessions } from '../../../rules/directories/end-session.ts';
 import { receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
@@ -31,7 +31,7 @@ export async function accessState(
     .orderBy('audit.at', 'desc')
     .limit(1)
     .executeTakeFirst();
-  return { kind: 'suspended', ...(row && { at: row.at, by: auditSentence(row).actor }) };
+  return { kind: 'suspended', ...(row && { at: row.at, by: auditSentence(row).who }) };
 }
 
 export interface StatusOptions {

@@ -25,11 +25,12 @@ export const COUNTED = 100;
 export async function lastLogins(
   reads: Kysely<Tables>,
   logins: Pick<LoginLog, 'unwritten'>,
-  { id, sftp_username }: Pick<DirectoryRow, 'id' | 'sftp_username'>,
+  { id, account_id, sftp_username }: Pick<DirectoryRow, 'id' | 'account_id' | 'sftp_username'>,
 ): Promise<LastLogins> {
   const unwritten = logins.unwritten(sftp_username) ?? [];
-  const [login] = await attemptsOf(reads, id, unwritten, { kind: 'login', limit: 1 });
-  const all = await attemptsOf(reads, id, unwritten, { kind: 'refused', limit: COUNTED });
+  const owner = { accountId: account_id, directoryId: id };
+  const [login] = await attemptsOf(reads, owner, unwritten, { kind: 'login', limit: 1 });
+  const all = await attemptsOf(reads, owner, unwritten, { kind: 'refused', limit: COUNTED });
   const [failed] = all;
   const isSame = ({ at, address, text }: LoginAttempt): boolean =>
     at > (login?.at ?? 0) && address === failed?.address && text === failed.text;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readEvent } from '../../../../src/arrivals/uploads/log/log-line.ts';
 import { RefusedRequests, type StatusOf } from '../../../../src/arrivals/uploads/log/refused-requests.ts';
+import { refusalIn, refusalInWords } from '../../../../src/rules/history/refusals.ts';
 
 const HOUR = 3600e6;
 const USER = 1_879_048_200;
@@ -25,7 +26,9 @@ function kept(lines: readonly string[], requests = new RefusedRequests(), at = H
     const found = requests.read({ at, text, event: readEvent(text) }, statusOf);
     if (!found) return [];
     const { path = '', from, reason } = found;
-    return `${from === undefined ? '' : `${from} -> `}${path}: ${reason}`;
+    const refusal = refusalIn(reason);
+    assert.ok(refusal);
+    return `${refusal.wish} ${from === undefined ? '' : `${from} -> `}${path}: ${refusalInWords(refusal)}`;
   });
 }
 
@@ -34,22 +37,19 @@ const opening = (name: string): string => `open "${name}" flags WRITE,CREATE,TRU
 
 test('the reason is what is in the way, the outermost folder first', () => {
   const cases: readonly (readonly [string, string])[] = [
-    [opening('in/a'), 'in/a: not written (Permission denied)'],
-    [opening('closed/a'), 'closed/a: not written (Permission denied): its folder has the mode 0500'],
-    [opening('closed/below/a'), 'closed/below/a: not written (Permission denied)'],
-    [opening('shut/below/a'), 'shut/below/a: not written (Permission denied): a folder above it has the mode 0600'],
-    [opening('foreign/a'), 'foreign/a: not written (Permission denied): its folder belongs to UID 1000'],
-    [opening('../a'), '/files/../a: not written (Permission denied): only what is in /files can be changed'],
-    ['rmdir name "closed/below"', 'closed/below: not removed (Permission denied): its folder has the mode 0500'],
-    ['set "foreign" owner 5 group 5', 'foreign: not changed (Permission denied): it belongs to UID 1000'],
-    ['opendir "shut/below"', 'shut/below: not listed (Permission denied): its folder has the mode 0600'],
-    [
-      'rename old "in/a" new "closed/a"',
-      'in/a -> closed/a: not renamed (Permission denied): its folder has the mode 0500',
-    ],
+    [opening('in/a'), 'write in/a: Permission denied'],
+    [opening('closed/a'), 'write closed/a: Permission denied (its folder has the mode 0500)'],
+    [opening('closed/below/a'), 'write closed/below/a: Permission denied'],
+    [opening('shut/below/a'), 'write shut/below/a: Permission denied (a folder above it has the mode 0600)'],
+    [opening('foreign/a'), 'write foreign/a: Permission denied (its folder belongs to UID 1000)'],
+    [opening('../a'), 'write /files/../a: Permission denied (only what is in /files can be changed)'],
+    ['rmdir name "closed/below"', 'delete closed/below: Permission denied (its folder has the mode 0500)'],
+    ['set "foreign" owner 5 group 5', 'change foreign: Permission denied (it belongs to UID 1000)'],
+    ['opendir "shut/below"', 'list shut/below: Permission denied (its folder has the mode 0600)'],
+    ['rename old "in/a" new "closed/a"', 'rename in/a -> closed/a: Permission denied (its folder has the mode 0500)'],
     [
       `remove name "/${'x'.repeat(500)}`,
-      `/${'x'.repeat(500)}...: not done (Permission denied): only what is in /files can be changed`,
+      `request /${'x'.repeat(500)}...: Permission denied (only what is in /files can be changed)`,
     ],
   ];
   for (const [line, expected] of cases) assert.deepEqual(kept([line, DENIED]), [expected]);
@@ -70,9 +70,9 @@ test('a write that fails says why before it is refused; several in a row are one
       ...failing('in/b', 'Input/output error'),
     ]),
     [
-      'in/a: not written (Failure): the quota is used up',
-      `${name}...: not written (Failure): the disk is full`,
-      'in/b: not written (Failure): Input/output error',
+      'write in/a: Failure (the quota is used up)',
+      `write ${name}...: Failure (the disk is full)`,
+      'write in/b: Failure (Input/output error)',
     ],
   );
 });

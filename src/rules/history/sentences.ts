@@ -1,41 +1,141 @@
-/** Turns a row of the audit into a sentence: "dana@example.com added the key ci-server". */
-import type { AuditTable } from '../../foundation/db/schema.ts';
+/**
+ * Puts rows of the history into words: "dana@example.com added the key ci-server", "Customer uploaded report.csv". Activity, its export
+ * and `berth explain` say the same.
+ */
+import type { Selectable } from 'kysely';
+import { type Micros, SECOND } from '../../foundation/base/clock.ts';
+import type { AuditTable, TransferEvent, TransfersTable } from '../../foundation/db/schema.ts';
 import type { AuditedColumn } from './audit.ts';
-import { ACTIONS, type Changes, changesOf } from './audit-in-words.ts';
+import { refusalIn, refusalInWords } from './refusals.ts';
 
-export interface AuditSentence {
-  /** The subject of the sentence. */
-  readonly actor: string;
-  /** Its verb and object; only the verb if the object is a file. */
-  readonly deed: string;
+export interface Sentence {
+  /** The subject. */
+  readonly who: string;
+  /** The client's address, if it is known. */
+  readonly address: string | null;
+  /** The verb with its object; only the verb if the object is a file. */
+  readonly verb: string;
   readonly path?: string;
-  /** How the sentence ends after the file. */
+  /** How the sentence ends, after the file. */
   readonly end?: string;
+}
+
+/** The sentence as text. @param size stands after the file. */
+export function sentenceOf({ who, address, verb, path, end = '' }: Sentence, size = ''): string {
+  const parts = [who, ...(address === null ? [] : [`(${address})`]), verb, ...(path === undefined ? [] : [path])];
+  return `${parts.join(' ')}${size}${end}`;
+}
+
+const CUSTOMER = 'Customer';
+
+/** A newer node may write events and actions that this one does not know: they are shown by their names. */
+const VERBS: Readonly<Partial<Record<string, string>>> = {
+  'session-opened': 'opened a session',
+  'session-closed': 'closed the session',
+  received: 'sent',
+  rejected: 'rejected',
+  uploaded: 'uploaded',
+  'upload-dropped': 'lost the connection while uploading',
+  downloaded: 'downloaded',
+  'download-dropped': 'downloaded a part of',
+  renamed: 'renamed',
+  removed: 'deleted',
+  refused: 'was refused',
+} satisfies Record<TransferEvent, string>;
+
+type TransferRow = Pick<
+  Selectable<TransfersTable>,
+  'at' | 'event' | 'address' | 'session_pid' | 'path' | 'from_path' | 'began_at' | 'reason' | 'via'
+>;
+
+export function transferSentence(row: TransferRow): Sentence {
+  const { path, from_path } = row;
+  const object = from_path ?? path;
+  const end = `${from_path === null ? '' : ` to ${path}`}${endOf(row)}`;
+  return {
+    ...authorOf(row),
+    verb: verbOf(row),
+    ...(object !== null && { path: object }),
+    ...(end !== '' && { end }),
+  };
+}
+
+function verbOf({ event, path, reason }: TransferRow): string {
+  const refusal = event === 'refused' && refusalIn(reason);
+  if (refusal)
+    return refusal.wish !== 'request'
+      ? `could not ${refusal.wish}`
+      : path === null
+        ? 'was refused a request'
+        : 'was refused a request for';
+  // The connection was there, but a part is missing.
+  if (event === 'upload-dropped' && reason !== null) return 'uploaded a part of';
+  return VERBS[event] ?? event;
+}
+
+function endOf({ at, event, began_at, reason }: TransferRow): string {
+  if (event === 'session-closed') return began_at === null ? '' : ` after ${seconds(at - began_at)}`;
+  if (event === 'received') return ', which was held back';
+  // The reason of a removal is its author.
+  if (reason === null || event === 'removed') return '';
+  const refusal = event === 'refused' && refusalIn(reason);
+  return `: ${refusal ? refusalInWords(refusal) : reason}`;
+}
+
+/** A span of time, to a tenth of a second. */
+export function seconds(micros: Micros): string {
+  return micros < SECOND ? `${Math.round(micros / 1000)} ms` : `${Math.round(micros / 1e5) / 10} s`;
+}
+
+function authorOf({ event, address, session_pid, via, reason }: TransferRow): Pick<Sentence, 'who' | 'address'> {
+  if (event === 'rejected') return { who: 'The file check', address: null };
+  if (via === 'link') return { who: 'A link', address };
+  if (session_pid !== null || address !== null) return { who: CUSTOMER, address };
+  // The reason says for how long files are kept.
+  if (event === 'removed' && reason !== null) return { who: reason.replace(/^r/, 'R'), address };
+  return { who: 'Someone on the server', address };
+}
+
+/** `text` says how somebody logged in, or why not, as in sshd's log. */
+export function loginSentence(login: {
+  readonly kind: 'login' | 'refused';
+  readonly address: string | null;
+  readonly text: string;
+}): Sentence {
+  const { kind, address, text: how } = login;
+  return { who: CUSTOMER, address, verb: kind === 'refused' ? `failed to log in: ${how}` : `logged in ${how}` };
 }
 
 type Row = Pick<AuditTable, 'action' | 'changes' | 'key_id'> & { readonly key_name: string | null };
 
+/** The changed fields by name, with their values before and after if those may be shown. */
+type Changes = Record<string, { readonly from?: unknown; readonly to?: unknown }>;
+
+/** The changes in a row. */
+export function changesOf({ changes }: Pick<AuditTable, 'changes'>): Changes {
+  return JSON.parse(changes) as Changes;
+}
+
 /** Names of keys by fingerprint. */
 export type KeyNames = ReadonlyMap<string, string>;
 
-export function auditSentence(row: Row, keys: KeyNames = new Map()): AuditSentence {
+export function auditSentence(row: Row, keys: KeyNames = new Map()): Sentence {
   const changes = changesOf(row);
-  const actor = actorOf(row);
-  return { actor, ...(fileDeedOf(row.action, changes) ?? { deed: deedOf(row.action, changes, keys) }) };
+  const { file } = changes;
+  const ofFile = FILE_DEEDS[row.action];
+  const deed = ofFile
+    ? { ...ofFile, path: text(file?.to ?? file?.from) }
+    : { verb: deedOf(row.action, changes, keys) ?? row.action };
+  return { who: actorOf(row), address: null, ...deed };
 }
 
 /** The verb of each change of a file, and the end of its sentence. */
-const FILE_DEEDS: Readonly<Partial<Record<AuditTable['action'], Pick<AuditSentence, 'deed' | 'end'>>>> = {
-  'put-file': { deed: 'added' },
-  'remove-file': { deed: 'deleted' },
-  'announce-partial': { deed: 'marked', end: ' as complete' },
-  'release-file': { deed: 'released' },
+const FILE_DEEDS: Readonly<Partial<Record<AuditTable['action'], Pick<Sentence, 'verb' | 'end'>>>> = {
+  'put-file': { verb: 'added' },
+  'remove-file': { verb: 'deleted' },
+  'announce-partial': { verb: 'marked', end: ' as complete' },
+  'release-file': { verb: 'released' },
 };
-
-function fileDeedOf(action: AuditTable['action'], { file }: Changes): Omit<AuditSentence, 'actor'> | undefined {
-  const found = FILE_DEEDS[action];
-  return found && { ...found, path: text(file?.to ?? file?.from) };
-}
 
 /** The fingerprints of keys in a row. */
 export function fingerprintsIn(row: Pick<AuditTable, 'changes'>): string[] {
@@ -52,7 +152,8 @@ function actorOf({ key_id, key_name }: Pick<Row, 'key_id' | 'key_name'>): string
 const text = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
 const quoted = (value: unknown): string => `"${text(value)}"`;
 
-function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames): string {
+/** Undefined for an action that only a newer version knows. */
+function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames): string | undefined {
   const { count, stopped, file, name, email, role, read_only, directories } = changes;
   switch (action) {
     case 'create':
@@ -97,12 +198,13 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return 'erased the history';
     case 'update':
       return updated(changes, keys);
+    case 'undo-create':
+      return 'removed the directory again, since it could not be completed';
     case 'put-file':
     case 'remove-file':
     case 'announce-partial':
     case 'release-file':
-    case 'undo-create':
-      return ACTIONS[action];
+      return undefined; // in FILE_DEEDS
   }
 }
 

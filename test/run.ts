@@ -23,6 +23,7 @@ import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
 import { bundlePackages } from './support/bundled-packages.ts';
+import { findChromium } from './support/chromium.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
 import { BUNDLED_PACKAGES } from './support/node-environment.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
@@ -45,7 +46,7 @@ const QUICK = [
   'test/dashboard/*.test.ts',
   'test/sshd/{access,authorized-keys,delete,isolation,jail,nothing-but-sftp,public-keys}.test.ts',
   'test/sshd/uploads-{announced,overwritten,partial,renamed}.test.ts',
-  ...(existsSync('/usr/bin/chromium') ? ['test/dashboard/browser/story.test.ts'] : []),
+  ...(findChromium() ? ['test/dashboard/browser/story.test.ts'] : []),
 ];
 /** Of these: floods, large files, hundreds of processes, felt times, and what needs chromium, rclone or promtool. */
 const NOT_QUICK = [

@@ -31,6 +31,11 @@ install_packages() {
   apt_quietly 'apt-get install' "try it yourself: apt-get install $*" -y --no-install-recommends install "$@"
 }
 
+# need_chromium: the one without a window needs a third of the other's processor time; the other does as well where only that is there.
+need_chromium() {
+  (need_packages chromium-headless-shell) || need_packages chromium
+}
+
 # need_promtool: takes that one program out of Debian's package prometheus, whose installation would start a server.
 need_promtool() {
   local folder=/var/cache/berth-promtool

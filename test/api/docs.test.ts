@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { CHROMIUM } from '../support/browser.ts';
+import { chromium } from '../support/chromium.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
 import { document } from '../support/openapi.ts';
 
@@ -57,7 +57,7 @@ test('a browser shows every operation behind a proxy with a prefix, without an e
     '--dump-dom',
   ];
   const url = `http://127.0.0.1:${proxy.port}${PREFIX}/docs`;
-  const { stdout: page, stderr } = await run(CHROMIUM, [...options, url], { timeout: 100_000, maxBuffer: 2 ** 26 });
+  const { stdout: page, stderr } = await run(chromium(), [...options, url], { timeout: 100_000, maxBuffer: 2 ** 26 });
   const missing = Object.values(document.paths)
     .flatMap((methods) => Object.values(methods))
     .filter(({ tags: [tag], operationId }) => !page.includes(`id="operations-${tag}-${operationId}"`));

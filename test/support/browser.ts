@@ -1,12 +1,11 @@
-/** Debian's chromium, driven by playwright. Where it is missing, tests fail: `scripts/test --all` installs it. */
+/** Debian's chromium, driven by playwright. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after } from 'node:test';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContextOptions, chromium as driver, type Page } from 'playwright-core';
 import type { TestBerth } from './berth.ts';
+import { chromium } from './chromium.ts';
 import { signedIn } from './dashboard.ts';
-
-export const CHROMIUM = '/usr/bin/chromium';
 
 export const WIDE = { width: 1280, height: 800 };
 export const PHONE = { width: 390, height: 844 };
@@ -58,7 +57,7 @@ export function sharedBrowser(): () => Promise<TestBrowser> {
 export async function startBrowser(): Promise<TestBrowser> {
   // Without --disable-gpu, chromium draws with a GPU in software: a tenth of these tests' processor time.
   const args = ['--disable-dev-shm-usage', '--disable-gpu', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args });
+  const browser = await driver.launch({ executablePath: chromium(), args });
   return {
     browser,
     open: (options) => open(browser, options),

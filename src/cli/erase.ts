@@ -39,8 +39,8 @@ export function eraseCommand(invocation: Invocation): Command {
         const { what, accountId, shown } = await named(database, directory, options.account);
         await confirm(invocation, options, `Erase the history of ${shown}?`);
         const keyId = operatorKeyId(operatorLogin(environment));
-        const actor = { accountId, keyId, requestId: randomUUID(), route: 'berth erase' };
-        const erased = await eraseHistory(database.db, { what, actor, at: clock.now() }, catchSignals());
+        const actor = { keyId, requestId: randomUUID(), route: 'berth erase' };
+        const erased = await eraseHistory({ database, clock }, { accountId, actor }, what, catchSignals());
         await database.emptyLog();
         if (options.json) return print(JSON.stringify(erased));
         const { transfers, logins, deliveries, events, networks, audit } = erased;

@@ -1,8 +1,8 @@
 /** `berth key …` */
 import { Command, Option } from 'commander';
 import { accountNamed } from '../rules/accounts/accounts.ts';
-import { type ApiKey, createKey, type KeyActor, listKeys, revokeKey, ROLES } from '../rules/keys/api-keys.ts';
-import { type Scope, scopeOf } from '../rules/accounts/actor.ts';
+import { type ApiKey, accountOfKey, createKey, listKeys, revokeKey, ROLES } from '../rules/keys/api-keys.ts';
+import { type Actor, type Scope, scopeOf } from '../rules/accounts/actor.ts';
 import { formatMicros, type Micros } from '../foundation/base/clock.ts';
 import type { Role } from '../foundation/db/schema.ts';
 import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
@@ -60,7 +60,7 @@ function limitFields({ readOnly, directory, expires }: Limits): object {
 }
 
 export function keyCommand({ config, clock, environment, print }: Invocation): Command {
-  const by = (step: string): KeyActor => ({
+  const by = (step: string): Actor => ({
     keyId: operatorKeyId(operatorLogin(environment)),
     requestId: '',
     route: `berth key ${step}`,
@@ -94,10 +94,9 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
       const settings = config();
       const { id, account_id, key } = await withDatabase(settings, async (database) => {
         const accountId = await accountNamed(database.reads, text);
-        const creating = { database, clock, environment: settings.environment };
-        return sayingRefusals(() =>
-          createKey(creating, { ...limitFields(limits), accountId, role, name }, by('create')),
-        );
+        const target = { accountId, actor: by('create') };
+        const fields = { ...limitFields(limits), role, name };
+        return sayingRefusals(() => createKey({ database, clock, config: settings }, target, fields));
       });
       if (json) print(JSON.stringify({ id, account_id, role, key }));
       else print(`${key}\nThis is the ${role} key ${id}. It is not stored and cannot be shown again.`);
@@ -123,7 +122,10 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  berth key revoke 5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e')
     .action(async (keyId: string, { json }: Json) => {
-      const key = await withDatabase(config(), (database) => revokeKey({ database, clock }, keyId, by('revoke')));
+      const key = await withDatabase(config(), async (database) => {
+        const accountId = await accountOfKey(database.reads, keyId);
+        return revokeKey({ database, clock }, { accountId, actor: by('revoke') }, keyId);
+      });
       print(json ? JSON.stringify(STYLE.json(key)) : `Key ${key.id} is revoked, since ${shortTime(key.revoked_at)}`);
     });
 

@@ -1,8 +1,10 @@
 /** `berth user …`: works on the database, whether or not the service runs. */
 import { Argument, Command, Option } from 'commander';
 import { accountNamed, requireAccount } from '../rules/accounts/accounts.ts';
+import type { Actor } from '../rules/accounts/actor.ts';
 import { ROLES } from '../rules/keys/api-keys.ts';
 import type { Config } from '../foundation/base/config.ts';
+import type { Store } from '../foundation/context.ts';
 import type { Database } from '../foundation/db/open.ts';
 import type { Role } from '../foundation/db/schema.ts';
 import { OperatorError } from '../foundation/base/errors.ts';
@@ -17,7 +19,7 @@ import {
   setDisabled,
   setRole,
   type User,
-  type UserChange,
+  type UserTarget,
   usersByEmail,
 } from '../rules/users/users.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
@@ -96,8 +98,9 @@ function createCommand(invocation: Invocation): Command {
     .action(async (email: string, { account, role, json }: { account: string; role: Role } & Json) => {
       const settings = config();
       const created = await withDatabase(settings, async (database) => {
-        const actor = actorOf(invocation, await accountNamed(database.reads, account), 'create');
-        return sayingRefusals(() => createUser({ database, clock }, { email, role }, actor));
+        const accountId = await accountNamed(database.reads, account);
+        const target = { accountId, actor: actorOf(invocation, 'create') };
+        return sayingRefusals(() => createUser({ database, clock }, target, { email, role }));
       });
       printLink(invocation, settings, created, json);
     });
@@ -125,9 +128,7 @@ function setRoleCommand(invocation: Invocation): Command {
     .addArgument(new Argument('<role>').choices(ROLES))
     .addHelpText('after', '\nExample:\n  berth user set-role ann@example.com member')
     .action((email: string, role: Role, { account, json }: Named) =>
-      changed(invocation, { email, account }, json, 'set-role', (database, user, change) =>
-        setRole({ database, clock: invocation.clock }, user.id, role, change),
-      ),
+      changed(invocation, { email, account }, json, 'set-role', (context, target) => setRole(context, target, role)),
     );
 }
 
@@ -136,8 +137,8 @@ function stateCommand(invocation: Invocation, name: 'disable' | 'enable', isDisa
   return changeCommand(name, description)
     .addHelpText('after', `\nExample:\n  berth user ${name} ann@example.com`)
     .action((email: string, { account, json }: Named) =>
-      changed(invocation, { email, account }, json, name, (database, user, change) =>
-        setDisabled({ database, clock: invocation.clock }, user.id, isDisabled, change),
+      changed(invocation, { email, account }, json, name, (context, target) =>
+        setDisabled(context, target, isDisabled),
       ),
     );
 }
@@ -154,10 +155,10 @@ function resetCommand(invocation: Invocation): Command {
       const settings = config();
       const reset = await withDatabase(settings, async (database) => {
         const user = await namedUser(database, { email, account });
-        const by = changeOf(invocation, user, 'reset');
+        const target = targetOf(invocation, user, 'reset');
         // In this order, an interrupted command never leaves the old password as the only factor.
-        const token = await resetPassword({ database, clock }, user.id, by);
-        if (secondFactor) await resetSecondFactor({ database, clock }, user.id, by);
+        const token = await resetPassword({ database, clock }, target);
+        if (secondFactor) await resetSecondFactor({ database, clock }, target);
         return { ...user, token };
       });
       printLink(invocation, settings, reset, json);
@@ -180,11 +181,12 @@ async function changed(
   named: { readonly email: string; readonly account?: string | undefined },
   json: true | undefined,
   step: string,
-  change: (database: Database, user: User, by: UserChange) => Promise<void>,
+  change: (context: Store, target: UserTarget) => Promise<void>,
 ): Promise<void> {
   const user = await withDatabase(invocation.config(), async (database) => {
     const found = await namedUser(database, named);
-    await sayingRefusals(() => change(database, found, changeOf(invocation, found, step)));
+    const context = { database, clock: invocation.clock };
+    await sayingRefusals(() => change(context, targetOf(invocation, found, step)));
     return namedUser(database, { email: found.email, account: found.account_id });
   });
   const { role } = user;
@@ -205,13 +207,12 @@ async function namedUser(
   throw new OperatorError(`several accounts have a user ${JSON.stringify(email)}: add --account, one of ${accounts}`);
 }
 
-function actorOf({ environment }: Invocation, accountId: string, step: string): UserChange['actor'] {
-  const keyId = operatorKeyId(operatorLogin(environment));
-  return { accountId, keyId, requestId: '', route: `berth user ${step}` };
+function actorOf({ environment }: Invocation, step: string): Actor {
+  return { keyId: operatorKeyId(operatorLogin(environment)), requestId: '', route: `berth user ${step}` };
 }
 
-function changeOf(invocation: Invocation, { account_id }: User, step: string): UserChange {
-  return { actor: actorOf(invocation, account_id, step), mayLeaveNoAdmin: true };
+function targetOf(invocation: Invocation, { id: userId, account_id: accountId }: User, step: string): UserTarget {
+  return { accountId, userId, actor: actorOf(invocation, step), mayLeaveNoAdmin: true };
 }
 
 function printLink(

@@ -6,13 +6,13 @@
  * background, so that the start takes no longer with a hundred thousand of them.
  */
 import { join } from 'node:path';
-import { type Background, createBackground } from '../foundation/base/background.ts';
+import type { Background } from '../foundation/base/background.ts';
 import { noteBoot } from '../foundation/base/boot.ts';
 import { type Clock, systemClock } from '../foundation/base/clock.ts';
 import type { Config } from '../foundation/base/config.ts';
 import type { Log } from '../foundation/base/log.ts';
 import { startSpareMemory } from '../foundation/base/spare-memory.ts';
-import { createClockLead } from '../foundation/db/clock-lead.ts';
+import { createGround } from '../foundation/context.ts';
 import { refuseMissing, refuseOtherInstallation } from '../foundation/db/damage.ts';
 import { lockInstance } from '../foundation/db/instance-lock.ts';
 import { type Database, openDatabase } from '../foundation/db/open.ts';
@@ -93,13 +93,12 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const { reads } = database;
   await refuseOtherInstallation(reads, config);
   applyCredentials({ paths, log }, await dueHere(reads, config));
-  const background = createBackground(log);
+  const ground = createGround({ config, database, clock, log });
+  const { background, clockLead } = ground;
   own(startSpareMemory(background));
-  const clockLead = createClockLead({ database, clock, log });
-  const ground = { database, background, clock, clockLead, log };
 
   const metrics = own(createMetrics());
-  const nodes = own(await joinNodes({ ...ground, ...database, config }));
+  const nodes = own(await joinNodes({ ...ground, ...database }));
   await readdress(database, config, log);
   await forgetCutOff(database, config.node);
   const webhooks = own(startWebhooks({ ...ground, settings: config.webhooks, observe: metrics.attempt }));
@@ -149,7 +148,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const local = own(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }));
   const host = nodes.hostOf(watched(local, uploads));
   const removal = own(createRowRemoval({ database, log, host: local }));
-  const rules = { database, clock, log, host, placement: nodes.placement, removal };
+  const rules = { ...ground, host, placement: nodes.placement, removal };
   await local.relinkLiveSessions();
   await uploads.adoptSessions();
   await applyPending(rules);
@@ -207,11 +206,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   // Operating.
   const { isCertificateRefused } = ports;
-  const scrapes = own(
-    await metrics.serve({ ...ground, ...machine, config, uploads: uploads.state, isCertificateRefused }),
-  );
-  const { historyDays } = config;
-  const upkeep = own(startUpkeep({ ...ground, ...rules, paths, isJailDiskThere, local, uploads, historyDays }));
+  const scrapes = own(await metrics.serve({ ...ground, ...machine, uploads: uploads.state, isCertificateRefused }));
+  const upkeep = own(startUpkeep({ ...rules, paths, isJailDiskThere, local, uploads }));
   const { port, dashboardPort, reload } = ports;
   log.info({ port, dashboard_port: dashboardPort, metrics_port: scrapes.port }, 'berth serves');
 

@@ -1,6 +1,6 @@
 /** The upkeep of a running service: compares the disk with the database and repairs it, removes old history, records storage. */
 import { once } from 'node:events';
-import type { Background, Task } from '../foundation/base/background.ts';
+import type { Task } from '../foundation/base/background.ts';
 import { pagesById } from '../foundation/db/pages.ts';
 import { finishDeletions } from '../rules/directories/delete.ts';
 import { hostedAfter, type HostedDirectory } from '../rules/directories/host.ts';
@@ -8,7 +8,7 @@ import { startExpiry } from '../rules/directories/access.ts';
 import { applyCurrent, applyPending } from '../rules/directories/pending-apply.ts';
 import type { RuleContext } from '../rules/directories/target.ts';
 import { noteStorage } from '../rules/history/daily-totals.ts';
-import { pruneHistory, type PruningOptions } from '../rules/history/prune.ts';
+import { pruneHistory } from '../rules/history/prune.ts';
 import type { LocalHost } from '../machine/sftp/host.ts';
 import type { Paths } from '../machine/sftp/paths.ts';
 import { linkAll, reconcile, type ReconcileOptions } from '../machine/sftp/reconcile.ts';
@@ -32,8 +32,7 @@ const DISK_MS = 2000;
 /** How often sessions without a monitor are searched for. */
 const SWEEP_MS = 10_000;
 
-export interface UpkeepOptions extends PruningOptions, RuleContext {
-  readonly background: Background;
+export interface UpkeepOptions extends RuleContext {
   readonly paths: Paths;
   readonly local: LocalHost;
   readonly uploads: Uploads;

@@ -9,8 +9,6 @@ import { DAY } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { skipNumbers } from '../../src/rules/history/events.ts';
 import { pruneHistory } from '../../src/rules/history/prune.ts';
-import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
-import { createLog } from '../../src/foundation/base/log.ts';
 import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
@@ -210,15 +208,7 @@ test('410 when events after the number have gone, by age or with a restored back
   assert.equal((await eventsOf(api, '?limit=1')).length, 1);
   await put(api, uploadOf(directory, 'never read', old));
   const prune = () =>
-    pruneHistory(
-      {
-        database: api.database,
-        log: createLog('silent'),
-        clockLead: createClockLead({ database: api.database, clock: api.rules.clock, log: createLog('silent') }),
-        historyDays: 30,
-      },
-      new AbortController().signal,
-    );
+    pruneHistory({ ...api.rules, config: { ...api.rules.config, historyDays: 30 } }, new AbortController().signal);
   await prune();
   const gone = await api.send('GET', '/events?after=1');
   assert.equal(gone.status, 410);

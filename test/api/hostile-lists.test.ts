@@ -159,9 +159,9 @@ test('40 clients that do not read, within the limit: memory grows by less than o
   await using serve = await startServe(config, environment);
   await using parts = new AsyncDisposableStack();
   const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
-  const issuer = { database, clock: systemClock(), environment: 'live' } as const;
+  const issuer = { database, clock: systemClock(), config: { environment: 'live' } } as const;
   const { id: accountId } = await createAccount(issuer, { name: 'Test', plan: 'business' });
-  const { key } = await createKey(issuer, { accountId, role: 'admin', name: 'test' });
+  const { key } = await createKey(issuer, { accountId }, { role: 'admin', name: 'test' });
   using client = clientOf(config, key);
   const created = await client.send('POST', '/directories', { json: { directory: { name: 'A' } } });
   const { id } = dataOf<{ id: string }>(created);

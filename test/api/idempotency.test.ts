@@ -88,7 +88,7 @@ test('each API key has Idempotency-Keys of its own; without one, and on other me
     assert.equal((patched.json as { data: { name: string } }).data.name, name);
   }
   assert.deepEqual([await kept(api), await kept(api, other.accountId)], [2, 1]);
-  await revokeKey({ database: api.database, clock: api.rules.clock }, other.keyId);
+  await revokeKey(api.rules, { accountId: other.accountId }, other.keyId);
   assert.equal((await create(other.send, 'k')).status, 401, 'a revoked key opens nothing');
 });
 

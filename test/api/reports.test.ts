@@ -5,7 +5,6 @@ import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
 import { insertTransfers } from '../../src/rules/history/transfers.ts';
 import { pruneHistory } from '../../src/rules/history/prune.ts';
-import { createLog } from '../../src/foundation/base/log.ts';
 import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
 import { runHere } from '../support/command-line.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
@@ -193,7 +192,7 @@ test('rows older than BERTH_HISTORY_DAYS go, in batches; newer ones and queued d
   clock.advance(89 * DAY);
   await addTransfers(api.database, id, clock.now(), 3);
   const clockLead = async () => ({ now: clock.now(), lead: 0 });
-  const pruning = { database: api.database, clockLead, log: createLog('silent'), historyDays: 90 };
+  const pruning = { ...api.rules, clockLead };
   const { signal } = new AbortController();
   await pruneHistory(pruning, signal);
   const count = async (table: 'transfers' | 'audit' | 'deliveries' | 'attempts'): Promise<number> =>

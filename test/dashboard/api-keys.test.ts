@@ -35,9 +35,9 @@ async function withDatabase<T>(
 
 const otherAccount = (berth: TestBerth, plan: Plan) =>
   withDatabase(berth, async (database) => {
-    const issuer = { database, clock: systemClock(), environment: 'live' } as const;
+    const issuer = { database, clock: systemClock(), config: { environment: 'live' } } as const;
     const { id: accountId } = await createAccount(issuer, { name: 'Other', plan });
-    const key = await createKey(issuer, { accountId, role: 'admin', name: 'theirs' });
+    const key = await createKey(issuer, { accountId }, { role: 'admin', name: 'theirs' });
     return { accountId, keyId: key.id };
   });
 

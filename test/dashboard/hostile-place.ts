@@ -140,7 +140,7 @@ export const FORMS: Readonly<Record<string, Sent>> = {
 export async function everything(berth: TestBerth, isOther = false): Promise<Ids & { accountId: string }> {
   const directory = await berth.directory();
   return onDatabase(berth, async (database) => {
-    const issuer = { database, clock: systemClock(), environment: 'live' } as const;
+    const issuer = { database, clock: systemClock(), config: { environment: 'live' } } as const;
     const now = issuer.clock.now();
     const ids = await upload(berth, database, directory);
     const accountId = isOther ? (await createAccount(issuer, { name: 'Other', plan: 'pro' })).id : berth.accountId;
@@ -151,9 +151,9 @@ export async function everything(berth: TestBerth, isOther = false): Promise<Ids
       .set({ account_id: accountId })
       .where('directory_id', '=', directory.id)
       .execute();
-    const key = await createKey(issuer, { accountId, role: 'member', name: 'used' });
+    const key = await createKey(issuer, { accountId }, { role: 'member', name: 'used' });
     const email = `${randomUUID()}@example.com`;
-    const invited = await createUser(issuer, { email, role: 'admin' }, operator(accountId));
+    const invited = await createUser(issuer, operator(accountId), { email, role: 'admin' });
     const visit = { address: '192.0.2.1', agent: 'test' };
     await db.transaction().execute((tx) => openUserSession(tx, invited.id, { now, visit, awaitsCode: false }));
     const session = await db

@@ -102,8 +102,8 @@ function formChanges(ids: Ids): Change[] {
 async function holder(berth: TestBerth, kind: 'key' | 'session'): Promise<Holder> {
   if (kind === 'key')
     return onDatabase(berth, async (database) => {
-      const issuer = { database, clock: systemClock(), environment: 'live' } as const;
-      const { id, key } = await createKey(issuer, { accountId: berth.accountId, role: 'admin', name: 'held' });
+      const issuer = { database, clock: systemClock(), config: { environment: 'live' } } as const;
+      const { id, key } = await createKey(issuer, { accountId: berth.accountId }, { role: 'admin', name: 'held' });
       return {
         id,
         csrf: '',

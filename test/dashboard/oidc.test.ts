@@ -65,7 +65,7 @@ test("an ID token whose signature is not the provider's lets nobody in", async (
 test('an email that is not ASCII matches no user, whatever it folds into', async () => {
   await using here = await company();
   await onDatabase(here.berth, async (database) =>
-    createUser({ database, clock: systemClock() }, { email: 'kin@example.com', role: 'admin' }, operator(COMPANY)),
+    createUser({ database, clock: systemClock() }, operator(COMPANY), { email: 'kin@example.com', role: 'admin' }),
   );
   assertRefused((await come(here, { ...ALICE, email: '\u212Ain@example.com' })).answer, 403, /ASCII addresses only/);
   using admin = await signedIn(here.place, COMPANY);

@@ -89,7 +89,7 @@ test('a person with users in several accounts chooses among those with that pass
     const { token } = await onDatabase(berth, async (database) => {
       const { id } = await createAccount({ database, ...issuer }, { name, plan: 'pro' });
       // No message says that others have it.
-      return createUser({ database, ...issuer }, { email, role: 'admin' }, operator(id));
+      return createUser({ database, ...issuer }, operator(id), { email, role: 'admin' });
     });
     using visitor = visitorOf(place(berth));
     assert.equal((await visitor.post(`/dashboard/link/${token}`, withPassword(password))).status, 303);
@@ -187,7 +187,7 @@ test('a refused sign-in shows one message, whatever the reason', async () => {
   const user = await userOf(berth);
   const [without, disabled] = [await invited(berth, berth.accountId), await userOf(berth)];
   await onDatabase(berth, (database) =>
-    setDisabled({ database, clock: systemClock() }, disabled.id, true, { actor: operator(berth.accountId) }),
+    setDisabled({ database, clock: systemClock() }, { ...operator(berth.accountId), userId: disabled.id }, true),
   );
   using visitor = visitorOf(place(berth));
   const attempts = [
@@ -218,10 +218,11 @@ test('a link of a disabled user does not work, nor does one that a newer link ha
   const user = await invited(berth, berth.accountId);
   const disabling = (isDisabled: boolean) =>
     onDatabase(berth, (database) =>
-      setDisabled({ database, clock: systemClock() }, user.id, isDisabled, {
-        actor: operator(berth.accountId),
-        mayLeaveNoAdmin: true,
-      }),
+      setDisabled(
+        { database, clock: systemClock() },
+        { ...operator(berth.accountId), userId: user.id, mayLeaveNoAdmin: true },
+        isDisabled,
+      ),
     );
   using visitor = visitorOf(place(berth));
   const path = `/dashboard/link/${user.token}`;

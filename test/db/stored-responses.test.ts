@@ -85,7 +85,7 @@ test('an answer lives for 24 hours of time that has passed; then it is ignored, 
   await create(api.send, 'late');
 
   const log = createLog('silent');
-  const options = { database, clockLead: createClockLead({ database, clock, log }), log, historyDays: 90 };
+  const options = { ...api.rules, clockLead: createClockLead({ database, clock, log }) };
   const kept = async (): Promise<number> => (await database.db.selectFrom('kept_answers').selectAll().execute()).length;
   await pruneHistory(options, new AbortController().signal);
   assert.equal(await kept(), 2);
@@ -130,7 +130,7 @@ test('an account’s stored responses have a limit in bytes: then requests with 
   clock.advance(2 * DAY);
   await confirmClock({ database, clock });
   const log = createLog('silent');
-  const options = { database, clockLead: createClockLead({ database, clock, log }), log, historyDays: 90 };
+  const options = { ...api.rules, clockLead: createClockLead({ database, clock, log }) };
   await pruneHistory(options, new AbortController().signal);
   assert.deepEqual(await totals(), []);
   assert.equal((await create(api.send, 'new')).status, 201);

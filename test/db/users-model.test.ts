@@ -74,7 +74,7 @@ class World {
   }
 
   async #create({ who: email, role: given }: { who: string; role: Role }, person: Person | undefined): Promise<void> {
-    const creating = createUser(this.#place, { email, role: given }, operator(this.#account));
+    const creating = createUser(this.#place, operator(this.#account), { email, role: given });
     if (person) return assert.rejects(creating, ValidationError);
     const { id, token } = await creating;
     const made: Person = { id, role: given, isDisabled: false, password: undefined, link: undefined, sessions: [] };
@@ -87,14 +87,14 @@ class World {
     person: Person | undefined,
   ): Promise<void> {
     const { kind } = taken;
-    const actor = operator(this.#account);
-    const change = 'byOperator' in taken && taken.byOperator ? { actor, mayLeaveNoAdmin: true as const } : { actor };
     const id = person?.id ?? 'nobody';
+    const mayLeaveNoAdmin = 'byOperator' in taken && taken.byOperator;
+    const target = { ...operator(this.#account), userId: id, ...(mayLeaveNoAdmin && { mayLeaveNoAdmin }) };
     const made = (): Promise<unknown> => {
-      if (kind === 'set-role') return setRole(this.#place, id, taken.role, change);
-      if (kind === 'disable' || kind === 'enable') return setDisabled(this.#place, id, kind === 'disable', change);
-      if (kind === 'remove') return removeUser(this.#place, id, change);
-      if (kind === 'reset') return resetPassword(this.#place, id, change);
+      if (kind === 'set-role') return setRole(this.#place, target, taken.role);
+      if (kind === 'disable' || kind === 'enable') return setDisabled(this.#place, target, kind === 'disable');
+      if (kind === 'remove') return removeUser(this.#place, target);
+      if (kind === 'reset') return resetPassword(this.#place, target);
       const { database, clock } = this.#place;
       return database.db.transaction().execute((tx) => newLink(tx, id, clock.now()));
     };
@@ -103,7 +103,7 @@ class World {
     if (!person) return kind === 'new-link' ? undefined : refused('user_not_found');
     const takesAdmin = kind === 'remove' || kind === 'disable' || (kind === 'set-role' && taken.role === 'member');
     const isLast = this.#admins().every((admin) => admin === person) && this.#admins().includes(person);
-    if (takesAdmin && isLast && !('mayLeaveNoAdmin' in change)) return refused('last_admin');
+    if (takesAdmin && isLast && !mayLeaveNoAdmin) return refused('last_admin');
 
     const result = await made();
     if (kind === 'remove') return void this.#people.delete(taken.who);
@@ -137,9 +137,8 @@ class World {
     const [email = ''] = [...this.#people].find(([, one]) => one === person) ?? [];
     const kept = goesOn ? person.sessions[0] : undefined;
     const asking = kept && (await this.#session(kept.token));
-    const actor = operator(this.#account);
-    const change = asking ? { actor, keptSession: asking.sessionId } : { actor };
-    const setting = setPassword(this.#place, { id: person.id, email }, password, change);
+    const target = { ...operator(this.#account), userId: person.id, email };
+    const setting = setPassword(this.#place, asking ? { ...target, keptSession: asking.sessionId } : target, password);
     if (password === 'short') return assert.rejects(setting, ValidationError);
     await setting;
     person.password = password;

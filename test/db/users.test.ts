@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { adaptRestored } from '../../src/operating/backup/restore.ts';
 import { DAY } from '../../src/foundation/base/clock.ts';
+import { createGround } from '../../src/foundation/context.ts';
 import { confirmClock, createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { finishDeletions } from '../../src/rules/directories/delete.ts';
 import { onlyHome } from '../../src/rules/directories/node-placement.ts';
@@ -28,7 +29,7 @@ const stop = new AbortController().signal;
 
 /** A user with a session, a second factor's recovery code and a link. */
 async function userOf(place: UsersPlace, accountId: string, email = 'ann@example.com') {
-  const user = await createUser(place, { email, role: 'admin' }, operator(accountId));
+  const user = await createUser(place, operator(accountId), { email, role: 'admin' });
   await place.database.db.insertInto('recovery_codes').values({ user_id: user.id, hash: 'x' }).execute();
   const now = place.clock.now();
   const session = await place.database.db
@@ -49,13 +50,13 @@ test('an admin of another account cannot see or change a user', async () => {
   const [mine, theirs] = [await place.account(), await place.account()];
   const user = await userOf(place, theirs);
   const before = await place.database.db.selectFrom('users').selectAll().execute();
-  const change = { actor: operator(mine), mayLeaveNoAdmin: true } as const;
+  const by = { ...operator(mine), mayLeaveNoAdmin: true } as const;
   const attempts = [
-    () => setRole(place, user.id, 'member', change),
-    () => setDisabled(place, user.id, true, change),
-    () => resetPassword(place, user.id, change),
-    () => removeUser(place, user.id, change),
-    () => setPassword(place, user, PASSWORD, change),
+    () => setRole(place, { ...by, userId: user.id }, 'member'),
+    () => setDisabled(place, { ...by, userId: user.id }, true),
+    () => resetPassword(place, { ...by, userId: user.id }),
+    () => removeUser(place, { ...by, userId: user.id }),
+    () => setPassword(place, { ...by, userId: user.id, email: user.email }, PASSWORD),
   ];
   for (const attempt of attempts) {
     await assert.rejects(attempt, (error) => error instanceof BerthError && error.code === 'user_not_found');
@@ -67,15 +68,15 @@ test('an admin of another account cannot see or change a user', async () => {
 test('the audit has each change with its user, and no secret', async () => {
   using files = scratch();
   await using place = await usersPlace(files);
-  const actor = operator(await place.account());
-  const other = await createUser(place, { email: 'bob@example.com', role: 'admin' }, actor);
-  const user = await createUser(place, { email: 'ann@example.com', role: 'member' }, actor);
+  const by = operator(await place.account());
+  const other = await createUser(place, by, { email: 'bob@example.com', role: 'admin' });
+  const user = await createUser(place, by, { email: 'ann@example.com', role: 'member' });
   const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
-  await setRole(place, user.id, 'admin', { actor });
-  await setRole(place, user.id, 'admin', { actor });
-  await setDisabled(place, user.id, true, { actor });
-  const token = await resetPassword(place, other.id, { actor });
-  await removeUser(place, user.id, { actor });
+  await setRole(place, { ...by, userId: user.id }, 'admin');
+  await setRole(place, { ...by, userId: user.id }, 'admin');
+  await setDisabled(place, { ...by, userId: user.id }, true);
+  const token = await resetPassword(place, { ...by, userId: other.id });
+  await removeUser(place, { ...by, userId: user.id });
   const rows = await place.database.db.selectFrom('audit').selectAll().orderBy('id').execute();
   const who = { from: 'ann@example.com', to: 'ann@example.com' };
   assert.deepEqual(
@@ -112,7 +113,11 @@ test('the database knows no link, session or password, only their hashes', async
   await using place = await usersPlace(files);
   const user = await userOf(place, await place.account());
   const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
-  const token = await resetPassword(place, user.id, { actor: operator(await accountOf(place)), mayLeaveNoAdmin: true });
+  const token = await resetPassword(place, {
+    ...operator(await accountOf(place)),
+    userId: user.id,
+    mayLeaveNoAdmin: true,
+  });
   const rows = await Promise.all(TABLES.map((table) => place.database.db.selectFrom(table).selectAll().execute()));
   for (const secret of [PASSWORD, user.token, token, entered?.token ?? '-']) {
     assert.ok(!JSON.stringify(rows).includes(secret));
@@ -139,11 +144,14 @@ test('a deleted account lets none of its users in, and takes them with it', asyn
   const host = recordingHost();
   const removal = createRowRemoval({ database, log, host });
   const placement = onlyHome({ node: '', sftp: { host: 'sftp.example.com', port: 2222 } });
-  await finishDeletions({ database, clock, host, placement, removal, log }, stop);
+  await finishDeletions(
+    { ...createGround({ config: files.config, database, clock, log }), host, placement, removal },
+    stop,
+  );
   await removal.close();
   assert.deepEqual(await rowsOf(place), [1, 1, 1, 1]);
   assert.ok(await sessionOf(place, other.session, VISIT));
-  const again = await createUser(place, { email: 'ann@example.com', role: 'member' }, operator(stays));
+  const again = await createUser(place, operator(stays), { email: 'ann@example.com', role: 'member' });
   assert.notEqual(again.id, user.id, 'the email is free again');
 });
 
@@ -198,7 +206,7 @@ test('a clock that jumps forward or back locks nobody out', async () => {
     place.clock.advance(jump * DAY);
     const entered = await place.signIn({ email: user.email, password: PASSWORD }, VISIT);
     assert.ok(entered && 'token' in entered && (await sessionOf(place, entered.token, VISIT)));
-    const link = await resetPassword(place, user.id, { actor: operator(await accountOf(place)) });
+    const link = await resetPassword(place, { ...operator(await accountOf(place)), userId: user.id });
     assert.ok(await setPasswordByLink(place, { token: link, password: PASSWORD }, REQUEST));
   }
   const before = await openSessionOf(place, user.id);
@@ -258,18 +266,22 @@ test('a session that ends while its new password is hashed sets none, and the li
   const asking = await sessionOf(place, user.session, VISIT);
   assert.ok(asking);
   const { credential } = asking.principal;
-  const actor = { ...operator(accountId), keyId: `user:${user.email}`, credential };
+  const actor = { ...operator(accountId).actor, keyId: `user:${user.email}`, credential };
   let link = '';
   const passwords = {
     ...place.passwords,
     async hash(password: string, email: string) {
       const hash = await place.passwords.hash(password, email);
-      link = await resetPassword(place, user.id, { actor: operator(accountId) });
+      link = await resetPassword(place, { ...operator(accountId), userId: user.id });
       return hash;
     },
   };
   await assert.rejects(
-    setPassword({ ...place, passwords }, user, PASSWORD, { actor, keptSession: asking.sessionId }),
+    setPassword(
+      { ...place, passwords },
+      { accountId, actor, userId: user.id, keptSession: asking.sessionId, email: user.email },
+      PASSWORD,
+    ),
     ({ code }: BerthError) => code === 'not_authorized',
   );
   assert.equal(await place.signIn({ email: user.email, password: PASSWORD }, VISIT), undefined);

@@ -4,6 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Clock, DAY, type Micros, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
+import { createGround } from '../../src/foundation/context.ts';
 import { type ClockLead, confirmClock, createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { BerthError } from '../../src/foundation/base/errors.ts';
 import { pruneHistory } from '../../src/rules/history/prune.ts';
@@ -92,7 +93,10 @@ test('a start with a clock that is ahead removes nothing for age, however long i
       .values({ at: systemClock().now(), event: 'uploaded', directory_id: 'd', account_id: 'a', username: 'u' })
       .execute();
     const log = createLog('silent');
-    await pruneHistory({ database, clockLead, log, historyDays: 90 }, new AbortController().signal);
+    await pruneHistory(
+      { ...createGround({ config: place.config, database, clock, log }), clockLead },
+      new AbortController().signal,
+    );
     return (await database.db.selectFrom('transfers').select('id').execute()).length;
   };
   const began = await history(boot(place, clock));

@@ -7,6 +7,7 @@ import { dieAfter, took } from './dying.ts';
 import { join } from 'node:path';
 import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts';
 import { readConfig } from '../../src/foundation/base/config.ts';
+import { createGround } from '../../src/foundation/context.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { updateAccess } from '../../src/rules/directories/access.ts';
 import { onlyHome } from '../../src/rules/directories/node-placement.ts';
@@ -49,7 +50,8 @@ function rules(clock: Clock) {
   const sockets = { socketsFor: () => [socket] };
   const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log, host });
-  return { database, clock, log, host: ownOf(host), removal, placement: onlyHome(config) };
+  const ground = createGround({ config, database, clock, log });
+  return { ...ground, host: ownOf(host), removal, placement: onlyHome(config) };
 }
 
 /** Four processes die side by side, where a berth has one: each leaves the directories of the others, and their marks, alone. */
@@ -77,7 +79,7 @@ async function uploads() {
 const own = { accountId: account, id: directory };
 const target = () => ({
   ...own,
-  actor: { accountId: account, keyId: 'key', requestId: 'request', route: 'route' },
+  actor: { keyId: 'key', requestId: 'request', route: 'route' },
 });
 
 /** @param deferral as if the session that has uploaded the file were there, or not. */

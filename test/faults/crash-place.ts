@@ -17,6 +17,7 @@ import { addPublicKey } from '../../src/rules/directories/public-keys.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { updateAuth } from '../../src/rules/directories/update.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
+import { createGround } from '../../src/foundation/context.ts';
 import { startService } from '../../src/service/service.ts';
 import { type Paths, pathsOf } from '../../src/machine/sftp/paths.ts';
 import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
@@ -94,7 +95,7 @@ export async function crashPlace(
   const log = createLog('silent');
   const removal = createRowRemoval({ database, log, host });
   parts.defer(() => removal.close());
-  const rules = { database, clock, log, host, removal, placement: onlyHome(config) };
+  const rules = { ...createGround({ config, database, clock, log }), host, removal, placement: onlyHome(config) };
   const account = await createAccount(rules, { name: 'Test', plan: 'business' });
 
   /** Its webhooks go where all of this place do. */

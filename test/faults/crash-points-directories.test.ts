@@ -185,12 +185,12 @@ test('delete, cut off after any step: nothing of it is left, and its neighbour i
 
 test('an account that is deleted, cut off after any step: it goes with its key and its directory, whose neighbour stays', async (t) => {
   await using place = await crashPlace();
-  const issuer = { database: place.database, clock: systemClock(), environment: 'live' } as const;
+  const issuer = { database: place.database, clock: systemClock(), config: { environment: 'live' } } as const;
   const neighbour = await place.directory();
   const deaths = await place.deaths('delete account', {
     before: async ({ id }) => {
       const account = await createAccount(issuer, { name: 'Going', plan: 'pro' });
-      await createKey(issuer, { accountId: account.id, role: 'admin', name: 'its' });
+      await createKey(issuer, { accountId: account.id }, { role: 'admin', name: 'its' });
       await place.database.db.updateTable('directories').set({ account_id: account.id }).where('id', '=', id).execute();
     },
   });

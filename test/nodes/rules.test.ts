@@ -66,7 +66,7 @@ test('creates of two accounts on two nodes never take the same UID, and none is 
   const response = { keep: () => Promise.reject(new Error('rolled back')), withdraw: () => async () => undefined };
   const creates = Array.from({ length: 40 }, (_, i) => {
     const [node, account] = i % 2 === 0 ? [one, accounts[0]] : [other, accounts[1]];
-    const actor = i % 5 === 0 ? { ...operator(account), response } : undefined;
+    const actor = i % 5 === 0 ? { ...operator(account).actor, response } : undefined;
     return createDirectory(node, { accountId: account, actor }, { name: `Orders ${i}` });
   });
   assert.equal(await succeeded(creates, (error) => error instanceof Error && error.message === 'rolled back'), 32);
@@ -78,23 +78,26 @@ test('creates of two accounts on two nodes never take the same UID, and none is 
 test('two admins who take away each other’s role on two nodes leave one', async () => {
   await using nodes = await twoWriters();
   const account = await nodes.account();
-  const actor = operator(account);
+  const by = operator(account);
   const people = [];
   for (const email of ['ann@example.com', 'bob@example.com'])
-    people.push(await createUser(nodes.one, { email, role: 'admin' }, actor));
+    people.push(await createUser(nodes.one, by, { email, role: 'admin' }));
   const [ann, bob] = people;
   assert.ok(ann && bob);
   for (let round = 0; round < 8; round += 1) {
     const changes: Promise<void>[] = [
-      setRole(nodes.one, ann.id, 'member', { actor }),
-      setDisabled(nodes.other, bob.id, true, { actor }),
+      setRole(nodes.one, { ...by, userId: ann.id }, 'member'),
+      setDisabled(nodes.other, { ...by, userId: bob.id }, true),
     ];
     assert.equal(await succeeded(changes, hasCode('last_admin')), 1);
     assert.equal((await admins(nodes, account)).length, 1);
-    await setRole(nodes.one, ann.id, 'admin', { actor });
-    await setDisabled(nodes.other, bob.id, false, { actor });
+    await setRole(nodes.one, { ...by, userId: ann.id }, 'admin');
+    await setDisabled(nodes.other, { ...by, userId: bob.id }, false);
   }
-  const removals = [removeUser(nodes.one, ann.id, { actor }), removeUser(nodes.other, bob.id, { actor })];
+  const removals = [
+    removeUser(nodes.one, { ...by, userId: ann.id }),
+    removeUser(nodes.other, { ...by, userId: bob.id }),
+  ];
   assert.equal(await succeeded(removals, hasCode('last_admin')), 1);
 });
 
@@ -104,10 +107,10 @@ test('an email that two nodes give to new users of an account at once gets one u
   for (let round = 0; round < 5; round += 1) {
     const fields = { email: `ann${round}@example.com`, role: 'member' };
     const both = (accounts: readonly string[]) =>
-      [nodes.one, nodes.other].map((node, i) => createUser(node, fields, operator(accounts[i] ?? '')));
+      [nodes.one, nodes.other].map((node, i) => createUser(node, operator(accounts[i] ?? ''), fields));
     assert.equal(await succeeded(both([account, account]), isValidation), 1);
     const others = { ...fields, email: `bob${round}@example.com` };
-    const apart = [createUser(nodes.one, others, operator(account)), createUser(nodes.other, others, operator(second))];
+    const apart = [createUser(nodes.one, operator(account), others), createUser(nodes.other, operator(second), others)];
     assert.equal(await succeeded(apart, isValidation), 2);
   }
 });
@@ -116,9 +119,9 @@ test('a code of the second factor, a recovery code and a link are each taken by 
   await using nodes = await twoWriters();
   const { one, other } = nodes;
   const account = await nodes.account();
-  const actor = operator(account);
+  const by = operator(account);
   for (let round = 0; round < 5; round += 1) {
-    const user = await createUser(one, { email: `ann${round}@example.com`, role: 'admin' }, actor);
+    const user = await createUser(one, by, { email: `ann${round}@example.com`, role: 'admin' });
     const byLink = [one, other].map((node) =>
       setPasswordByLink(node, { token: user.token, password: WORD }, { visit: VISIT, requestId: 'r', route: 'r' }),
     );
@@ -128,9 +131,8 @@ test('a code of the second factor, a recovery code and a link are each taken by 
     const secret = newSecret();
     const code = (at: number): string => new TOTP({ secret }).generate({ timestamp: at / 1000 });
     const now = one.clock.now();
-    const change = { actor };
     const earlier = code(now - 30_000_000);
-    const recovery = await setUpSecondFactor(one, user.id, { secret, code: earlier }, change);
+    const recovery = await setUpSecondFactor(one, { ...by, userId: user.id }, { secret, code: earlier });
     // By the same clock, so that both know the code.
     const sameClock = { ...other, clock: one.clock };
     for (const each of [code(now), recovery[0] ?? '']) {
@@ -138,7 +140,7 @@ test('a code of the second factor, a recovery code and a link are each taken by 
       const uses = [one, sameClock].map(async (node, i) => {
         const session = sessions[i];
         assert.ok(session);
-        return signInWithCode(node, session, each, VISIT);
+        return signInWithCode(node, session, { code: each, visit: VISIT });
       });
       assert.equal(await succeeded(uses, isValidation), 1);
     }
@@ -179,10 +181,10 @@ test('a key that two nodes revoke at once is revoked once', async () => {
   await using nodes = await twoWriters();
   const { one, other, reads } = nodes;
   const account = await nodes.account();
-  const actor = operator(account);
+  const by = operator(account);
   for (let round = 0; round < 5; round += 1) {
-    const key = await createKey({ ...one, environment: 'live' }, { accountId: account, role: 'admin', name: 'A' });
-    const times = await Promise.all([one, other].map((node) => revokeKey(node, key.id, actor)));
+    const key = await createKey(one, { accountId: account }, { role: 'admin', name: 'A' });
+    const times = await Promise.all([one, other].map((node) => revokeKey(node, by, key.id)));
     assert.equal(times[0]?.revoked_at, times[1]?.revoked_at);
   }
   const audit = await reads.selectFrom('audit').select('id').where('action', '=', 'revoke-key').execute();
@@ -194,7 +196,7 @@ test('an account that is deleted on both nodes goes, whatever is made in it mean
   const { one, other, reads } = nodes;
   const [log, { signal }] = [createLog('silent'), new AbortController()];
   const account = await nodes.account();
-  const actor = operator(account);
+  const by = operator(account);
   await Promise.all(
     Array.from({ length: 6 }, (_, i) => createDirectory(one, { accountId: account }, { name: `Orders ${i}` })),
   );
@@ -202,8 +204,8 @@ test('an account that is deleted on both nodes goes, whatever is made in it mean
   const busy = Array.from({ length: 12 }, async (_, i) => {
     const node = i % 2 === 0 ? one : other;
     await createDirectory(node, { accountId: account }, { name: `Late ${i}` });
-    await createUser(node, { email: `late${i}@example.com`, role: 'member' }, actor);
-    await createKey({ ...node, environment: 'live' }, { accountId: account, role: 'admin', name: 'A' });
+    await createUser(node, by, { email: `late${i}@example.com`, role: 'member' });
+    await createKey(node, { accountId: account }, { role: 'admin', name: 'A' });
   });
   const made = succeeded(busy, isGone);
   await Promise.all([markDeleted(one, account, 'a'), markDeleted(other, account, 'b')]);

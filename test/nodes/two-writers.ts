@@ -1,6 +1,7 @@
 /** Two nodes' rules on one database, without their machines. The second one's clock is five minutes ahead. */
 import { mkdirSync } from 'node:fs';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { createGround } from '../../src/foundation/context.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { Plan } from '../../src/foundation/db/schema.ts';
@@ -45,11 +46,9 @@ export async function twoWriters(): Promise<TwoWriters> {
     const removal = parts.adopt(createRowRemoval({ database, log, host }), (made) => made.close());
     const clock = Object.assign(movedClock(), { offset });
     return {
-      database,
-      log,
+      ...createGround({ config: place.config, database, clock, log }),
       host,
       removal,
-      clock,
       placement: onlyHome(place.config),
       passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
       tries: createTries({ database, clock }),

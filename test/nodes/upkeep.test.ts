@@ -22,10 +22,9 @@ const HOUR = 3_600_000_000;
 test('when a key was last used is the latest that any node has seen', async () => {
   await using nodes = await twoWriters();
   const account = await nodes.account();
-  const issuer = { ...nodes.one, environment: 'live' } as const;
   const keys = [];
   for (let i = 0; i < 40; i += 1)
-    keys.push((await createKey(issuer, { accountId: account, role: 'admin', name: 'A' })).id);
+    keys.push((await createKey(nodes.one, { accountId: account }, { role: 'admin', name: 'A' })).id);
   await using parts = new AsyncDisposableStack();
   const failed: string[] = [];
   const [one, other] = [nodes.one, nodes.other].map((node) => {
@@ -80,7 +79,7 @@ test('old history, links and sessions go once, storage is noted once, whichever 
   const { one, other, reads } = nodes;
   const account = await nodes.account();
   const { directory } = await createDirectory(one, { accountId: account }, { name: 'Orders' });
-  await createUser(one, { email: 'ann@example.com', role: 'admin' }, operator(account));
+  await createUser(one, operator(account), { email: 'ann@example.com', role: 'admin' });
   await one.database.db.updateTable('user_links').set({ expires_at: 1 }).execute();
   const of = { directory_id: directory.id, account_id: account };
   const transfers = Array.from({ length: 1800 }, (_, at) => ({ ...of, at, event: 'uploaded' as const, username: 'u' }));
@@ -107,7 +106,7 @@ test('old history, links and sessions go once, storage is noted once, whichever 
       .execute();
   const { signal } = new AbortController();
   const upkeep = async (node: typeof one): Promise<void> => {
-    const options = { ...node, log, clockLead: createClockLead({ ...node, log }), historyDays: 1 };
+    const options = { ...node, config: { ...node.config, historyDays: 1 } };
     await pruneHistory(options, signal);
     await removeExpired(options, signal);
     await noteStorage(options);

@@ -140,9 +140,10 @@ async function isGivenUp({ config }: TestBerth): Promise<boolean> {
 /** Two keys of one account, and one of another. */
 async function keys({ config }: TestBerth): Promise<Record<'KEY' | 'MEMBER_KEY' | 'OTHER_KEY', string>> {
   const database = await openDatabase(config.database);
-  const issuer = { database, clock: systemClock(), environment: config.environment };
+  const issuer = { database, clock: systemClock(), config };
   const { id: accountId } = await createAccount(issuer, { name: 'Docs', plan: 'business' });
-  const issue = async (role: Role): Promise<string> => (await createKey(issuer, { accountId, role, name: role })).key;
+  const issue = async (role: Role): Promise<string> =>
+    (await createKey(issuer, { accountId }, { role, name: role })).key;
   const issued = { KEY: await issue('admin'), MEMBER_KEY: await issue('member') };
   await database.close();
   return { ...issued, OTHER_KEY: await issueKey(config) };

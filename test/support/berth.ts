@@ -224,9 +224,9 @@ export async function issueKey(config: Config): Promise<string> {
 async function issueAccount(config: Config): Promise<{ key: string; accountId: string }> {
   copyEmptyDatabase(config);
   const database = await openDatabase(config.database);
-  const issuer = { database, clock: systemClock(), environment: config.environment };
+  const issuer = { database, clock: systemClock(), config };
   const account = await createAccount(issuer, { name: 'Test', plan: 'business' });
-  const { key } = await createKey(issuer, { accountId: account.id, role: 'admin', name: 'test' });
+  const { key } = await createKey(issuer, { accountId: account.id }, { role: 'admin', name: 'test' });
   await database.close();
   return { key, accountId: account.id };
 }

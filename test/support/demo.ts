@@ -94,7 +94,7 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
   const key = await database.reads.selectFrom('api_keys').select('id').executeTakeFirstOrThrow();
   const actor = { accountId: berth.accountId, keyId: 'operator', requestId: 'demo', route: 'demo' };
   const invited = { email: 'robin@northwind.example', role: 'member' };
-  const { id: userId, token: linkToken } = await createUser({ database, clock: systemClock() }, invited, actor);
+  const { id: userId, token: linkToken } = await createUser({ database, clock: systemClock() }, actor, invited);
   const halfToken = await database.db
     .transaction()
     .execute((tx) =>

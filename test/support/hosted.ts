@@ -10,7 +10,7 @@ import { linkPages } from '../../src/doors/http/link-page.ts';
 import { createLastUsed, type LastUsed } from '../../src/rules/keys/last-used.ts';
 import { createBackground } from '../../src/foundation/base/background.ts';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
-import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
+import { createGround } from '../../src/foundation/context.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { AuditTable, Plan, Role, Tables } from '../../src/foundation/db/schema.ts';
 import type { RuleContext } from '../../src/rules/directories/target.ts';
@@ -145,12 +145,12 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     createLastUsed({ database, clock, background: createBackground(log), of: USED_API_KEYS }),
     (made) => made.close(),
   );
-  const rules = { database, clock, log, host, removal, placement: onlyHome({ node: config.node, sftp }) };
+  const ground = createGround({ config: { ...config, environment: 'live' }, database, clock, log });
+  const rules = { ...ground, host, removal, placement: onlyHome({ node: config.node, sftp }) };
   const sender = createSender(guardedAgents(options.dispatches ? ['127.0.0.0/8'] : []), '1.2.3');
   parts.defer(() => sender.close());
   const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;
   const app = createApp({
-    environment: 'live',
     rules,
     uploads: uploadList(database.reads),
     files: directoryFiles({
@@ -190,7 +190,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       clientAddress: clientAddress(options.trustedProxies ?? []),
     }),
     checkHealth: options.checkHealth ?? (async () => undefined),
-    clockLead: createClockLead({ database, clock, log }),
+    clockLead: ground.clockLead,
     log,
   });
   const tls = options.tls === 'proxy' ? 'proxy' : await loadTlsPair(config.tls);
@@ -208,10 +208,9 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   );
   const ca = tls === 'proxy' ? Buffer.alloc(0) : readFileSync(config.tls.cert);
 
-  const issuer = { database, clock, environment: 'live' } as const;
   async function account(plan: Plan, role: Role = 'admin'): Promise<Tenant> {
-    const { id } = await createAccount(issuer, { name: 'Test', plan });
-    const { key, id: keyId } = await createKey(issuer, { accountId: id, role, name: 'test' });
+    const { id } = await createAccount(rules, { name: 'Test', plan });
+    const { key, id: keyId } = await createKey(rules, { accountId: id }, { role, name: 'test' });
     return { accountId: id, key, keyId, send: client.as(key) };
   }
   const client = parts.use(apiClient({ port: server.port, ca, key: 'none' }));
@@ -233,9 +232,10 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     requests,
     client,
     account,
-    memberKey: async (accountId: string) => (await createKey(issuer, { accountId, role: 'member', name: 'more' })).key,
+    memberKey: async (accountId: string) =>
+      (await createKey(rules, { accountId }, { role: 'member', name: 'more' })).key,
     key: async (accountId: string, role: Role) =>
-      client.as((await createKey(issuer, { accountId, role, name: 'more' })).key),
+      client.as((await createKey(rules, { accountId }, { role, name: 'more' })).key),
   };
   const of = (tenant: Tenant): Api => ({
     ...shared,

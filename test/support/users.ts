@@ -5,15 +5,15 @@ import { systemClock } from '../../src/foundation/base/clock.ts';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { Role } from '../../src/foundation/db/schema.ts';
-import type { Actor } from '../../src/rules/history/audit.ts';
+import type { Actor, AccountTarget } from '../../src/rules/accounts/actor.ts';
 import { createUser } from '../../src/rules/users/users.ts';
 import { type Visitor, visitorOf } from './dashboard.ts';
 
 export const PASSWORD = 'correct horse battery staple';
 
 /** A change by the command line. */
-export function operator(accountId: string): Actor {
-  return { accountId, keyId: 'operator:root', requestId: 'test', route: 'test' };
+export function operator(accountId: string): AccountTarget & { readonly actor: Actor } {
+  return { accountId, actor: { keyId: 'operator:root', requestId: 'test', route: 'test' } };
 }
 
 /** A user who has a link, and no password yet. */
@@ -24,7 +24,7 @@ export async function invited(
 ): Promise<{ id: string; email: string; token: string }> {
   const email = `${randomUUID().slice(0, 8)}@example.com`;
   return onDatabase({ config }, (database) =>
-    createUser({ database, clock: systemClock() }, { email, role }, operator(accountId)),
+    createUser({ database, clock: systemClock() }, operator(accountId), { email, role }),
   );
 }
 

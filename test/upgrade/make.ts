@@ -73,8 +73,8 @@ await until('it waits for its session', () => waiting.get() !== undefined);
 
 const account = sqlite.prepare<[], string>('select account_id from directories').pluck().get() ?? '';
 const database = await openDatabase(berth.config.database);
-const issuer = { database, clock: systemClock(), environment: berth.config.environment };
-const { key } = await createKey(issuer, { accountId: account, role: 'admin', name: 'kept' });
+const issuer = { database, clock: systemClock(), config: berth.config };
+const { key } = await createKey(issuer, { accountId: account }, { role: 'admin', name: 'kept' });
 await database.close();
 const directories = await Promise.all(
   [byPassword, byKey, byBoth, unreached].map(async (directory) => ({

@@ -99,9 +99,9 @@ export function decisions(options: DecisionOptions): Decisions {
     // A session may have just opened a file again, or renamed it.
     await access.caughtUp(of);
     const { passed, history } = await transact(async (tx) => {
-      const { actor } = passing;
-      await verifyActor(tx, actor);
-      const directory = await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
+      const target = { accountId: of.account_id, id: of.id, actor: passing.actor };
+      await verifyActor(tx, target);
+      const directory = await directoryHere(tx, target, node);
       const files = new Files(tx, directory.id);
       const until = performance.now() + TRANSACTION_MS;
       const outcomes = new Map<string, BerthError | undefined>();
@@ -127,7 +127,7 @@ export function decisions(options: DecisionOptions): Decisions {
         announced.push(...uploads);
         await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
         const file = { from: displayName(path), to: displayName(path) };
-        await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
+        await insertAudit(tx, target, { action: 'release-file', at, directory, details: { file } });
       }
       await files.flush();
       await insertTransfers(

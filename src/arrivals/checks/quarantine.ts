@@ -58,13 +58,13 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   const { database, clock, node, transact, access, placeOf } = options;
 
   async function inTransaction(
-    { actor, ...target }: Target,
+    target: Target,
     file: QuarantineTable,
     change: (tx: Transaction<Tables>, directory: DirectoryRow, at: number) => Promise<void>,
     action: 'release-file' | 'remove-file',
   ): Promise<void> {
     await transact(async (tx) => {
-      await verifyActor(tx, actor);
+      await verifyActor(tx, target);
       const directory = await liveDirectory(tx, target);
       const row = await quarantinedOf(tx, directory.id, file.id);
       if (row?.node !== node) throw row ? elsewhere(row) : notFound();
@@ -74,7 +74,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
       await change(tx, directory, at);
       const name = displayName(file.path);
       const details = { file: { from: name, to: action === 'remove-file' ? null : name } };
-      await insertAudit(tx, actor, { action, at, directory, details });
+      await insertAudit(tx, target, { action, at, directory, details });
       return { value: undefined, destinations: [] };
     });
   }

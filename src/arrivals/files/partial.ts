@@ -134,7 +134,7 @@ export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
       throw gone(undefined);
     }
     const { upload, history } = await transact(async (tx) => {
-      await verifyActor(tx, target.actor);
+      await verifyActor(tx, target);
       const row = await partialOf(tx, directory.id, fileId);
       const stat = statOf(root, row.path);
       if (!stat || !isSame(row, stat)) throw changed();
@@ -158,7 +158,7 @@ async function record(
   { clock, isChecked = false }: AnnounceOptions,
   directory: DirectoryRow,
   { row, stat }: { readonly row: FileRow; readonly stat: FileStat },
-  { actor }: Target<AnnouncedPartial>,
+  target: Target<AnnouncedPartial>,
 ) {
   const at = clock.now();
   const path = pathOf(row.path);
@@ -173,7 +173,7 @@ async function record(
   await recordHistory(tx, [history]);
   const filename = displayName(path);
   const details = { file: { from: filename, to: filename } };
-  await insertAudit(tx, actor, { action: 'announce-partial', at, directory, details });
-  await actor?.response?.keep(tx, upload);
+  await insertAudit(tx, target, { action: 'announce-partial', at, directory, details });
+  await target.actor?.response?.keep(tx, upload);
   return { upload, history: [history], destinations: await enqueue(tx, ...uploads) };
 }

@@ -188,7 +188,7 @@ async function announce(
         })
         .execute();
       const file = { from: null, to: displayName(path) };
-      await insertAudit(tx, target.actor, { action: 'put-file', at, directory, details: { file } });
+      await insertAudit(tx, target, { action: 'put-file', at, directory, details: { file } });
     });
   const withdraw = async (): Promise<void> =>
     database.db.transaction().execute(async (tx) => {

@@ -14,7 +14,7 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, isFull } from '../../foundation/base/errors.ts';
-import { type Actor, insertAudit } from '../../rules/history/audit.ts';
+import { insertAudit } from '../../rules/history/audit.ts';
 import { checkingOf, completeFileOf, fileIfAny, partialOf } from './file-rows.ts';
 import { changed, currentTag, gone, inUse, type Precondition, requireAllowed } from './content.ts';
 import type { Deferral } from './deferred-removal.ts';
@@ -97,7 +97,7 @@ async function remove(options: RemovalOptions, target: Target, id: string, find:
   for (;;) {
     const upload = await find(database.reads, directory.id, id);
     try {
-      return await removeNow(options, directory, upload, target.actor);
+      return await removeNow(options, target, directory, upload);
     } catch (error) {
       if (performance.now() > over || !(await mayBeTouched(options, directory, upload, error))) throw error;
     }
@@ -122,13 +122,13 @@ async function mayBeTouched(
 
 async function removeNow(
   options: RemovalOptions,
+  target: Target,
   directory: DirectoryRow,
   upload: RecordedUpload,
-  actor: Actor | undefined,
 ): Promise<void> {
   const { database, recorded } = options;
   const taken = await withdrawing(options, directory, upload, async (stays) =>
-    recorded(await withReserve(database, (tx) => forget(tx, options, directory, { upload, stays }, actor))),
+    recorded(await withReserve(database, (tx) => forget(tx, options, target, { directory, upload, stays }))),
   );
   if (taken !== undefined) await unlink(taken);
 }
@@ -184,11 +184,14 @@ async function withReserve<T>(
 async function forget(
   tx: Transaction<Tables>,
   { clock }: RemovalOptions,
-  directory: DirectoryRow,
-  { upload, stays }: { readonly upload: RecordedUpload; readonly stays: boolean },
-  actor: Actor | undefined,
+  target: Target,
+  {
+    directory,
+    upload,
+    stays,
+  }: { readonly directory: DirectoryRow; readonly upload: RecordedUpload; readonly stays: boolean },
 ): Promise<HistoryRow[]> {
-  await verifyActor(tx, actor);
+  await verifyActor(tx, target);
   const at = clock.now();
   const files = new Files(tx, directory.id);
   const path = pathOf(upload.path);
@@ -201,6 +204,6 @@ async function forget(
   await files.flush();
   await recordHistory(tx, history, clock);
   const file = { from: displayName(path), to: null };
-  await insertAudit(tx, actor, { action: 'remove-file', at, directory, details: { file } });
+  await insertAudit(tx, target, { action: 'remove-file', at, directory, details: { file } });
   return history;
 }

@@ -148,7 +148,7 @@ export function makeLink(
       const name = linkPath(link);
       const file = kind === 'upload' ? { from: null, to: name } : { from: name, to: null };
       const details = { file, once: { from: once, to: once } };
-      await insertAudit(tx, target.actor, { action: 'create-link', at: now, directory, details });
+      await insertAudit(tx, target, { action: 'create-link', at: now, directory, details });
       const made = { target: linkTarget(token, isFolder ? '' : baseName(path)), link };
       await target.actor?.response?.keep(tx, made);
       return made;
@@ -260,7 +260,7 @@ function revoke(context: RuleContext, target: Target, id?: string): Promise<numb
       if (!first) return 0;
       const file = id === undefined ? {} : { file: { from: linkPath(first), to: null } };
       const details = { ...file, links: { from: gone.length, to: 0 } };
-      await insertAudit(tx, target.actor, { action: 'revoke-link', at: clock.now(), directory, details });
+      await insertAudit(tx, target, { action: 'revoke-link', at: clock.now(), directory, details });
       return gone.length;
     });
   return refusingWhenFull(async () => {

@@ -24,7 +24,7 @@ export async function announce(
     const event = { directory, uploadId, filename: displayName(path), sizeBytes, uploadedAt };
     const row = await enqueueDue(tx, deliveryFor(event, (await receiverOf(tx, directory)).url, now), clock);
     const details = { upload_id: { from: null, to: uploadId }, delivery_id: { from: null, to: row.id } };
-    await insertAudit(tx, target.actor, { action: 'announce', at: now, directory, details });
+    await insertAudit(tx, target, { action: 'announce', at: now, directory, details });
     const shown = deliveryOf(row);
     await target.actor?.response?.keep(tx, shown);
     return shown;

@@ -39,7 +39,7 @@ export async function replay(
     const row = await enqueueDue(tx, replayOf(old, url, now), clock);
     await tx.updateTable('deliveries').set({ replayed_as: row.id, replay_at: null }).where('id', '=', old.id).execute();
     const details = { delivery_id: { from: old.id, to: row.id } };
-    await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
+    await insertAudit(tx, target, { action: 'replay', at: now, directory, details });
     const shown = deliveryOf(row);
     await target.actor?.response?.keep(tx, shown);
     return shown;
@@ -80,7 +80,7 @@ export async function replayFailed(
     const { numUpdatedRows } = await chosen.executeTakeFirstOrThrow();
     const count = Number(numUpdatedRows);
     const details = { count: { from: null, to: count } };
-    if (count > 0) await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
+    if (count > 0) await insertAudit(tx, target, { action: 'replay', at: now, directory, details });
     await target.actor?.response?.keep(tx, { count });
     return { count };
   });
@@ -104,7 +104,7 @@ export async function stopReplays({ database, clock }: Omit<WebhookRules, 'wake'
       .executeTakeFirstOrThrow();
     const count = Number(numUpdatedRows);
     const details = { stopped: { from: count, to: null } };
-    if (count > 0) await insertAudit(tx, target.actor, { action: 'replay', at: clock.now(), directory, details });
+    if (count > 0) await insertAudit(tx, target, { action: 'replay', at: clock.now(), directory, details });
     return count;
   });
 }

@@ -32,7 +32,7 @@ export async function tryWebhook({ database, clock, send }: TrialRules, target: 
   const directory = await database.db.transaction().execute(async (tx) => {
     const found = await lockedDirectory(tx, target);
     const receiver = await receiverOf(tx, found);
-    await insertAudit(tx, target.actor, { action: 'test', at: clock.now(), directory: found });
+    await insertAudit(tx, target, { action: 'test', at: clock.now(), directory: found });
     return { ...found, ...receiver };
   });
   const now = clock.now();

@@ -3,12 +3,12 @@ import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
-import type { AccountTarget, Target } from '../../rules/directories/target.ts';
+import type { AccountTarget } from '../../rules/accounts/actor.ts';
+import type { Target } from '../../rules/directories/target.ts';
 import type { FieldErrors } from '../../foundation/base/errors.ts';
-import type { Actor } from '../../rules/history/audit.ts';
 import type { ApiEnv } from '../web/observe.ts';
 import type { SignedIn, Visit } from '../../rules/users/sessions.ts';
-import type { UserChange } from '../../rules/users/users.ts';
+import type { UserTarget } from '../../rules/users/users.ts';
 import type { FailedLogin } from './queries/failed-login.ts';
 import type { WebhookState } from './queries/webhook-health.ts';
 
@@ -72,12 +72,6 @@ export function visitorOf(c: PageContext): SignedIn | undefined {
   return c.get('user') as SignedIn | undefined;
 }
 
-/** The actor of a change, for the audit. */
-export function actorOf(c: PageContext): Actor {
-  const { accountId, keyId, credential } = c.get('user').principal;
-  return { accountId, keyId, requestId: c.env.notes.id, route: `${c.req.method} ${routePath(c)}`, credential };
-}
-
 export function isAdmin(c: PageContext): boolean {
   return c.get('user').principal.role === 'admin';
 }
@@ -88,8 +82,9 @@ export function pathOf(c: PageContext): string {
 }
 
 export function accountTarget(c: PageContext): AccountTarget {
-  const actor = actorOf(c);
-  return { accountId: actor.accountId, actor };
+  const { accountId, keyId, credential } = c.get('user').principal;
+  const route = `${c.req.method} ${routePath(c)}`;
+  return { accountId, actor: { keyId, requestId: c.env.notes.id, route, credential } };
 }
 
 /** The target for this directory, or for the one with that id. The rules refuse directories of other accounts. */
@@ -97,7 +92,8 @@ export function targetOf(c: PageContext, id = c.get('directory').id): Target {
   return { ...accountTarget(c), id };
 }
 
-/** A change of users by this session, which stays open if the change ends the user's sessions. */
-export function changeOf(c: PageContext): UserChange {
-  return { actor: actorOf(c), keptSession: c.get('user').sessionId };
+/** The user themselves. The session of the request stays open if the change ends the user's sessions. */
+export function ownTarget(c: PageContext): UserTarget & Pick<SignedIn, 'email' | 'signedInAt'> {
+  const { userId, email, sessionId, signedInAt } = c.get('user');
+  return { ...accountTarget(c), userId, email, signedInAt, keptSession: sessionId };
 }

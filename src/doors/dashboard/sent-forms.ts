@@ -4,9 +4,9 @@ import type { Clock, Micros } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { keptAt, placeOf, type ResponsePlace, storedOnce } from '../../rules/history/stored-responses.ts';
-import type { Actor, StoredResponse } from '../../rules/accounts/actor.ts';
+import type { AccountTarget, StoredResponse } from '../../rules/accounts/actor.ts';
 import { type ShownOnce, showOnce } from './after-redirect.ts';
-import { actorOf, type FormFields, type PageContext } from './environment.ts';
+import { accountTarget, type FormFields, type PageContext } from './environment.ts';
 import { sessionToken } from './session-cookie.ts';
 
 /** How long the same form gets the result of the first. */
@@ -62,12 +62,12 @@ export class CreatingForms {
   async create<Result>(
     c: PageContext,
     given: FormFields,
-    create: (actor: Actor<Result>) => Promise<Result>,
+    create: (target: AccountTarget<Result>) => Promise<Result>,
     shown: (result: Result) => ShownOnce,
   ): Promise<string> {
     const token = sessionToken(c);
     const once = await this.#here.once(c, given, async () => {
-      if (given[FORM_ID] === undefined || token === undefined) return shown(await create(actorOf(c)));
+      if (given[FORM_ID] === undefined || token === undefined) return shown(await create(accountTarget(c)));
       return this.#stored(c, placeOf(token, JSON.stringify([c.req.path, given]), []), create, shown);
     });
     showOnce(c, once);
@@ -77,11 +77,11 @@ export class CreatingForms {
   async #stored<Result>(
     c: PageContext,
     place: ResponsePlace,
-    create: (actor: Actor<Result>) => Promise<Result>,
+    create: (target: AccountTarget<Result>) => Promise<Result>,
     shown: (result: Result) => ShownOnce,
   ): Promise<ShownOnce> {
     const { database, clock } = this.#options;
-    const { accountId } = c.get('user').principal;
+    const { accountId, actor } = accountTarget(c);
     const before = await keptAt(database.reads, place);
     if (before && isCurrent(before, clock.now())) return opened(place, before);
     let isOurs = false;
@@ -106,7 +106,7 @@ export class CreatingForms {
       },
     };
     try {
-      return shown(await create({ ...actorOf(c), response }));
+      return shown(await create({ accountId, actor: actor && { ...actor, response } }));
     } catch (error) {
       // Another node was first. A rule may also refuse what that one has created, such as a second user with the same email.
       const first = isOurs ? undefined : await keptAt(database.reads, place);

@@ -69,7 +69,6 @@ const MOVED = {
 
 export interface DashboardOptions {
   readonly rules: RuleContext;
-  readonly environment: 'live' | 'test';
   /** Host and port of the API; undefined if they are the dashboard's own. */
   readonly apiHost: string | undefined;
   /** The origin of this machine's API, and of its links. */
@@ -96,21 +95,17 @@ export interface DashboardOptions {
   readonly log: Log;
 }
 
-export interface StartOptions extends Omit<
-  DashboardOptions,
-  'apiHost' | 'closing' | 'environment' | 'linkOrigin' | 'settings'
-> {
+export interface StartOptions extends Omit<DashboardOptions, 'apiHost' | 'closing' | 'linkOrigin' | 'settings'> {
   readonly config: Pick<Config, 'api' | 'apiUrl' | 'dashboard' | 'environment' | 'tls'>;
   /** Called with each answered request. */
   observe(request: AnsweredRequest): void;
 }
 
 export function startDashboard({ config, observe, ...options }: StartOptions) {
-  const { api, dashboard: settings, environment, tls } = config;
+  const { api, dashboard: settings, tls } = config;
   const closing = new AbortController();
   const app = createDashboard({
     ...options,
-    environment,
     settings,
     apiHost: settings.own && `${tls.name}:${api.port}`,
     linkOrigin: apiOrigin(config),
@@ -131,7 +126,7 @@ function isDashboard({ url = '', headers }: Pick<IncomingMessage, 'url' | 'heade
 }
 
 export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
-  const { rules, log, environment, apiHost } = options;
+  const { rules, log, apiHost } = options;
   const { hasPasswordLogin, companyLogin, url } = options.settings;
   const { database, clock } = rules;
   const app = new Hono<DashboardEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
@@ -186,7 +181,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   linksPage(app, options);
   heldPages(app, options);
   webhookPages(app, { ...options, rules: { ...rules, ...options.webhooks } });
-  apiKeysPage(app, { database, clock, environment, apiHost });
+  apiKeysPage(app, rules, apiHost);
   teamPage(app, rules);
   userPage(app, rules);
   accountDeliveriesPage(app, { ...options, rules: { ...rules, ...options.webhooks }, live });

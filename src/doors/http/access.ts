@@ -10,7 +10,7 @@ import type { Authenticate, Principal } from '../../rules/keys/authenticate.ts';
 import type { LastUsed } from '../../rules/keys/last-used.ts';
 import { requireApi } from '../../rules/accounts/accounts.ts';
 import {
-  type Actor,
+  type AccountTarget,
   requireChanges,
   requireDirectory,
   requireWholeAccount,
@@ -21,7 +21,7 @@ import { readBody } from './body.ts';
 import type { ClientAddress } from '../web/client-address.ts';
 import type { ApiEnv } from '../web/observe.ts';
 import type { AccountLimit, RateLimit } from '../web/rate-limits.ts';
-import { type AccountTarget, notFound, type Owner, type Target } from '../../rules/directories/target.ts';
+import { notFound, type Owner, type Target } from '../../rules/directories/target.ts';
 import type { DirectoryQueries, ShownDirectory } from '../../rules/directories/view.ts';
 
 /** Stores the response that `render` makes of a rule's result (`idempotency.ts`). */
@@ -199,12 +199,12 @@ export function accountTarget<Result = unknown>(
   c: Context<ApiEnv>,
   caller: Caller,
   render?: Render<Result>,
-): AccountTarget<Result> & { readonly actor: Actor<Result> } {
+): AccountTarget<Result> {
   const { accountId, keyId, credential, keep } = caller;
   const { id: requestId, route } = c.env.notes;
   const response = render && keep?.(render);
   return {
     accountId,
-    actor: { accountId, keyId, requestId, route: `${c.req.method} ${route}`, credential, response },
+    actor: { keyId, requestId, route: `${c.req.method} ${route}`, credential, response },
   };
 }

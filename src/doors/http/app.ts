@@ -1,7 +1,6 @@
 /** The API's routes. The endpoints of each topic get only the options that they need. */
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
-import type { Environment } from '../../rules/keys/authenticate.ts';
 import type { RuleContext } from '../../rules/directories/target.ts';
 import { directoryQueries } from '../../rules/directories/view.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
@@ -41,8 +40,6 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
 export interface AppOptions {
-  /** Part of each key that berth issues, such as `live` in `svc_live_…`. */
-  readonly environment: Environment;
   readonly identify: Identify;
   readonly rules: RuleContext;
   readonly uploads: UploadList;
@@ -94,7 +91,7 @@ export function routesOf(options: AppOptions): Route[] {
     ...accountWebhookRoutes(queries, rules, options.mayReach),
     ...wantedEventRoutes(queries, rules),
     ...webhookRoutes(queries, { ...rules, ...options.webhooks }, options.testTurn, options.mayReach),
-    ...apiKeyRoutes({ ...rules, environment: options.environment }),
+    ...apiKeyRoutes(rules),
   ];
 }
 

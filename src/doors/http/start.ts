@@ -19,7 +19,7 @@ import type { HttpServerOptions } from './server.ts';
 
 export interface ApiOptions
   extends
-    Omit<AppOptions, 'environment' | 'identify' | 'isOfOperators' | 'links' | 'listTurn'>,
+    Omit<AppOptions, 'identify' | 'isOfOperators' | 'links' | 'listTurn'>,
     Pick<Web, 'addressLimit' | 'clientAddress' | 'nameRequest'> {
   readonly config: Pick<Config, 'api' | 'apiUrl' | 'environment' | 'rateLimit' | 'runtimeDir' | 'tls'>;
   readonly background: Background;
@@ -43,7 +43,6 @@ export async function startApi({ config, background, depart, observe, ...options
   const rateLimit = createAccountLimit({ database, clock, background, limit });
   const shared = {
     ...options,
-    environment,
     links: { origin: apiOrigin(config), uses: linkUses({ database, clock }), pages: linkPages(), clientAddress },
     listTurn: turns({ atOnce: 1 }),
   };

@@ -27,13 +27,19 @@ export interface StoredResponse<Result> {
 
 export type Removal = (tx: Transaction<Tables>) => Promise<void>;
 
+/** The account that a rule is about, and who asks: what every rule gets beside its context and its input. `Result` as in `Actor`. */
+export interface AccountTarget<Result = unknown> {
+  readonly accountId: string;
+  /** The request behind a change, for its rights and the audit; undefined for berth's own changes. */
+  readonly actor?: Actor<Result> | undefined;
+}
+
 /**
  * The request that makes a change. `Result` is what the rule returns, if the response to a repeated request is made of it: then
  * the rule stores it in its transaction, as `actor.response?.keep(tx, result)`. `Actor<never>` is any actor, for functions that
  * store no response.
  */
 export interface Actor<Result = unknown> {
-  readonly accountId: string;
   readonly keyId: string;
   readonly requestId: string;
   /** Method and pattern of the path, such as `PATCH /api/v1/directories/:id`. */
@@ -53,11 +59,8 @@ const verified = new WeakMap<Transaction<Tables>, { readonly credential: Credent
  * @returns the actor's limits.
  * @throws {BerthError} `unauthenticated`, `plan_required` or `not_authorized` when the actor may no longer make changes.
  */
-export async function verifyActor(
-  tx: Transaction<Tables>,
-  actor: (Pick<Actor, 'credential'> & { readonly accountId?: string | undefined }) | undefined,
-): Promise<Scope> {
-  const { accountId = '', credential } = actor ?? {};
+export async function verifyActor(tx: Transaction<Tables>, { accountId, actor }: AccountTarget<never>): Promise<Scope> {
+  const credential = actor?.credential;
   if (!credential) return UNLIMITED;
   const before = verified.get(tx);
   if (before?.credential === credential) return before.scope;
@@ -78,6 +81,17 @@ export async function verifyActor(
   }
   verified.set(tx, { credential, scope });
   return scope;
+}
+
+/**
+ * The first step of a change of the account: verifies the actor, and locks the account's row.
+ * @throws {BerthError} like `verifyActor`; `unauthenticated`, as in the next request, when the account was deleted meanwhile.
+ */
+export async function lockedOwnAccount(tx: Transaction<Tables>, target: AccountTarget<never>) {
+  await verifyActor(tx, target);
+  const account = await lockedAccount(tx, target.accountId);
+  if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+  return account;
 }
 
 async function keyInForce(

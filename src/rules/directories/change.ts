@@ -71,7 +71,7 @@ async function changeOnce(
   plan: Plan,
   also: Also | undefined,
 ): Promise<DirectoryRow> {
-  const { id, actor } = target;
+  const { id } = target;
   const done = await database.db.transaction().execute(async (tx) => {
     const before = await lockedDirectory(tx, target);
     const now = clock.now();
@@ -89,7 +89,7 @@ async function changeOnce(
     if (applies) await markPendingApply(tx, { id, version });
     if (isRepeated) return { directory: { ...before, version }, forHost: applies };
     const after = changes as Partial<DirectoryRow>;
-    await insertAudit(tx, actor, { action: 'update', at: now, directory: before, before, after });
+    await insertAudit(tx, target, { action: 'update', at: now, directory: before, before, after });
     const directory = { ...before, ...changed, version };
     await also?.(tx, directory);
     return { directory, forHost: applies };

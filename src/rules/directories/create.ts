@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
-import type { Removal } from '../accounts/actor.ts';
+import { type AccountTarget, lockedOwnAccount, type Removal } from '../accounts/actor.ts';
 import { DIRECTORY_LIMITS } from '../accounts/accounts.ts';
 import type { DirectoryRow, PrincipalsTable, Tables } from '../../foundation/db/schema.ts';
 import { nextUid } from '../../foundation/db/shared.ts';
@@ -16,7 +16,7 @@ import { markDeleted, removeFromHost } from './delete.ts';
 import { isHomeAway } from './node-placement.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { type AccountTarget, lockedOwnAccount, notFound, type RuleContext } from './target.ts';
+import { notFound, type RuleContext } from './target.ts';
 import { markPendingApply } from './pending-apply.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs": unused, above containers). */
@@ -66,7 +66,7 @@ export async function createDirectory(
       };
       await tx.insertInto('directories').values(row).execute();
       await markPendingApply(tx, row);
-      await insertAudit(tx, actor, { action: 'create', at: now, directory: row, before: BLANK, after: row });
+      await insertAudit(tx, target, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       await actor?.response?.keep(tx, { directory: row, password });
       return row;
     }),

@@ -4,7 +4,7 @@
  * `principals` keeps them. On a full disk the credentials and sessions end before the commit.
  */
 import { sql } from 'kysely';
-import { type Actor, type Removal, verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, type Removal, verifyActor } from '../accounts/actor.ts';
 import { DAY } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
@@ -44,24 +44,24 @@ export async function deleteDirectory(context: RuleContext, target: Target): Pro
 /** @param also runs in the same transaction. @returns undefined when the account has no such directory. */
 export function markDeleted(
   { database, clock }: RuleContext,
-  { accountId, id, actor }: Target<never>,
+  target: Target<never>,
   action: 'delete' | 'undo-create',
   also?: Removal,
 ): Promise<Deleted | undefined> {
   return database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, actor);
+    await verifyActor(tx, target);
     const now = clock.now();
     const deleted = await tx
       .updateTable('directories')
       .set({ deleted_at: now, version: sql`version + 1` })
-      .where('id', '=', id)
-      .where('account_id', '=', accountId)
+      .where('id', '=', target.id)
+      .where('account_id', '=', target.accountId)
       .where('deleted_at', 'is', null)
       .returning(DELETED)
       .executeTakeFirst();
     if (!deleted) return undefined;
     await markPendingApply(tx, deleted);
-    await insertAudit(tx, actor, { action, at: now, directory: deleted });
+    await insertAudit(tx, target, { action, at: now, directory: deleted });
     await also?.(tx);
     return deleted;
   });
@@ -115,29 +115,26 @@ export async function finishDeletions(context: RuleContext, signal: AbortSignal)
     .where('deleted_at', 'is not', null)
     .execute();
   for (const { id, deleted_by } of accounts) {
-    await deleteDirectories(context, { accountId: id, keyId: deleted_by ?? 'operator:root' }, signal);
+    const keyId = deleted_by ?? 'operator:root';
+    const actor = { keyId, requestId: id, route: 'berth account delete' };
+    await deleteDirectories(context, { accountId: id, actor }, signal);
     if (signal.aborted) return;
     await removeAccount(context, id);
   }
 }
 
 /** Logs a directory that cannot be deleted now, and continues with the others. */
-async function deleteDirectories(
-  context: RuleContext,
-  { accountId, keyId }: Pick<Actor, 'accountId' | 'keyId'>,
-  signal: AbortSignal,
-): Promise<void> {
-  const actor = { accountId, keyId, requestId: accountId, route: 'berth account delete' };
+async function deleteDirectories(context: RuleContext, target: AccountTarget, signal: AbortSignal): Promise<void> {
   const live = await context.database.reads
     .selectFrom('directories')
     .select('id')
-    .where('account_id', '=', accountId)
+    .where('account_id', '=', target.accountId)
     .where('deleted_at', 'is', null)
     .execute();
   for (const { id } of live) {
     if (signal.aborted) return;
     try {
-      await deleteDirectory(context, { accountId, id, actor });
+      await deleteDirectory(context, { ...target, id });
     } catch (error) {
       if (error instanceof BerthError && error.code === 'directory_not_found') continue; // deleted meanwhile
       context.log.error(

@@ -32,9 +32,8 @@ export async function endSession(
   const directory = await liveDirectory(database.reads, target);
   const session = sessions.of(directory.sftp_username).find((each) => each.name === name);
   if (!session) return;
-  const { actor } = target;
   const from = `${session.address} since ${formatMicros(session.since)}`;
   const change = { at: clock.now(), action: 'update', directory, details: { session: { from, to: null } } } as const;
-  await database.db.transaction().execute((tx) => insertAudit(tx, actor, change));
+  await database.db.transaction().execute((tx) => insertAudit(tx, target, change));
   await sessions.end(directory.sftp_username, name);
 }

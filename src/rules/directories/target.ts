@@ -3,31 +3,18 @@
  * changes a directory begins its transaction with `lockedDirectory`.
  */
 import type { Kysely, Transaction } from 'kysely';
-import type { Clock } from '../../foundation/base/clock.ts';
+import type { Ground } from '../../foundation/context.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
-import { lockedAccount } from '../accounts/accounts.ts';
-import { type Actor, requireDirectory, verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, requireDirectory, verifyActor } from '../accounts/actor.ts';
 import type { DirectoryHost } from './host.ts';
 import type { NodePlacement } from './node-placement.ts';
 import type { RowRemoval } from './row-removal.ts';
 
-export interface RuleContext {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface RuleContext extends Ground {
   readonly host: DirectoryHost;
   readonly placement: NodePlacement;
   readonly removal: RowRemoval;
-}
-
-/** An account. `Result` as in `Actor`. */
-export interface AccountTarget<Result = unknown> {
-  readonly accountId: string;
-  /** The request behind a change, for its rights and the audit; undefined for berth's own changes. */
-  readonly actor?: Actor<Result> | undefined;
 }
 
 /** A directory of an account. */
@@ -55,19 +42,8 @@ export async function isLive(db: Kysely<Tables>, target: OfAccount): Promise<boo
  * @throws {BerthError} like `verifyActor`; `directory_not_found`, also outside of the key's scope.
  */
 export async function lockedDirectory(tx: Transaction<Tables>, target: Target<never>): Promise<DirectoryRow> {
-  requireDirectory(await verifyActor(tx, target.actor), target.id);
+  requireDirectory(await verifyActor(tx, target), target.id);
   return (await live(tx, target).forNoKeyUpdate().executeTakeFirst()) ?? notFound();
-}
-
-/**
- * The first step of a change of the account: like `lockedDirectory`.
- * @throws {BerthError} like `verifyActor`; `unauthenticated`, as in the next request, when the account was deleted meanwhile.
- */
-export async function lockedOwnAccount(tx: Transaction<Tables>, { accountId, actor }: AccountTarget<never>) {
-  await verifyActor(tx, actor);
-  const account = await lockedAccount(tx, accountId);
-  if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
-  return account;
 }
 
 function live(db: Kysely<Tables>, { accountId, id }: OfAccount) {

@@ -5,11 +5,12 @@
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
 import { type DirectoryRow, EVENT_KINDS, type EventKind, type Tables } from '../../foundation/db/schema.ts';
+import { lockedOwnAccount } from '../accounts/actor.ts';
 import { insertAccountAudit, insertAudit } from '../history/audit.ts';
 import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import type { Fields } from './fields.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { liveDirectory, lockedDirectory, lockedOwnAccount, type Owner, type RuleContext } from './target.ts';
+import { liveDirectory, lockedDirectory, type Owner, type RuleContext } from './target.ts';
 
 export const EventsFields = v.pipe(
   v.object({
@@ -54,11 +55,11 @@ export function setEvents({ database, clock }: RuleContext, target: Owner, field
         await lockedOwnAccount(tx, target);
         const before = await accountEvents(tx, target.accountId).executeTakeFirstOrThrow();
         await tx.updateTable('accounts').set({ events }).where('id', '=', target.accountId).execute();
-        await insertAccountAudit(tx, target.actor, { action: 'update-account', ...changed(before) });
+        await insertAccountAudit(tx, target, { action: 'update-account', ...changed(before) });
       } else {
         const directory = await lockedDirectory(tx, target);
         await tx.updateTable('directories').set({ events }).where('id', '=', target.id).execute();
-        await insertAudit(tx, target.actor, { action: 'update', directory, ...changed(directory) });
+        await insertAudit(tx, target, { action: 'update', directory, ...changed(directory) });
       }
       return eventsOf(tx, target);
     }),

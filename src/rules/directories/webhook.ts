@@ -11,19 +11,13 @@ import * as v from 'valibot';
 import { ValidationError } from '../../foundation/base/errors.ts';
 import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import type { AccountWebhooksTable, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import { type AccountTarget, lockedOwnAccount } from '../accounts/actor.ts';
 import { insertAccountAudit, insertAudit } from '../history/audit.ts';
 import { changeDirectory } from './change.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import {
-  type AccountTarget,
-  lockedDirectory,
-  lockedOwnAccount,
-  type Owner,
-  type RuleContext,
-  type Target,
-} from './target.ts';
+import { lockedDirectory, type Owner, type RuleContext, type Target } from './target.ts';
 
 export const WebhookFields = v.pipe(
   v.object({
@@ -156,8 +150,8 @@ export async function noteSecretShown({ database, clock }: RuleContext, target: 
   const change = { action: 'show-secret', at: clock.now() } as const;
   await refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
-      if (target.id === undefined) return insertAccountAudit(tx, target.actor, change);
-      await insertAudit(tx, target.actor, { ...change, directory: await lockedDirectory(tx, target) });
+      if (target.id === undefined) return insertAccountAudit(tx, target, change);
+      await insertAudit(tx, target, { ...change, directory: await lockedDirectory(tx, target) });
     }),
   );
 }
@@ -182,7 +176,7 @@ function changeAccountWebhook(
         .values({ account_id: target.accountId, ...values })
         .onConflict((conflict) => conflict.column('account_id').doUpdateSet(values))
         .execute();
-      await insertAccountAudit(tx, target.actor, { action: 'update-account', at: clock.now(), details });
+      await insertAccountAudit(tx, target, { action: 'update-account', at: clock.now(), details });
       return after;
     }),
   );

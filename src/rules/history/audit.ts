@@ -5,12 +5,10 @@
  * fingerprints, and a webhook URL to its origin, since paths and queries often contain tokens.
  */
 import type { Transaction } from 'kysely';
-import { type Actor, requireDirectory, requireWholeAccount, verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, requireDirectory, requireWholeAccount, verifyActor } from '../accounts/actor.ts';
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { keyFingerprint } from '../../foundation/base/hashes.ts';
 import type { AuditAction, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
-
-export type { Actor } from '../accounts/actor.ts';
 
 export interface AuditedChange {
   readonly at: Micros;
@@ -78,11 +76,12 @@ const GIVEN: ReadonlySet<Column> = new Set(['password_hash', 'webhook_secret']);
  */
 export async function insertAudit(
   tx: Transaction<Tables>,
-  actor: Actor<never> | undefined,
+  target: AccountTarget<never>,
   change: AuditedChange,
 ): Promise<void> {
+  const { accountId, actor } = target;
   if (!actor) return;
-  const scope = await verifyActor(tx, actor);
+  const scope = await verifyActor(tx, target);
   if (change.directory.id === '') requireWholeAccount(scope);
   else requireDirectory(scope, change.directory.id);
   await tx
@@ -90,7 +89,7 @@ export async function insertAudit(
     .values({
       at: change.at,
       action: change.action,
-      account_id: actor.accountId,
+      account_id: accountId,
       key_id: actor.keyId,
       request_id: actor.requestId,
       route: actor.route,
@@ -104,10 +103,10 @@ export async function insertAudit(
 /** Writes a row for a change of the account itself. `details` must not contain secrets. */
 export async function insertAccountAudit(
   tx: Transaction<Tables>,
-  actor: Actor<never> | undefined,
+  target: AccountTarget<never>,
   { at, action, details = {} }: Pick<AuditedChange, 'at' | 'action' | 'details'>,
 ): Promise<void> {
-  await insertAudit(tx, actor, { at, action, directory: { id: '', sftp_username: '' }, details });
+  await insertAudit(tx, target, { at, action, directory: { id: '', sftp_username: '' }, details });
 }
 
 interface Difference {

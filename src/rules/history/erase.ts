@@ -4,9 +4,10 @@
  * readers of the feed rely on numbers without a gap.
  */
 import type { Kysely, Transaction } from 'kysely';
-import type { Micros } from '../../foundation/base/clock.ts';
+import type { Store } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import { type Actor, insertAudit } from './audit.ts';
+import type { AccountTarget } from '../accounts/actor.ts';
+import { insertAudit } from './audit.ts';
 import { removeInBatches } from './batches.ts';
 
 /** Rows that are changed in one transaction. */
@@ -28,20 +29,15 @@ export interface Erasure {
   readonly audit: number;
 }
 
-interface Order {
-  readonly what: Erased;
-  readonly actor: Actor;
-  readonly at: Micros;
-}
-
 /** Can be interrupted and repeated. First commits a row of the audit that says who erases, then erases. */
 export async function eraseHistory(
-  db: Kysely<Tables>,
-  { what, actor, at }: Order,
+  { database: { db }, clock }: Store,
+  target: AccountTarget,
+  what: Erased,
   signal: AbortSignal,
 ): Promise<Erasure> {
   const directory = { id: 'directory' in what ? what.directory : '', sftp_username: '' };
-  await db.transaction().execute((tx) => insertAudit(tx, actor, { at, action: 'erase', directory }));
+  await db.transaction().execute((tx) => insertAudit(tx, target, { at: clock.now(), action: 'erase', directory }));
   const { column, value } = owner(what);
   const remove = (
     table: 'transfers' | 'logins' | 'deliveries',

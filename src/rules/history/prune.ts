@@ -5,23 +5,14 @@
  */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../../foundation/base/clock.ts';
-import type { ClockLead } from '../../foundation/db/clock-lead.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Ground } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { Log } from '../../foundation/base/log.ts';
 import { type Batches, removeInBatches } from './batches.ts';
 import { numberBefore } from './events.ts';
 import { ANSWER_LIFE, recountKept } from './stored-responses.ts';
 
-export interface PruningOptions {
-  readonly database: Database;
-  readonly log: Log;
-  readonly clockLead: ClockLead;
-  readonly historyDays: number;
-}
-
-export async function pruneHistory(options: PruningOptions, signal: AbortSignal): Promise<void> {
-  const { database, clockLead, log, historyDays: days } = options;
+export async function pruneHistory({ config, database, clockLead, log }: Ground, signal: AbortSignal): Promise<void> {
+  const { historyDays: days } = config;
   const { now } = await clockLead();
   const before = now - days * DAY;
   const { db } = database;

@@ -5,18 +5,20 @@
 import { randomUUID } from 'node:crypto';
 import { type Kysely, type Selectable, type Transaction } from 'kysely';
 import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
+import type { Config } from '../../foundation/base/config.ts';
+import type { Store } from '../../foundation/context.ts';
 import { among } from '../../foundation/db/dialect.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { latest } from '../../foundation/db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, OperatorError, ValidationError } from '../../foundation/base/errors.ts';
-import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import { insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from './last-used.ts';
 import { checked, INVALID, orBlank, timestamp } from '../../foundation/base/validation.ts';
-import { SCOPE_COLUMNS, verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, SCOPE_COLUMNS, verifyActor } from '../accounts/actor.ts';
 import { allowsApi, GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
-import { type Environment, generateKey } from './authenticate.ts';
+import { generateKey } from './authenticate.ts';
 
 import * as v from 'valibot';
 
@@ -57,14 +59,16 @@ export const NewKey = v.pipe(
   v.title('NewApiKey'),
 );
 
+/** A key names its environment: `svc_live_…`. */
+interface KeyContext extends Store {
+  readonly config: Pick<Config, 'environment'>;
+}
+
 /** A key as it may be shown later: without its hash. */
 export type ApiKey = Omit<Selectable<ApiKeysTable>, 'hash'>;
 
 /** A new key with its text. Later only its hash is known. */
 export type IssuedKey = ApiKey & { readonly key: string };
-
-/** The actor for the audit: a user or a key of the account, or this machine's operator, who belongs to no account. */
-export type KeyActor<Result = unknown> = Omit<Actor<Result>, 'accountId'> & Partial<Pick<Actor, 'accountId'>>;
 
 const SHOWN = [
   'id',
@@ -86,19 +90,20 @@ const SHOWN = [
  * @throws {OperatorError} when there is no such account.
  */
 export async function createKey(
-  { database, clock, environment }: { database: Database; clock: Clock; environment: Environment },
-  { accountId, ...fields }: { readonly accountId: string } & Readonly<Record<string, unknown>>,
-  actor?: KeyActor<IssuedKey>,
+  { database, clock, config }: KeyContext,
+  target: AccountTarget<IssuedKey>,
+  fields: Readonly<Record<string, unknown>>,
 ): Promise<IssuedKey> {
-  const key = generateKey(environment);
+  const { accountId, actor } = target;
+  const key = generateKey(config.environment);
   const { read_only, expires_at = null, directories: named, ...given } = checked(NewKey, fields);
   const now = clock.now();
   if (expires_at !== null && expires_at <= now) throw new ValidationError({ expires_at: ['must be in the future'] });
   return database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, actor);
+    await verifyActor(tx, target);
     const account = await lockedAccount(tx, accountId);
     if (!account) throw unknownAccount(accountId);
-    if (actor?.accountId !== undefined && !allowsApi(account.plan))
+    if (actor?.credential && !allowsApi(account.plan))
       throw new BerthError('plan_required', 'API keys need the Pro or Business plan.');
     const row = {
       id: randomUUID(),
@@ -116,7 +121,7 @@ export async function createKey(
       .insertInto('api_keys')
       .values({ ...row, hash: hashToken(key) })
       .execute();
-    if (actor) await audit(tx, actor, 'create-key', row, now);
+    await audit(tx, target, 'create-key', row, now);
     const issued = { ...row, key };
     await actor?.response?.keep(tx, issued);
     return issued;
@@ -166,6 +171,13 @@ export async function listKeys({ db }: Database, accountId: string): Promise<Api
     .execute();
 }
 
+/** For operators, who name a key alone. @throws {OperatorError} when there is no such key. */
+export async function accountOfKey(reads: Kysely<Tables>, id: string): Promise<string> {
+  const key = await reads.selectFrom('api_keys').select('account_id').where('id', '=', id).executeTakeFirst();
+  if (!key) throw new OperatorError(`there is no key ${JSON.stringify(id)}: see berth key list ACCOUNT_ID`);
+  return key.account_id;
+}
+
 export async function findKey(reads: Kysely<Tables>, accountId: string, id: string): Promise<ApiKey | undefined> {
   const key = reads.selectFrom('api_keys').select(SHOWN).where('id', '=', id).where('account_id', '=', accountId);
   return key.executeTakeFirst();
@@ -210,27 +222,20 @@ export function keysMadeBy(
 
 /**
  * Revokes a key from the next request on. A key can revoke itself. Revoking a key again changes nothing.
- * @throws {BerthError} `api_key_not_found` when the actor's account has no such key; `last_admin` when the actor is an API
- * key, and nobody could create keys afterwards.
- * @throws {OperatorError} when there is no such key and the actor is an operator.
+ * @throws {BerthError} `api_key_not_found` when the account has no such key; `last_admin` when the actor is an API key, and
+ * nobody could create keys afterwards.
  */
-export async function revokeKey(
-  { database, clock }: { database: Database; clock: Clock },
-  keyId: string,
-  actor?: KeyActor,
-): Promise<ApiKey> {
+export async function revokeKey({ database, clock }: Store, target: AccountTarget, keyId: string): Promise<ApiKey> {
   return database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, actor);
-    const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).forUpdate().executeTakeFirst();
-    if (!key || (actor?.accountId ?? key.account_id) !== key.account_id)
-      throw actor?.accountId === undefined
-        ? new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`)
-        : new BerthError('api_key_not_found', 'API key not found');
+    await verifyActor(tx, target);
+    const own = tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId);
+    const key = await own.where('account_id', '=', target.accountId).forUpdate().executeTakeFirst();
+    if (!key) throw new BerthError('api_key_not_found', 'API key not found');
     if (key.revoked_at !== null) return key;
     const revoked_at = clock.now();
     await tx.updateTable('api_keys').set({ revoked_at }).where('id', '=', keyId).execute();
-    if (actor?.credential?.kind === 'api-key') await requireAdminLeft(tx, key.account_id, clock);
-    if (actor) await audit(tx, actor, 'revoke-key', key, revoked_at);
+    if (target.actor?.credential?.kind === 'api-key') await requireAdminLeft(tx, key.account_id, clock);
+    await audit(tx, target, 'revoke-key', key, revoked_at);
     return { ...key, revoked_at };
   });
 }
@@ -254,9 +259,9 @@ async function requireAdminLeft(tx: Transaction<Tables>, accountId: string, cloc
 
 async function audit(
   tx: Transaction<Tables>,
-  actor: KeyActor<never>,
+  target: AccountTarget<never>,
   action: 'create-key' | 'revoke-key',
-  { id, account_id: accountId, name, role, ...limits }: ApiKey,
+  { id, name, role, ...limits }: ApiKey,
   at: Micros,
 ): Promise<void> {
   const { expires_at, read_only, directories: ids } = limits;
@@ -273,7 +278,7 @@ async function audit(
     field,
     isNew ? { from: null, to: value } : { from: value, to: null },
   ]);
-  await insertAccountAudit(tx, { ...actor, accountId }, { at, action, details: Object.fromEntries(details) });
+  await insertAccountAudit(tx, target, { at, action, details: Object.fromEntries(details) });
 }
 
 /** Notes uses of API keys, by id. */

@@ -5,11 +5,12 @@
  */
 import type { Transaction } from 'kysely';
 import { lockedAccount } from '../accounts/accounts.ts';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
 import type { CompanyLogin } from '../../foundation/base/company-login-settings.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Store } from '../../foundation/context.ts';
 import type { Role, Tables } from '../../foundation/db/schema.ts';
-import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import type { Actor } from '../accounts/actor.ts';
+import { insertAccountAudit } from '../history/audit.ts';
 import { type Claims, isTrusted } from './openid-provider.ts';
 import { endUserSessions, userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';
@@ -52,7 +53,7 @@ type Request = Pick<Actor, 'requestId' | 'route'>;
  * and the email if no other user has it.
  */
 export async function enterByCompanyLogin(
-  { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: Clock },
+  { database, clock }: Store,
   { claims, settings }: { readonly claims: Claims; readonly settings: CompanyLogin },
   { visit, ...request }: { readonly visit: Visit } & Request,
 ): Promise<Entered | Refusal> {
@@ -114,9 +115,9 @@ async function userOf(
     .where('account_id', '=', known?.account_id ?? accountId)
     .executeTakeFirst();
   const user = known ?? namesake;
-  const actor = { accountId, keyId: userKeyId(user?.email ?? email), ...request };
+  const target = { accountId, actor: { keyId: userKeyId(user?.email ?? email), ...request } };
   if (!user) {
-    return insertUser(tx, { email, role, oidcSubject: subject }, { actor, now });
+    return insertUser(tx, target, { email, role, oidcSubject: subject }, now);
   }
   if (user.account_id !== accountId) return 'other-account';
   if (user.oidc_subject !== null && user !== known) return 'other-person';
@@ -130,7 +131,7 @@ async function userOf(
       role: { from: user.role, to: role },
       ...(user !== known && { company_login: { from: null, to: 'set' } }),
     };
-    await insertAccountAudit(tx, actor, { at: now, action: 'update-user', details });
+    await insertAccountAudit(tx, target, { at: now, action: 'update-user', details });
   }
   return user;
 }

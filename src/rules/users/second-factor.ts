@@ -7,17 +7,17 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import { Secret, TOTP } from 'otpauth';
-import { verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, verifyActor } from '../accounts/actor.ts';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Store } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
-import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import { insertAccountAudit } from '../history/audit.ts';
 import { hashToken, randomText } from '../../foundation/base/hashes.ts';
 import { endUserSession, openUserSession, type SignedIn, userKeyId, type Visit } from './sessions.ts';
-import { checkPassword, type PasswordOptions } from './set-password.ts';
+import { checkPassword, type PasswordContext } from './set-password.ts';
 import type { Tries } from './tries.ts';
-import { changing, type Changing, type UserChange, type UserOptions } from './users.ts';
+import { changing, type Changing, type UserTarget } from './users.ts';
 
 const PERIOD_SECONDS = 30;
 /** How many periods the clocks may be apart (RFC 6238, section 5.2). */
@@ -28,7 +28,8 @@ const RECOVERY_CODES = 10;
 const RECOVERY_LENGTH = 16;
 const ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
 
-export interface SecondFactorOptions extends PasswordOptions {
+export interface FactorContext extends PasswordContext {
+  /** With a clock of its own in tests, which would wait otherwise. */
   readonly tries: Tries;
 }
 
@@ -56,15 +57,19 @@ export function hasSignedInJustNow({ signedInAt }: Pick<SignedIn, 'signedInAt'>,
  * Requires more than a session, which may have been stolen, before a second factor is set up: a recent sign-in or the password.
  * @throws {ValidationError} about `current_password`. @throws {BerthError} `not_authorized` for a user without a password.
  */
-export async function confirmOwner(options: SecondFactorOptions, user: SignedIn, password: string): Promise<void> {
-  if (hasSignedInJustNow(user, options.clock.now())) return;
-  const { hasPassword } = await secondFactorOf(options.database.reads, user.userId);
+export async function confirmOwner(
+  context: FactorContext,
+  target: UserTarget & Pick<SignedIn, 'signedInAt'>,
+  password: string,
+): Promise<void> {
+  if (hasSignedInJustNow(target, context.clock.now())) return;
+  const { hasPassword } = await secondFactorOf(context.database.reads, target.userId);
   if (!hasPassword)
     throw new BerthError(
       'not_authorized',
       'Sign out and sign in again to do this: your last sign-in was more than five minutes ago.',
     );
-  await prove(options, { userId: user.userId, ...user.principal }, { code: '', current_password: password });
+  await prove(context, target, { code: '', current_password: password });
 }
 
 /** The URI that an app reads from the QR code. */
@@ -86,10 +91,9 @@ export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
  * @throws {ValidationError} about `code`, even for a right one after too many wrong ones.
  */
 export async function signInWithCode(
-  { database, clock, tries }: SecondFactorOptions,
-  { userId, sessionId }: SignedIn,
-  code: string,
-  visit: Visit,
+  { database, clock, tries }: FactorContext,
+  { userId, sessionId }: Pick<SignedIn, 'userId' | 'sessionId'>,
+  { code, visit }: { readonly code: string; readonly visit: Visit },
 ): Promise<string> {
   const now = clock.now();
   return trying(tries, userId, code, () =>
@@ -107,14 +111,14 @@ export async function signInWithCode(
  * @throws {ValidationError} about `code`. @throws {BerthError} `not_authorized` when the user has a second factor already.
  */
 export async function setUpSecondFactor(
-  options: UserOptions,
-  userId: string,
+  context: Store,
+  target: UserTarget,
   { secret, code }: { readonly secret: string; readonly code: string },
-  change: UserChange,
 ): Promise<string[]> {
-  const totp_step = stepOf(secret, plain(code), options.clock.now());
+  const { userId } = target;
+  const totp_step = stepOf(secret, plain(code), context.clock.now());
   if (totp_step === undefined) throw wrongCode();
-  return changing(options, userId, change, async ({ tx, user, audited }) => {
+  return changing(context, target, async ({ tx, user, audited }) => {
     if (user.has_second_factor) throw new BerthError('not_authorized', 'You have a second factor already.');
     await tx.updateTable('users').set({ totp_secret: secret, totp_step }).where('id', '=', userId).execute();
     await audited('update-user', { second_factor: { from: false, to: true } });
@@ -128,17 +132,12 @@ export async function setUpSecondFactor(
  * @throws {ValidationError} about `code` or `current_password`.
  * @throws {BerthError} `not_authorized` when the user has no second factor.
  */
-export async function renewRecoveryCodes(
-  options: SecondFactorOptions,
-  userId: string,
-  proof: Proof,
-  change: UserChange,
-): Promise<string[]> {
-  await prove(options, { userId, ...change.actor }, proof);
-  return changing(options, userId, change, async ({ tx, user, audited }) => {
+export async function renewRecoveryCodes(context: FactorContext, target: UserTarget, proof: Proof): Promise<string[]> {
+  await prove(context, target, proof);
+  return changing(context, target, async ({ tx, user, audited }) => {
     if (!user.has_second_factor) throw new BerthError('not_authorized', 'You have no second factor.');
     await audited('update-user', { recovery_codes: { from: null, to: RECOVERY_CODES } });
-    return insertRecoveryCodes(tx, userId);
+    return insertRecoveryCodes(tx, target.userId);
   });
 }
 
@@ -146,14 +145,9 @@ export async function renewRecoveryCodes(
  * @throws {ValidationError} about `code` or `current_password`.
  * @throws {BerthError} `not_authorized` while the account requires a second factor.
  */
-export async function turnOffSecondFactor(
-  options: SecondFactorOptions,
-  userId: string,
-  proof: Proof,
-  change: UserChange,
-): Promise<void> {
-  await prove(options, { userId, ...change.actor }, proof);
-  await endSecondFactor(options, userId, change, async ({ tx, user }) => {
+export async function turnOffSecondFactor(context: FactorContext, target: UserTarget, proof: Proof): Promise<void> {
+  await prove(context, target, proof);
+  await endSecondFactor(context, target, async ({ tx, user }) => {
     const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
     if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
       throw new BerthError('not_authorized', 'Your account requires a second factor, so it cannot be turned off.');
@@ -164,40 +158,40 @@ export async function turnOffSecondFactor(
  * Turns off the second factor of another user, who has lost the app and the recovery codes.
  * @throws {BerthError} `not_authorized` when it is the actor's own, since turning that off requires a proof.
  */
-export async function resetSecondFactor(options: UserOptions, userId: string, change: UserChange): Promise<void> {
-  await endSecondFactor(options, userId, change, ({ user }) => {
-    if (change.actor.keyId === userKeyId(user.email))
+export async function resetSecondFactor(context: Store, target: UserTarget): Promise<void> {
+  await endSecondFactor(context, target, ({ user }) => {
+    if (target.actor?.keyId === userKeyId(user.email))
       throw new BerthError('not_authorized', 'Turn your own second factor off on your profile.');
   });
 }
 
 /** While it is required, users without a second factor have to set one up first, and nobody can turn theirs off. */
 export async function requireSecondFactor(
-  { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: UserOptions['clock'] },
+  { database, clock }: Store,
+  target: AccountTarget,
   isRequired: boolean,
-  actor: Actor,
 ): Promise<void> {
   const at = clock.now();
   await database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, actor);
+    await verifyActor(tx, target);
     const { numUpdatedRows } = await tx
       .updateTable('accounts')
       .set({ second_factor_required_at: isRequired ? at : null })
-      .where('id', '=', actor.accountId)
+      .where('id', '=', target.accountId)
       .where('second_factor_required_at', isRequired ? 'is' : 'is not', null)
       .executeTakeFirst();
     const details = { second_factor_required: { from: !isRequired, to: isRequired } };
-    if (numUpdatedRows > 0n) await insertAccountAudit(tx, actor, { at, action: 'update-account', details });
+    if (numUpdatedRows > 0n) await insertAccountAudit(tx, target, { at, action: 'update-account', details });
   });
 }
 
 async function endSecondFactor(
-  options: UserOptions,
-  userId: string,
-  change: UserChange,
+  context: Store,
+  target: UserTarget,
   check: (changing: Changing) => void | Promise<void>,
 ): Promise<void> {
-  await changing(options, userId, change, async (own) => {
+  const { userId } = target;
+  await changing(context, target, async (own) => {
     await check(own);
     if (!own.user.has_second_factor) return;
     await own.tx.updateTable('users').set({ totp_secret: null }).where('id', '=', userId).execute();
@@ -208,17 +202,18 @@ async function endSecondFactor(
 
 /** @throws {ValidationError} about `code` or, if that is empty, `current_password`. */
 export async function prove(
-  options: SecondFactorOptions,
-  { userId, ...actor }: { readonly userId: string } & Pick<Actor, 'accountId' | 'credential'>,
+  context: FactorContext,
+  target: UserTarget,
   { code, current_password: password }: Proof,
 ): Promise<void> {
-  await trying(options.tries, userId, code, async () => {
+  const { userId } = target;
+  await trying(context.tries, userId, code, async () => {
     if (code !== '') {
-      await options.database.db.transaction().execute(async (tx) => {
-        await verifyActor(tx, actor);
-        await takeCode(tx, userId, code, options.clock.now());
+      await context.database.db.transaction().execute(async (tx) => {
+        await verifyActor(tx, target);
+        await takeCode(tx, userId, code, context.clock.now());
       });
-    } else if (!(await checkPassword(options, userId, password))) {
+    } else if (!(await checkPassword(context, userId, password))) {
       throw new ValidationError({ current_password: ['is wrong'] });
     }
   });

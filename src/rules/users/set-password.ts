@@ -1,39 +1,33 @@
 /** Sets a user's password, which ends the user's other sessions and links. */
 import type { Kysely } from 'kysely';
-import type { Clock } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Store } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { Actor } from '../history/audit.ts';
+import type { Actor } from '../accounts/actor.ts';
 import { endLinks, ownerOfLink } from './password-links.ts';
 import type { Passwords } from './passwords.ts';
 import { userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';
-import { changing, type UserChange } from './users.ts';
+import { changing, type UserTarget } from './users.ts';
 
-export interface PasswordOptions {
-  readonly database: Database;
-  readonly clock: Clock;
+export interface PasswordContext extends Store {
   readonly passwords: Passwords;
 }
 
 /**
- * `change.keptSession` is the session of the request, which goes on.
+ * `target.keptSession` is the session of the request, which goes on.
  * @throws {ValidationError} about `password`.
  */
 export async function setPassword(
-  options: PasswordOptions,
-  { id, email }: { readonly id: string; readonly email: string },
+  context: PasswordContext,
+  target: UserTarget & { readonly email: string },
   password: string,
-  change: UserChange,
 ): Promise<void> {
-  const password_hash = await options.passwords.hash(
-    password,
-    email,
-    await hashBeside(options.database.reads, { id, email }),
-  );
-  await changing(options, id, change, async ({ tx, audited }) => {
-    await tx.updateTable('users').set({ password_hash }).where('id', '=', id).execute();
-    await endLinks(tx, id);
+  const { userId, email } = target;
+  const beside = await hashBeside(context.database.reads, { id: userId, email });
+  const password_hash = await context.passwords.hash(password, email, beside);
+  await changing(context, target, async ({ tx, audited }) => {
+    await tx.updateTable('users').set({ password_hash }).where('id', '=', userId).execute();
+    await endLinks(tx, userId);
     await audited('update-user', { password: { from: null, to: 'set' } });
   });
 }
@@ -44,17 +38,17 @@ export async function setPassword(
  * @throws {ValidationError} about `password`; the link still works then.
  */
 export async function setPasswordByLink(
-  options: PasswordOptions,
+  context: PasswordContext,
   { token, password }: { readonly token: string; readonly password: string },
   { visit, ...request }: { readonly visit: Visit } & Pick<Actor, 'requestId' | 'route'>,
 ): Promise<Entered | undefined> {
-  const { database, clock, passwords } = options;
+  const { database, clock, passwords } = context;
   const owner = await ownerOfLink(database.reads, token, clock.now());
   if (!owner) return undefined;
   const of = { id: owner.userId, email: owner.email };
   const password_hash = await passwords.hash(password, owner.email, await hashBeside(database.reads, of));
-  const actor = { accountId: owner.accountId, keyId: userKeyId(owner.email), ...request };
-  return changing(options, owner.userId, { actor }, async ({ tx, user, now, audited }) => {
+  const target = { ...owner, actor: { keyId: userKeyId(owner.email), ...request } };
+  return changing(context, target, async ({ tx, user, now, audited }) => {
     // Checked again: while the password was hashed, the link may have been used or its owner disabled.
     if (!(await ownerOfLink(tx, token, now))) return undefined;
     await tx.updateTable('users').set({ password_hash }).where('id', '=', user.id).execute();
@@ -80,7 +74,7 @@ async function hashBeside(
 
 /** Whether the password is the user's. For a user without a password, it takes as long. */
 export async function checkPassword(
-  { database, passwords }: { readonly database: { readonly reads: Kysely<Tables> }; readonly passwords: Passwords },
+  { database, passwords }: PasswordContext,
   userId: string,
   password: string,
 ): Promise<boolean> {

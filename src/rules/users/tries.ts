@@ -3,8 +3,8 @@
  * after that, each wrong try doubles the wait for the next, up to an hour. The database counts them, so that they survive a
  * restart and hold on every node.
  */
-import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import { type Micros, SECOND } from '../../foundation/base/clock.ts';
+import type { Store } from '../../foundation/context.ts';
 
 /** The number of the first try that makes the next one wait. */
 const FIRST_COUNTED = 5;
@@ -18,14 +18,7 @@ export interface Tries {
   succeeded(userId: string): Promise<void>;
 }
 
-export function createTries({
-  database,
-  clock,
-}: {
-  readonly database: Pick<Database, 'db'>;
-  readonly clock: Clock;
-}): Tries {
-  const { db } = database;
+export function createTries({ database: { db }, clock }: Store): Tries {
   return {
     begin: (userId) =>
       db.transaction().execute(async (tx) => {

@@ -2,25 +2,20 @@
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, verifyActor } from '../accounts/actor.ts';
 import { lockedAccount, unknownAccount } from '../accounts/accounts.ts';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
+import type { Store } from '../../foundation/context.ts';
 import type { AuditAction, Role, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
-import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import { insertAccountAudit } from '../history/audit.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import { newLink } from './password-links.ts';
 import { endUserSessions } from './sessions.ts';
 
-export interface UserOptions {
-  readonly database: Pick<Database, 'db'>;
-  readonly clock: Clock;
-}
-
-/** The actor of a change. It can only change users of its own account. */
-export interface UserChange {
-  readonly actor: Actor;
+/** A user of an account. */
+export interface UserTarget extends AccountTarget {
+  readonly userId: string;
   /** Set by the command line: the account may be left without an enabled admin. */
   readonly mayLeaveNoAdmin?: true;
   /** The id of a session that is not ended: the one in which users change themselves. */
@@ -105,21 +100,21 @@ export interface InvitedUser {
 }
 
 /**
- * Creates a user of the actor's account, who sets a password with the link that has the returned token.
+ * Creates a user of the account, who sets a password with the link that has the returned token.
  * @throws {ValidationError} about `email` or `role`.
  * @throws {OperatorError} when there is no such account.
  */
 export async function createUser(
-  { database, clock }: UserOptions,
+  { database, clock }: Store,
+  target: AccountTarget<InvitedUser>,
   fields: { readonly email: string; readonly role: string },
-  actor: Actor<InvitedUser>,
 ): Promise<InvitedUser> {
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
-    await verifyActor(tx, actor);
-    const user = await insertUser(tx, fields, { actor, now });
+    await verifyActor(tx, target);
+    const user = await insertUser(tx, target, fields, now);
     const invited = { ...user, token: await newLink(tx, user.id, now) };
-    await actor.response?.keep(tx, invited);
+    await target.actor?.response?.keep(tx, invited);
     return invited;
   });
 }
@@ -127,67 +122,64 @@ export async function createUser(
 /** Creates a user without a link, for the company's login. Throws like `createUser`. */
 export async function insertUser(
   tx: Transaction<Tables>,
+  target: AccountTarget<never>,
   fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string },
-  { actor, now }: { readonly actor: Actor<never>; readonly now: Micros },
+  now: Micros,
 ): Promise<{ id: string; email: string }> {
   const { email, role } = checked(NewUser, fields);
-  if (!(await lockedAccount(tx, actor.accountId))) throw unknownAccount(actor.accountId);
+  const { accountId } = target;
+  if (!(await lockedAccount(tx, accountId))) throw unknownAccount(accountId);
   const id = randomUUID();
   const oidc_subject = fields.oidcSubject ?? null;
   const made = await tx
     .insertInto('users')
-    .values({ id, account_id: actor.accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
+    .values({ id, account_id: accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
   if (!made) throw new ValidationError({ email: ['has already been taken'] });
   const details = { email: { from: null, to: email }, role: { from: null, to: role } };
-  await insertAccountAudit(tx, actor, { at: now, action: 'create-user', details });
+  await insertAccountAudit(tx, target, { at: now, action: 'create-user', details });
   return { id, email };
 }
 
 /** Does nothing if the user has that role already. Throws like `changing`. */
-export async function setRole(options: UserOptions, userId: string, role: Role, change: UserChange): Promise<void> {
-  await changing(options, userId, change, async ({ tx, user, audited }) => {
+export async function setRole(context: Store, target: UserTarget, role: Role): Promise<void> {
+  await changing(context, target, async ({ tx, user, audited }) => {
     if (user.role === role) return;
-    if (role !== 'admin') await requireOtherAdmin(tx, user, change);
-    await tx.updateTable('users').set({ role }).where('id', '=', userId).execute();
+    if (role !== 'admin') await requireOtherAdmin(tx, user, target);
+    await tx.updateTable('users').set({ role }).where('id', '=', user.id).execute();
     await audited('update-user', { role: { from: user.role, to: role } });
   });
 }
 
 /** A disabled user cannot sign in in any way until enabled again. Throws like `changing`. */
-export async function setDisabled(
-  options: UserOptions,
-  userId: string,
-  isDisabled: boolean,
-  change: UserChange,
-): Promise<void> {
-  await changing(options, userId, change, async ({ tx, user, now, audited }) => {
+export async function setDisabled(context: Store, target: UserTarget, isDisabled: boolean): Promise<void> {
+  await changing(context, target, async ({ tx, user, now, audited }) => {
     const wasDisabled = user.disabled_at !== null;
     if (wasDisabled === isDisabled) return;
-    if (isDisabled) await requireOtherAdmin(tx, user, change);
+    if (isDisabled) await requireOtherAdmin(tx, user, target);
     const disabled_at = isDisabled ? now : null;
-    await tx.updateTable('users').set({ disabled_at }).where('id', '=', userId).execute();
+    await tx.updateTable('users').set({ disabled_at }).where('id', '=', user.id).execute();
     await audited('update-user', { disabled: { from: wasDisabled, to: isDisabled } });
   });
 }
 
 /** Removes the password and makes a link for setting a new one. Throws like `changing`. @returns the link's token. */
-export async function resetPassword(options: UserOptions, userId: string, change: UserChange): Promise<string> {
-  return changing(options, userId, change, async ({ tx, now, audited }) => {
-    await tx.updateTable('users').set({ password_hash: null }).where('id', '=', userId).execute();
+export async function resetPassword(context: Store, target: UserTarget): Promise<string> {
+  return changing(context, target, async ({ tx, now, audited }) => {
+    await tx.updateTable('users').set({ password_hash: null }).where('id', '=', target.userId).execute();
     await audited('update-user', { password: { from: 'set', to: 'to be set' } });
-    return newLink(tx, userId, now);
+    return newLink(tx, target.userId, now);
   });
 }
 
 /** Removes the user with their sessions, links and recovery codes. Throws like `changing`. */
-export async function removeUser(options: UserOptions, userId: string, change: UserChange): Promise<void> {
-  await changing(options, userId, change, async ({ tx, user, audited }) => {
-    await requireOtherAdmin(tx, user, change);
+export async function removeUser(context: Store, target: UserTarget): Promise<void> {
+  await changing(context, target, async ({ tx, user, audited }) => {
+    await requireOtherAdmin(tx, user, target);
     await audited('remove-user', { role: { from: user.role, to: null } });
-    await tx.deleteFrom('users').where('id', '=', userId).execute();
+    await tx.deleteFrom('users').where('id', '=', user.id).execute();
   });
 }
 
@@ -200,20 +192,20 @@ export interface Changing {
 }
 
 /**
- * Changes a user of the actor's account.
+ * Changes a user of the account.
  * @throws {BerthError} `user_not_found`; `last_admin` when no enabled admin would be left; and like `verifyActor`.
  */
 export async function changing<T>(
-  { database, clock }: UserOptions,
-  userId: string,
-  { actor, keptSession }: UserChange,
+  { database, clock }: Store,
+  target: UserTarget,
   work: (changing: Changing) => Promise<T>,
 ): Promise<T> {
   return database.db.transaction().execute(async (tx) => {
     // The lock lets one change after the other decide whether another admin is left.
-    await lockedAccount(tx, actor.accountId);
-    await verifyActor(tx, actor);
-    const mine = users(tx).where('id', '=', userId).where('account_id', '=', actor.accountId);
+    const { accountId, userId, keptSession } = target;
+    await lockedAccount(tx, accountId);
+    await verifyActor(tx, target);
+    const mine = users(tx).where('id', '=', userId).where('account_id', '=', accountId);
     const user = await mine.executeTakeFirst();
     if (!user) throw new BerthError('user_not_found', 'User not found');
     const now = clock.now();
@@ -223,14 +215,14 @@ export async function changing<T>(
       user,
       now,
       async audited(action, details) {
-        await insertAccountAudit(tx, actor, { at: now, action, details: { ...who, ...details } });
+        await insertAccountAudit(tx, target, { at: now, action, details: { ...who, ...details } });
         await endUserSessions(tx, userId, keptSession);
       },
     });
   });
 }
 
-async function requireOtherAdmin(tx: Transaction<Tables>, user: User, { mayLeaveNoAdmin }: UserChange): Promise<void> {
+async function requireOtherAdmin(tx: Transaction<Tables>, user: User, { mayLeaveNoAdmin }: UserTarget): Promise<void> {
   if (mayLeaveNoAdmin || user.role !== 'admin' || user.disabled_at !== null) return;
   const other = await tx
     .selectFrom('users')

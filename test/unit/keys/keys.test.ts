@@ -49,9 +49,10 @@ test('a write that fails is counted and repeated, with later uses kept; the clos
   mkdirSync(place.config.stateDir, { recursive: true });
   const database = await openDatabase(place.config.database);
   const clock = setClock();
-  const issuer = { database, clock, environment: 'live' } as const;
+  const issuer = { database, clock, config: { environment: 'live' } } as const;
   const { id: accountId } = await createAccount(issuer, { name: 'Test', plan: 'pro' });
-  const key = async (name: string): Promise<string> => (await createKey(issuer, { accountId, role: 'admin', name })).id;
+  const key = async (name: string): Promise<string> =>
+    (await createKey(issuer, { accountId }, { role: 'admin', name })).id;
   const [once, twice, late] = [await key('once'), await key('twice'), await key('late')];
   const usedAt = async (id: string) =>
     (await database.db.selectFrom('api_keys').select('last_used_at').where('id', '=', id).executeTakeFirst())

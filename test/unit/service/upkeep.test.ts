@@ -1,9 +1,8 @@
 /** The comparison of every directory after a start: repeated until it succeeds, ended early by a stop. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createBackground } from '../../../src/foundation/base/background.ts';
 import { systemClock } from '../../../src/foundation/base/clock.ts';
-import { createClockLead } from '../../../src/foundation/db/clock-lead.ts';
+import { createGround } from '../../../src/foundation/context.ts';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { createRowRemoval } from '../../../src/rules/directories/row-removal.ts';
 import { onlyHome } from '../../../src/rules/directories/node-placement.ts';
@@ -23,16 +22,12 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
   const log = createLog('info', { write: (line) => void lines.push(line) });
   const database = await openDatabase(config.database);
   const removal = createRowRemoval({ database, log, host: recordingHost() });
-  const background = createBackground(log);
+  const ground = createGround({ config, database, clock: systemClock(), log });
+  const { background } = ground;
   const upkeep = startUpkeep({
-    database,
+    ...ground,
     removal,
-    background,
     paths,
-    log,
-    clock: systemClock(),
-    clockLead: createClockLead({ database, clock: systemClock(), log }),
-    historyDays: 90,
     host: recordingHost(),
     placement: onlyHome(config),
     local: {} as LocalHost,

@@ -96,10 +96,10 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
     tries: createTries({ database, clock: { now: () => (ticks += 1e10) } }),
   };
   const { id: accountId } = await createAccount(options, { name: 'Test', plan: 'pro' });
-  const actor = operator(accountId);
+  const target = operator(accountId);
   const email = `${accountId}@example.com`;
-  const { id } = await createUser(options, { email, role: 'admin' }, actor);
-  await setPassword(options, { id, email }, PASSWORD, { actor });
+  const { id } = await createUser(options, target, { email, role: 'admin' });
+  await setPassword(options, { ...target, userId: id, email }, PASSWORD);
   const model = new Model();
 
   const codeOf = (code: Given, secret = model.secret ?? factor.newSecret()): string => {
@@ -132,7 +132,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
     assert.ok(session?.awaitsCode);
     const text = codeOf(code);
     const isTaken = model.takes(code, clock.now());
-    const entered = await result(factor.signInWithCode(options, session, text, VISIT));
+    const entered = await result(factor.signInWithCode(options, session, { code: text, visit: VISIT }));
     assert.equal(entered !== undefined, isTaken, `sign in with ${JSON.stringify(code)}`);
     if (entered !== undefined) model.live.add(entered);
   };
@@ -140,7 +140,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
   const change = async () => {
     const [token] = model.live;
     const session = token === undefined ? undefined : await sessionOf(options, token, VISIT);
-    return { token, by: { actor, ...(session && { keptSession: session.sessionId }) } };
+    return { token, by: { ...target, userId: id, ...(session && { keptSession: session.sessionId }) } };
   };
 
   for (const one of steps) {
@@ -150,9 +150,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
     else if (one.do === 'set up') {
       const secret = factor.newSecret();
       const isTaken = typeof one.given === 'object' && 'steps' in one.given && Math.abs(one.given.steps) <= 1;
-      const codes = await result(
-        factor.setUpSecondFactor(options, id, { secret, code: codeOf(one.given, secret) }, by),
-      );
+      const codes = await result(factor.setUpSecondFactor(options, by, { secret, code: codeOf(one.given, secret) }));
       assert.equal(codes !== undefined, isTaken && model.secret === undefined);
       if (codes && typeof one.given === 'object' && 'steps' in one.given) {
         model.has(secret, codes, Math.floor(clock.now() / STEP) + one.given.steps);
@@ -161,7 +159,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
     } else if (one.do === 'renew') {
       const isProved = proofOf(one.proof);
       const allowed = proves(one.proof) && model.secret !== undefined;
-      const codes = await result(factor.renewRecoveryCodes(options, id, isProved, by));
+      const codes = await result(factor.renewRecoveryCodes(options, by, isProved));
       assert.equal(codes !== undefined, allowed);
       if (codes) model.recovery = codes;
       if (codes) model.ends(token);
@@ -169,17 +167,17 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
       const text = proofOf(one.proof);
       const isOn = model.secret !== undefined;
       const isAllowed = proves(one.proof) && !model.isRequired;
-      const done = await result(factor.turnOffSecondFactor(options, id, text, by).then(() => true));
+      const done = await result(factor.turnOffSecondFactor(options, by, text).then(() => true));
       assert.equal(done === true, isAllowed);
       if (done && isOn) {
         model.secret = undefined;
         model.ends(token);
       }
     } else if (one.do === 'require') {
-      await factor.requireSecondFactor(options, one.isRequired, actor);
+      await factor.requireSecondFactor(options, target, one.isRequired);
       model.isRequired = one.isRequired;
     } else {
-      await factor.resetSecondFactor(options, id, { actor });
+      await factor.resetSecondFactor(options, { ...target, userId: id });
       if (model.secret !== undefined) model.ends();
       model.secret = undefined;
     }

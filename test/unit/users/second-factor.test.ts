@@ -23,7 +23,7 @@ async function world() {
   const database = await openDatabase(files.config.database);
   const clock = setClock();
   const { id: accountId } = await createAccount({ database, clock }, { name: 'Test', plan: 'pro' });
-  const actor = operator(accountId);
+  const target = operator(accountId);
   const waits = { now: 0 };
   const options = {
     database,
@@ -31,7 +31,7 @@ async function world() {
     passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
     tries: createTries({ database, clock: { now: () => waits.now * 1000 } }),
   };
-  const user = await createUser(options, { email: 'user@example.com', role: 'admin' }, actor);
+  const user = await createUser(options, target, { email: 'user@example.com', role: 'admin' });
   /** A session that awaits a code. */
   const halfway = async () => {
     const token = await database.db
@@ -50,7 +50,7 @@ async function world() {
     /** Whether that code signs in: then the session awaits no further code. */
     async enters(code: string): Promise<boolean> {
       try {
-        const token = await signInWithCode(options, await halfway(), code, VISIT);
+        const token = await signInWithCode(options, await halfway(), { code, visit: VISIT });
         return (await sessionOf(options, token, VISIT))?.awaitsCode === false;
       } catch (error) {
         assert.match(String(error), /ValidationError: invalid: code/);
@@ -58,7 +58,7 @@ async function world() {
       }
     },
     setUp: (secret: string) =>
-      setUpSecondFactor(options, user.id, { secret, code: codeAt(secret, clock.now()) }, { actor }),
+      setUpSecondFactor(options, { ...target, userId: user.id }, { secret, code: codeAt(secret, clock.now()) }),
     /** That second factor, as if it had been set up long ago. */
     has: (secret: string) =>
       database.db.updateTable('users').set({ totp_secret: secret, totp_step: 0 }).where('id', '=', user.id).execute(),
@@ -182,7 +182,7 @@ test('a sign-in that has expired meanwhile signs nobody in, and does not use up 
   const session = await w.halfway();
   await w.options.database.db.deleteFrom('user_sessions').execute();
   const code = codeAt(secret, w.clock.now());
-  await assert.rejects(signInWithCode(w.options, session, code, VISIT), { code: 'not_authorized' });
+  await assert.rejects(signInWithCode(w.options, session, { code, visit: VISIT }), { code: 'not_authorized' });
   assert.equal((await w.options.database.db.selectFrom('user_sessions').selectAll().execute()).length, 0);
   assert.ok(await w.enters(code));
 });

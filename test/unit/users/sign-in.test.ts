@@ -27,7 +27,7 @@ const at = (address: string) => ({ address, agent: 'test' });
 const isLimited = (error: unknown) => error instanceof BerthError && error.code === 'rate_limited';
 
 async function userOf(place: UsersPlace, email: string): Promise<string> {
-  const { id, token } = await createUser(place, { email, role: 'member' }, operator(await place.account()));
+  const { id, token } = await createUser(place, operator(await place.account()), { email, role: 'member' });
   const request = { visit: at(HOME), requestId: 'test', route: 'test' };
   assert.ok(await setPasswordByLink(place, { token, password: PASSWORD }, request));
   return id;
@@ -70,8 +70,8 @@ test('each attempt costs one scrypt, for known and unknown users, and none takes
     .select('account_id')
     .where('id', '=', disabled)
     .executeTakeFirstOrThrow();
-  await setDisabled(place, disabled, true, { actor: operator(account_id) });
-  await createUser(place, { email: 'invited@example.com', role: 'member' }, operator(account_id));
+  await setDisabled(place, { ...operator(account_id), userId: disabled }, true);
+  await createUser(place, operator(account_id), { email: 'invited@example.com', role: 'member' });
   const attempts = {
     wrong: ['right@example.com', 'wrong horse battery'],
     disabled: ['disabled@example.com', PASSWORD],
@@ -103,14 +103,14 @@ test('an email of several accounts: the accounts with that password are offered,
   await using place = await usersPlace(files, { hashing });
   const email = 'ann@example.com';
   const joined = async (password: string): Promise<string> => {
-    const { id, token } = await createUser(place, { email, role: 'member' }, operator(await place.account()));
+    const { id, token } = await createUser(place, operator(await place.account()), { email, role: 'member' });
     const request = { visit: at(HOME), requestId: 'test', route: 'test' };
     assert.ok(await setPasswordByLink(place, { token, password }, request));
     return id;
   };
   const [same, alike, other] = [await joined(PASSWORD), await joined(PASSWORD), await joined('another horse battery')];
   // Invited, and never there.
-  await createUser(place, { email, role: 'admin' }, operator(await place.account()));
+  await createUser(place, operator(await place.account()), { email, role: 'admin' });
   const signIn = async (password: string) => {
     hashing.count = 0;
     const found = await place.signIn({ email, password }, at(HOME));
@@ -136,7 +136,7 @@ test('an email of several accounts: the accounts with that password are offered,
     .select('account_id')
     .where('id', '=', same)
     .executeTakeFirstOrThrow();
-  await setDisabled(place, same, true, { actor: operator(account_id) });
+  await setDisabled(place, { ...operator(account_id), userId: same }, true);
   assert.equal(await place.signIn.choose(choice, alike, at(HOME)), undefined, 'what was offered has changed');
   assert.equal(await userOfToken(await signIn(PASSWORD)), alike, 'a disabled one is not offered');
 });

@@ -7,7 +7,7 @@ import { SettingsLayout } from '../components/layout.tsx';
 import { capitalized, Section } from '../components/section.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, counted, Facts, Size } from '../components/values.tsx';
-import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { accountTarget, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { isSecondFactorRequired } from '../queries/account.ts';
@@ -64,7 +64,7 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
 
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';
-    await requireSecondFactor(rules, required === 'yes', actorOf(c));
+    await requireSecondFactor(rules, accountTarget(c), required === 'yes');
     return c.redirect(`${PATH}?done=${required}`, 303);
   });
 }

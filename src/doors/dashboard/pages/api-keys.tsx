@@ -9,12 +9,11 @@ import {
   newestKeys,
   revokeKey,
 } from '../../../rules/keys/api-keys.ts';
-import type { Environment } from '../../../rules/keys/authenticate.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import { scopeOf } from '../../../rules/accounts/actor.ts';
-import type { Clock, Micros } from '../../../foundation/base/clock.ts';
+import type { Micros } from '../../../foundation/base/clock.ts';
 import { among } from '../../../foundation/db/dialect.ts';
-import type { Database } from '../../../foundation/db/open.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { Field, Folded, Form, Select } from '../components/form.tsx';
 import { Layout, SettingsLayout } from '../components/layout.tsx';
@@ -22,7 +21,7 @@ import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Copyable, Facts, Secret, Time } from '../components/values.tsx';
-import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { accountTarget, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { takeShownOnce } from '../after-redirect.ts';
@@ -40,15 +39,8 @@ const DONE = { revoked: 'The key is revoked.' };
 const ACCESS = { changes: 'Read and change', reads: 'Read only' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
-export interface ApiKeysOptions {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly environment: Environment;
-  /** Host and port of the API; undefined if they are the dashboard's own. */
-  readonly apiHost: string | undefined;
-}
-
-export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysOptions): void {
+/** @param apiHost host and port of the API; undefined if they are the dashboard's own. */
+export function apiKeysPage(app: Hono<DashboardEnv>, rules: RuleContext, apiHost: string | undefined): void {
   const { reads } = rules.database;
   const sent = new CreatingForms(rules);
   const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
@@ -112,7 +104,6 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
   app.post(PATH, adminOnly, (c) =>
     submitted(c, page, async (given) => {
       const { name = '', role = '', access, directories = '', expires_at = '' } = given;
-      const { accountId } = c.get('user').principal;
       const named = splitLines(directories);
       const limits = {
         read_only: access === 'reads',
@@ -122,7 +113,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
       return sent.create<IssuedKey>(
         c,
         given,
-        (actor) => createKey(rules, { accountId, name, role, ...limits }, actor),
+        (target) => createKey(rules, target, { name, role, ...limits }),
         ({ key }) => ({ kind: 'api-key', value: key, page: PATH }),
       );
     }),
@@ -147,7 +138,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
   app.post(REVOKE, adminOnly, async (c) => {
     const key = await keyOf(c, c.req.param('id'));
     if (!key) return c.notFound();
-    await revokeKey(rules, key.id, actorOf(c));
+    await revokeKey(rules, accountTarget(c), key.id);
     return c.redirect(`${PATH}?done=revoked`, 303);
   });
 }

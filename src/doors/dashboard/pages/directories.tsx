@@ -127,11 +127,10 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
         retention_days: numberIn(retention_days),
         max_connections: numberIn(max_connections),
       };
-      const { accountId } = c.get('user').principal;
       const made = await sent.create<Created>(
         c,
         given,
-        (actor) => createDirectory(rules, { accountId, actor }, fields),
+        (target) => createDirectory(rules, target, fields),
         ({ directory, password }) => ({
           kind: 'sftp-password',
           value: password,

@@ -21,7 +21,7 @@ import { clipped, Name } from '../components/text.tsx';
 import { Badge, counted } from '../components/values.tsx';
 import { csvText } from '../csv.ts';
 import { DIRECTORIES, IMPORT } from '../directories-view.ts';
-import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { accountTarget, type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { tableIn } from '../preview.ts';
 import { storedIn } from '../queries/home.ts';
@@ -110,15 +110,16 @@ export function importPage(app: Hono<DashboardEnv>, rules: RuleContext, log: Log
    * @param confirmed the preview's token, which creates once: not again after a reload, nor in a second tab.
    */
   async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
-    const { accountId } = c.get('user').principal;
-    const first = once(accountId, `import ${confirmed}`, rules.clock);
+    const first = once(c.get('user').principal.accountId, `import ${confirmed}`, rules.clock);
     const outcomes: Outcome[] = [];
     let refusal: string | undefined;
     for (const line of lines)
       try {
         if (refusal !== undefined) throw new BerthError('directory_limit', 'Not created');
-        const actor = { ...actorOf(c), response: outcomes.length === 0 ? first : undefined };
-        const { directory, password } = await createDirectory(rules, { accountId, actor }, line.fields);
+        const { accountId, actor } = accountTarget(c);
+        const response = outcomes.length === 0 ? first : undefined;
+        const target = { accountId, actor: actor && { ...actor, response } };
+        const { directory, password } = await createDirectory(rules, target, line.fields);
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
         if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return 'repeated';

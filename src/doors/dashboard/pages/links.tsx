@@ -159,7 +159,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
       const made = await sent.create<MadeLink>(
         c,
         given,
-        (actor) => makeLink(rules, { ...targetOf(c), actor }, fields, requestedPath),
+        (target) => makeLink(rules, { ...targetOf(c), ...target }, fields, requestedPath),
         ({ target }) => ({ kind: 'link', value: linkOrigin + target, page: c.req.path }),
       );
       return `${made}?for=${kind}`;

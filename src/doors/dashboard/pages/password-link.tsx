@@ -3,7 +3,7 @@ import type { Hono, MiddlewareHandler } from 'hono';
 import type { FC } from 'hono/jsx';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import { type LinkOwner, ownerOfLink } from '../../../rules/users/password-links.ts';
-import { type PasswordOptions, setPasswordByLink } from '../../../rules/users/set-password.ts';
+import { type PasswordContext, setPasswordByLink } from '../../../rules/users/set-password.ts';
 import { Form, PasswordField } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';
 import { Text } from '../components/text.tsx';
@@ -19,7 +19,7 @@ export const hidingLink: MiddlewareHandler<DashboardEnv> = async (c, next) => {
   c.header('referrer-policy', 'strict-origin');
 };
 
-export function linkPage(app: Hono<DashboardEnv>, options: PasswordOptions): void {
+export function linkPage(app: Hono<DashboardEnv>, options: PasswordContext): void {
   const { database, clock } = options;
 
   const ownerOf = (token: string) => ownerOfLink(database.reads, token, clock.now());

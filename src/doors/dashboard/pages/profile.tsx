@@ -3,7 +3,7 @@ import type { Hono } from 'hono';
 import type { Transaction } from 'kysely';
 import { verifyActor } from '../../../rules/accounts/actor.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
-import { prove, secondFactorOf, type SecondFactorOptions } from '../../../rules/users/second-factor.ts';
+import { prove, secondFactorOf, type FactorContext } from '../../../rules/users/second-factor.ts';
 import { endUserSession, endUserSessions, sessionsOf } from '../../../rules/users/sessions.ts';
 import { setPassword } from '../../../rules/users/set-password.ts';
 import { browserName } from '../browser-name.ts';
@@ -13,7 +13,7 @@ import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
-import { actorOf, changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { accountTarget, type DashboardEnv, ownTarget, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 
 const PATH = '/dashboard/profile';
@@ -25,8 +25,8 @@ const DONE = {
   'others-ended': 'All other browsers have been signed out.',
 };
 
-export function profilePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
-  const { database, clock } = options;
+export function profilePage(app: Hono<DashboardEnv>, context: FactorContext): void {
+  const { database, clock } = context;
 
   async function page(c: PageContext) {
     const { userId, sessionId } = c.get('user');
@@ -44,7 +44,7 @@ export function profilePage(app: Hono<DashboardEnv>, options: SecondFactorOption
   /** Runs `work` in a transaction, which verifies that the session of the request is still valid. */
   const byActor = <T,>(c: PageContext, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> =>
     database.db.transaction().execute(async (tx) => {
-      await verifyActor(tx, actorOf(c));
+      await verifyActor(tx, accountTarget(c));
       return work(tx);
     });
 
@@ -52,9 +52,8 @@ export function profilePage(app: Hono<DashboardEnv>, options: SecondFactorOption
 
   app.post(`${PATH}/password`, (c) =>
     submitted(c, page, async ({ current_password = '', password = '' }) => {
-      const { userId: id, email } = c.get('user');
-      await prove(options, { userId: id, ...c.get('user').principal }, { code: '', current_password });
-      await setPassword(options, { id, email }, password, changeOf(c));
+      await prove(context, ownTarget(c), { code: '', current_password });
+      await setPassword(context, ownTarget(c), password);
       return `${PATH}?done=password`;
     }),
   );

@@ -5,7 +5,7 @@ import { CodeField, Form, PasswordField } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Copyable, Secret } from '../components/values.tsx';
-import { changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { type DashboardEnv, ownTarget, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { sealed, unsealed } from '../sealed.ts';
 import { showOnce, takeShownOnce } from '../after-redirect.ts';
@@ -16,12 +16,12 @@ const PATH = '/dashboard/profile/second-factor';
 /** For sealing the new secret in its form, so that the server keeps nothing until a code of it was right. */
 const SEALED = 'berth second factor';
 
-export function secondFactorPage(app: Hono<DashboardEnv>, options: factor.SecondFactorOptions): void {
+export function secondFactorPage(app: Hono<DashboardEnv>, context: factor.FactorContext): void {
   async function page(c: PageContext) {
     const { userId, email, needsSecondFactor } = c.get('user');
-    const { isOn, recoveryCodes, hasPassword } = await factor.secondFactorOf(options.database.reads, userId);
+    const { isOn, recoveryCodes, hasPassword } = await factor.secondFactorOf(context.database.reads, userId);
     const secret = unsealed(c, SEALED, c.get('refused')?.given['secret'] ?? '') ?? factor.newSecret();
-    const asksPassword = hasPassword && !factor.hasSignedInJustNow(c.get('user'), options.clock.now());
+    const asksPassword = hasPassword && !factor.hasSignedInJustNow(c.get('user'), context.clock.now());
     return c.render(
       <Layout
         title="Second factor"
@@ -57,21 +57,21 @@ export function secondFactorPage(app: Hono<DashboardEnv>, options: factor.Second
     submitted(c, page, async ({ code = '', secret: kept = '', current_password = '' }) => {
       const secret = unsealed(c, SEALED, kept);
       if (secret === undefined) return PATH;
-      await factor.confirmOwner(options, c.get('user'), current_password);
-      return shown(c, await factor.setUpSecondFactor(options, c.get('user').userId, { secret, code }, changeOf(c)));
+      await factor.confirmOwner(context, ownTarget(c), current_password);
+      return shown(c, await factor.setUpSecondFactor(context, ownTarget(c), { secret, code }));
     }),
   );
 
   app.post(`${PATH}/recovery-codes`, (c) =>
     submitted(c, page, async ({ code = '', current_password = '' }) => {
       const proof = { code, current_password };
-      return shown(c, await factor.renewRecoveryCodes(options, c.get('user').userId, proof, changeOf(c)));
+      return shown(c, await factor.renewRecoveryCodes(context, ownTarget(c), proof));
     }),
   );
 
   app.post(`${PATH}/turn-off`, (c) =>
     submitted(c, page, async ({ code = '', current_password = '' }) => {
-      await factor.turnOffSecondFactor(options, c.get('user').userId, { code, current_password }, changeOf(c));
+      await factor.turnOffSecondFactor(context, ownTarget(c), { code, current_password });
       return '/dashboard/profile?done=second-factor-off';
     }),
   );

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { Database } from '../../../foundation/db/open.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import { type SecondFactorOptions, signInWithCode } from '../../../rules/users/second-factor.ts';
+import { type FactorContext, signInWithCode } from '../../../rules/users/second-factor.ts';
 import { endUserSession } from '../../../rules/users/sessions.ts';
 import type { SignIn } from '../../../rules/users/sign-in.ts';
 import { INVALID } from '../../../foundation/base/validation.ts';
@@ -71,7 +71,7 @@ export function signInPage(
 }
 
 /** The second step, which replaces the session by a new one. */
-export function signInCodePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
+export function signInCodePage(app: Hono<DashboardEnv>, context: FactorContext): void {
   const page = (c: PageContext) =>
     c.render(
       <NarrowLayout title="Enter your code" problems={CODE_PROBLEMS}>
@@ -90,8 +90,8 @@ export function signInCodePage(app: Hono<DashboardEnv>, options: SecondFactorOpt
     submitted(c, page, async ({ code = '' }) => {
       const user = c.get('user');
       if (!user.awaitsCode) return nextPage(c);
-      const token = await signInWithCode(options, user, code, c.get('visit'));
-      return startSession(c, options.database, { token, awaitsCode: false }, nextPage(c));
+      const token = await signInWithCode(context, user, { code, visit: c.get('visit') });
+      return startSession(c, context.database, { token, awaitsCode: false }, nextPage(c));
     }),
   );
 }

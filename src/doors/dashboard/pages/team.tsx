@@ -1,5 +1,6 @@
 /** The users of the account. An admin invites others; members see the list. */
 import type { Hono } from 'hono';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import * as users from '../../../rules/users/users.ts';
 import { Field, Form, Select } from '../components/form.tsx';
 import { SettingsLayout } from '../components/layout.tsx';
@@ -8,24 +9,24 @@ import { type DashboardEnv, isAdmin, type PageContext } from '../environment.ts'
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { CreatingForms } from '../sent-forms.ts';
-import { invitation, RoleHint, ROLES, TEAM, type TeamOptions, UserTable } from './user.tsx';
+import { invitation, RoleHint, ROLES, TEAM, UserTable } from './user.tsx';
 
 const PAGE = 100;
 
 const DONE = { removed: 'The user has been removed.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
-export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
-  const sent = new CreatingForms(options);
+export function teamPage(app: Hono<DashboardEnv>, context: RuleContext): void {
+  const sent = new CreatingForms(context);
 
   const page = async (c: PageContext) => {
     const { accountId } = c.get('user').principal;
     const after = c.req.query('after') ?? '';
-    const list = await users.usersOf(options.database.reads, accountId, { after, limit: PAGE });
+    const list = await users.usersOf(context.database.reads, accountId, { after, limit: PAGE });
     const next = list[PAGE - 1]?.email;
     return c.render(
       <SettingsLayout tab="Team" done={DONE} problems={PROBLEMS}>
-        <UserTable users={list} isLinked={isAdmin(c)} now={options.clock.now()} />
+        <UserTable users={list} isLinked={isAdmin(c)} now={context.clock.now()} />
         <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
         {isAdmin(c) && <Invite />}
       </SettingsLayout>,
@@ -40,7 +41,7 @@ export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
       return sent.create<users.InvitedUser>(
         c,
         given,
-        (actor) => users.createUser(options, { email, role }, actor),
+        (target) => users.createUser(context, target, { email, role }),
         ({ id, token }) => invitation(c, id, token),
       );
     }),

@@ -17,7 +17,7 @@ import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Name, Text } from '../components/text.tsx';
 import { Badge, Secret, Time } from '../components/values.tsx';
-import { actorOf, type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
+import { accountTarget, type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
@@ -31,14 +31,12 @@ export const RoleHint = () => (
   </p>
 );
 
-export type TeamOptions = RuleContext;
-
 interface Action {
   readonly label: string;
   /** The question before the action, if something may be lost. */
   readonly confirm?: string;
   readonly isFor: (user: users.User) => boolean;
-  readonly change: (options: TeamOptions, id: string, by: users.UserChange) => Promise<void>;
+  readonly change: (context: RuleContext, target: users.UserTarget) => Promise<void>;
 }
 
 /** The one-click actions, by the last part of their paths. */
@@ -54,12 +52,12 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     confirm:
       'The user is signed out everywhere and cannot sign in until enabled again. API keys and links of this user still work.',
     isFor: ({ disabled_at }) => disabled_at === null,
-    change: (options, id, by) => users.setDisabled(options, id, true, by),
+    change: (context, target) => users.setDisabled(context, target, true),
   },
   enable: {
     label: 'Enable',
     isFor: ({ disabled_at }) => disabled_at !== null,
-    change: (options, id, by) => users.setDisabled(options, id, false, by),
+    change: (context, target) => users.setDisabled(context, target, false),
   },
 };
 
@@ -84,20 +82,25 @@ function doneTo(email: string): Record<string, string> {
   );
 }
 
+/** The user in the path. The rules refuse users of other accounts. */
+function userTarget(c: PageContext): users.UserTarget {
+  return { ...accountTarget(c), userId: c.req.param('id') ?? '' };
+}
+
 /** The link by which a user sets a password, for the user's page. */
 export function invitation(c: PageContext, userId: string, token: string): ShownOnce {
   const value = `https://${c.req.header('host')}${invitationPath(token)}`;
   return { kind: 'link', value, page: `${TEAM}/${userId}` };
 }
 
-export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
+export function userPage(app: Hono<DashboardEnv>, context: RuleContext): void {
   const userOf = (c: PageContext) =>
-    users.userById(options.database.reads, c.get('user').principal.accountId, c.req.param('id') ?? '');
+    users.userById(context.database.reads, c.get('user').principal.accountId, c.req.param('id') ?? '');
 
   async function madeBy(c: PageContext, { email }: users.User): Promise<MadeByUser> {
     const actor = { accountId: c.get('user').principal.accountId, keyId: userKeyId(email) };
-    const { reads } = options.database;
-    const first = { now: options.clock.now(), limit: MOST_MADE };
+    const { reads } = context.database;
+    const first = { now: context.clock.now(), limit: MOST_MADE };
     return { keys: await keysMadeBy(reads, actor, first), links: await linksMadeBy(reads, actor, first) };
   }
 
@@ -115,7 +118,7 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
           <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
           {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}
         </Secret>
-        <UserTable users={[user]} now={options.clock.now()} />
+        <UserTable users={[user]} now={context.clock.now()} />
         {user.id === userId ? (
           <Oneself />
         ) : (
@@ -132,13 +135,13 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   app.post(`${TEAM}/:id/role`, adminOnly, async (c) => {
     const { role } = await formFields(c);
     if (role !== 'admin' && role !== 'member') throw new ValidationError({ role: [INVALID] });
-    await users.setRole(options, c.req.param('id'), role, { actor: actorOf(c) });
+    await users.setRole(context, userTarget(c), role);
     return c.redirect(`${TEAM}/${c.req.param('id')}?done=role`, 303);
   });
 
   app.post(`${TEAM}/:id/link`, adminOnly, async (c) => {
     const id = c.req.param('id');
-    const token = await users.resetPassword(options, id, { actor: actorOf(c) });
+    const token = await users.resetPassword(context, userTarget(c));
     const link = invitation(c, id, token);
     showOnce(c, link);
     return c.redirect(link.page, 303);
@@ -146,19 +149,19 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
 
   for (const [name, { change }] of Object.entries(ACTIONS))
     app.post(`${TEAM}/:id/${name}`, adminOnly, async (c) => {
-      await change(options, c.req.param('id'), { actor: actorOf(c) });
+      await change(context, userTarget(c));
       return c.redirect(`${TEAM}/${c.req.param('id')}?done=${name}`, 303);
     });
 
   app.post(`${TEAM}/:id/api-keys/:key/revoke`, adminOnly, async (c) => {
     if (!(await userOf(c))) return c.notFound();
-    await revokeKey(options, c.req.param('key'), actorOf(c));
+    await revokeKey(context, accountTarget(c), c.req.param('key'));
     return c.redirect(`${TEAM}/${c.req.param('id')}?done=key`, 303);
   });
   app.post(`${TEAM}/:id/links/:link/revoke`, adminOnly, async (c) => {
     if (!(await userOf(c))) return c.notFound();
     const { directory = '' } = await formFields(c);
-    await revokeLink(options, targetOf(c, directory), c.req.param('link'));
+    await revokeLink(context, targetOf(c, directory), c.req.param('link'));
     return c.redirect(`${TEAM}/${c.req.param('id')}?done=link`, 303);
   });
 
@@ -166,9 +169,8 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
     const user = await userOf(c);
     if (!user) return c.notFound();
     const { keys, links } = await formFields(c);
-    const change = { actor: actorOf(c) };
     // First, so that the user makes no others meanwhile. The user goes last: whatever interrupts this, it can be repeated.
-    await users.setDisabled(options, user.id, true, change);
+    await users.setDisabled(context, userTarget(c), true);
     const chosen = async () => {
       const made = await madeBy(c, user);
       return [
@@ -176,16 +178,16 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
           ? made.keys.map(
               ({ id }) =>
                 () =>
-                  revokeKey(options, id, change.actor),
+                  revokeKey(context, accountTarget(c), id),
             )
           : []),
         ...(links === 'end'
-          ? made.links.map((link) => () => revokeLink(options, targetOf(c, link.directory_id), link.id))
+          ? made.links.map((link) => () => revokeLink(context, targetOf(c, link.directory_id), link.id))
           : []),
       ];
     };
     for (let some = await chosen(); some.length > 0; some = await chosen()) for (const end of some) await end();
-    await users.removeUser(options, user.id, change);
+    await users.removeUser(context, userTarget(c));
     return c.redirect(`${TEAM}?done=removed`, 303);
   });
 }

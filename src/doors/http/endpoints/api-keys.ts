@@ -9,9 +9,8 @@ import {
   revokeKey,
   ROLES,
 } from '../../../rules/keys/api-keys.ts';
-import type { Environment } from '../../../rules/keys/authenticate.ts';
-import { type Clock, formatMicros } from '../../../foundation/base/clock.ts';
-import type { Database } from '../../../foundation/db/open.ts';
+import { formatMicros } from '../../../foundation/base/clock.ts';
+import type { RuleContext } from '../../../rules/directories/target.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import { accountTarget, type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
@@ -58,16 +57,10 @@ const EXAMPLE = {
   revoked_at: null,
 };
 
-interface ApiKeyRules {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly environment: Environment;
-}
-
-export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
+export function apiKeyRoutes(context: RuleContext): Route[] {
   const list: Endpoint = async (c, principal) => {
     requireAdmin(principal);
-    const { reads } = rules.database;
+    const { reads } = context.database;
     const read = async ({ limit = LIMIT, after }: RequestedPage) =>
       newestKeys(reads, principal.accountId, { limit, after: await placeOf(after) });
     const placeOf = async (after: RequestedPage['after']) => {
@@ -84,14 +77,12 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewKey.entries, fields);
-    const wanted = { ...fields, accountId: principal.accountId };
-    const actor = accountTarget(c, principal, issued).actor;
-    return issued(await createKey(rules, wanted, actor));
+    return issued(await createKey(context, accountTarget(c, principal, issued), fields));
   };
 
   const revoke: Endpoint<'/:key_id'> = async (c, principal) => {
     requireAdmin(principal);
-    await revokeKey(rules, c.req.param('key_id'), accountTarget(c, principal).actor);
+    await revokeKey(context, accountTarget(c, principal), c.req.param('key_id'));
     return c.body(null, 204);
   };
 

@@ -73,8 +73,7 @@ async function issueKey(config: Config, clock: Clock): Promise<AsyncDisposable &
   const found = await db.selectFrom('accounts').select('id').where('name', '=', NAME).executeTakeFirst();
   const { id } = found ?? (await createAccount({ database, clock }, { name: NAME, plan: 'business' }));
   parts.defer(() => removeAccount(database, id));
-  const issuer = { database, clock, environment: config.environment };
-  const { key } = await createKey(issuer, { accountId: id, role: 'admin', name: NAME });
+  const { key } = await createKey({ database, clock, config }, { accountId: id }, { role: 'admin', name: NAME });
   const owned = parts.move();
   return { key, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

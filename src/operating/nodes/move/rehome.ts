@@ -8,7 +8,8 @@ import { forgetInodes } from '../../../foundation/db/forgotten-inodes.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { markPendingApply } from '../../../rules/directories/pending-apply.ts';
 import { OperatorError } from '../../../foundation/base/errors.ts';
-import { type Actor, insertAudit } from '../../../rules/history/audit.ts';
+import type { Actor } from '../../../rules/accounts/actor.ts';
+import { insertAudit } from '../../../rules/history/audit.ts';
 import { isLive } from '../live.ts';
 
 export interface Move {
@@ -16,7 +17,7 @@ export interface Move {
   readonly from: string;
   readonly to: string;
   /** The actor, for the audit. */
-  readonly by: Omit<Actor, 'accountId'>;
+  readonly by: Actor;
 }
 
 export type Moved = Pick<DirectoryRow, 'id' | 'sftp_username' | 'node' | 'sftp_host' | 'sftp_port' | 'version'>;
@@ -50,11 +51,8 @@ export function rehome(db: Kysely<Tables>, { id, from, to, by }: Move, now: Micr
       .onConflict((conflict) => conflict.doNothing())
       .execute();
     const details = { node: { from, to } };
-    await insertAudit(
-      tx,
-      { ...by, accountId },
-      { action: 'update', at: now, directory: { id, sftp_username }, details },
-    );
+    const directory = { id, sftp_username };
+    await insertAudit(tx, { accountId, actor: by }, { action: 'update', at: now, directory, details });
     return { id, sftp_username, node: to, ...home, version };
   });
 }

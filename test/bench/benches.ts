@@ -1,5 +1,6 @@
 /** Every bench, in the order of the table. */
 import { announce } from './announce.ts';
+import { brokenOff } from './broken-off.ts';
 import { create } from './create.ts';
 import { get } from './get.ts';
 import type { Bench } from './harness.ts';
@@ -28,4 +29,5 @@ export const benches: readonly Bench[] = [
   temporaryNames,
   renames,
   neighbours,
+  brokenOff,
 ];

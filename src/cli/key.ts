@@ -38,7 +38,7 @@ const STYLE: RowStyle<ApiKey> = {
   }),
 };
 
-function limitsIn({ isReadOnly, directories }: Scope): string | null {
+export function limitsIn({ isReadOnly, directories }: Scope): string | null {
   const count = directories?.size ?? 0;
   const which = count > 0 ? [`${count} ${count === 1 ? 'directory' : 'directories'}`] : [];
   return [...(isReadOnly ? ['read-only'] : []), ...which].join(', ') || null;

@@ -1,7 +1,7 @@
 /** `berth user …`: works on the database, whether or not the service runs. */
 import { Argument, Command, Option } from 'commander';
 import { accountNamed, requireAccount } from '../rules/accounts/accounts.ts';
-import type { Actor } from '../rules/accounts/actor.ts';
+import { type Actor, scopeOf } from '../rules/accounts/actor.ts';
 import { ROLES } from '../rules/keys/api-keys.ts';
 import type { Config } from '../foundation/base/config.ts';
 import type { Store } from '../foundation/context.ts';
@@ -14,16 +14,18 @@ import { dashboardUrl, linkPath } from '../rules/users/password-links.ts';
 import { resetSecondFactor } from '../rules/users/second-factor.ts';
 import {
   createUser,
+  directoriesOf,
   listUsers,
   resetPassword,
   setDisabled,
-  setRole,
+  setRights,
   type User,
   type UserTarget,
   usersByEmail,
 } from '../rules/users/users.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
+import { limitsIn } from './key.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
@@ -56,6 +58,7 @@ const STYLE: RowStyle<User> = {
     '2ND FACTOR': ({ has_second_factor }) => (has_second_factor ? 'yes' : 'no'),
     CREATED: ({ inserted_at }) => shortTime(inserted_at),
     'SIGNED IN': ({ signed_in_at }) => shortTime(signed_in_at),
+    LIMITS: (user) => limitsIn(scopeOf(user)),
     ACCOUNT: ({ account_id }) => account_id,
   },
   json: (user) => ({
@@ -65,6 +68,8 @@ const STYLE: RowStyle<User> = {
     role: user.role,
     state: stateOf(user),
     second_factor: Boolean(user.has_second_factor),
+    read_only: user.read_only === 1,
+    directories: directoriesOf(user),
     inserted_at: fullTime(user.inserted_at),
     signed_in_at: fullTime(user.signed_in_at),
     disabled_at: fullTime(user.disabled_at),
@@ -128,7 +133,9 @@ function setRoleCommand(invocation: Invocation): Command {
     .addArgument(new Argument('<role>').choices(ROLES))
     .addHelpText('after', '\nExample:\n  berth user set-role ann@example.com member')
     .action((email: string, role: Role, { account, json }: Named) =>
-      changed(invocation, { email, account }, json, 'set-role', (context, target) => setRole(context, target, role)),
+      changed(invocation, { email, account }, json, 'set-role', (context, target) =>
+        setRights(context, target, { role }),
+      ),
     );
 }
 

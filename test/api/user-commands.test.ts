@@ -39,6 +39,8 @@ test('every command prints its exact JSON, and the audit has who did it', async 
       role: 'member',
       state: 'invited',
       second_factor: false,
+      read_only: false,
+      directories: null,
       inserted_at: 'string',
       signed_in_at: null,
       disabled_at: null,
@@ -79,7 +81,7 @@ test('people get a table, and the link with what it is for; the address is that 
   const list = (await berth(place, 'user', 'list')).stdout;
   assert.match(
     list,
-    /^EMAIL +ROLE +STATE +2ND FACTOR +CREATED +SIGNED IN +ACCOUNT\nann@example\.com +admin +invited +no /,
+    /^EMAIL +ROLE +STATE +2ND FACTOR +CREATED +SIGNED IN +LIMITS +ACCOUNT\nann@example\.com +admin +invited +no /,
   );
 
   const proxied = { environment: { ...place.environment, BERTH_TLS: 'proxy', BERTH_DASHBOARD: 'off' } };

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { UNLIMITED } from '../../src/rules/accounts/actor.ts';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { directoryNamed } from '../../src/doors/dashboard/queries/directories.ts';
@@ -133,7 +134,7 @@ test('every page of it is read by an index, and nothing is sorted', sqliteOnly, 
   mkdirSync(files.config.stateDir, { recursive: true });
   await onDatabase(files, async ({ reads }) => {
     const plans = await plansOf(reads, async (watched) => {
-      await directoryNamed(watched, 'account', 'name');
+      await directoryNamed(watched, { accountId: 'account', scope: UNLIMITED }, 'name');
       await storedIn(watched, 'account');
     });
     assert.equal(plans.length, 3);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { UNLIMITED } from '../../src/rules/accounts/actor.ts';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { listingIn } from '../../src/doors/dashboard/directories-view.ts';
@@ -95,17 +96,17 @@ test('pages one after the other are the whole list in its order, forward and bac
       await insertDirectories(db, accountId, rows);
       const all = expected(rows, wanted);
       const seen: string[] = [];
-      let page = await directoryPage(reads, accountId, wanted);
+      let page = await directoryPage(reads, { accountId, scope: UNLIMITED }, wanted);
       assert.equal(page.previous, undefined);
       for (;;) {
         seen.push(...page.rows.map(({ id }) => id));
         if (!page.next) break;
-        page = await directoryPage(reads, accountId, { ...wanted, after: page.next });
+        page = await directoryPage(reads, { accountId, scope: UNLIMITED }, { ...wanted, after: page.next });
       }
       assert.deepEqual(seen, all);
       const back = page.rows.map(({ id }) => id);
       while (page.previous) {
-        page = await directoryPage(reads, accountId, { ...wanted, before: page.previous });
+        page = await directoryPage(reads, { accountId, scope: UNLIMITED }, { ...wanted, before: page.previous });
         if (page.previous) back.unshift(...page.rows.map(({ id }) => id));
       }
       // The first page is whole, though it may overlap with the one after it.
@@ -126,7 +127,7 @@ test('a directory that exists throughout is on exactly one page, while others co
       const gone = new Set<string>();
       const seen: string[] = [];
       for (let after: Listing['after']; ;) {
-        const page = await directoryPage(reads, accountId, { ...wanted, after });
+        const page = await directoryPage(reads, { accountId, scope: UNLIMITED }, { ...wanted, after });
         seen.push(...page.rows.map(({ id }) => id));
         // The last one shown goes, too: the next page begins where it was.
         const leaving = [...going.map((index) => rows[index]?.id), page.rows.at(-1)?.id].filter(
@@ -164,7 +165,11 @@ test('a search finds the whole id, any part of name, slug, username and external
       directoryRow({ name: 'Größe of others', sftp_username: 'user-ddd' }),
     ]);
     const find = async (search: string) => {
-      const found = await directoryPage(reads, accountId, { search, order: 'name', isReversed: false });
+      const found = await directoryPage(
+        reads,
+        { accountId, scope: UNLIMITED },
+        { search, order: 'name', isReversed: false },
+      );
       return found.rows.map(({ sftp_username }) => sftp_username.slice(-3)).join(' ');
     };
     const [big, japan] = rows;
@@ -197,7 +202,9 @@ test(
             for (const side of ['after', 'before'] as const) {
               const at = { [side]: { key: key[order], id: 'x' } };
               const wanted: Listing = { search, order, isReversed, ...at };
-              const plans = await plansOf(reads, (watched) => directoryPage(watched, accountId, wanted));
+              const plans = await plansOf(reads, (watched) =>
+                directoryPage(watched, { accountId, scope: UNLIMITED }, wanted),
+              );
               const plan = plans[search === '' ? 0 : 1] ?? [];
               assert.deepEqual(plan.length, 1, plan.join('; '));
               assert.match(
@@ -215,9 +222,11 @@ test('a search that finds few looks at those alone, wherever else the text may b
     const accountId = await newAccount(db);
     await insertDirectories(db, accountId, [directoryRow({ name: 'Acme' }), directoryRow({ name: 'me' })]);
     const wanted = (search: string): Listing => ({ search, order: 'name', isReversed: false });
-    const find = (search: string) => directoryPage(reads, accountId, wanted(search));
+    const find = (search: string) => directoryPage(reads, { accountId, scope: UNLIMITED }, wanted(search));
     for (const search of ['acme', 'nobody', '"*?[', 'Größe', 'é\n"\0'.repeat(70)]) {
-      const plans = await plansOf(reads, (watched) => directoryPage(watched, accountId, wanted(search)));
+      const plans = await plansOf(reads, (watched) =>
+        directoryPage(watched, { accountId, scope: UNLIMITED }, wanted(search)),
+      );
       assert.match(plans[0]?.join('\n') ?? '', /SCAN directory_trigrams VIRTUAL TABLE INDEX 0:M/);
       assert.match(plans[1]?.join('\n') ?? '', /^SEARCH directories USING INDEX \S+ \(uid=\?\)/);
     }
@@ -244,7 +253,7 @@ test('an invalid place in a list is ignored: PostgreSQL compares no text with a 
     );
     for (const [sort = '', text = ''] of cases) {
       const after = Buffer.from(text).toString('base64url');
-      const { rows } = await directoryPage(reads, accountId, listingIn({ sort, after }));
+      const { rows } = await directoryPage(reads, { accountId, scope: UNLIMITED }, listingIn({ sort, after }));
       assert.deepEqual(
         rows.map(({ id }) => id),
         [only.id],

@@ -49,6 +49,8 @@ const OF_USERS: Readonly<Record<string, Revocation>> = {
   disabled: (tx, id) => tx.updateTable('users').set({ disabled_at: 1 }).where('id', '=', id).execute(),
   removed: (tx, id) => tx.deleteFrom('users').where('id', '=', id).execute(),
   demoted: (tx, id) => tx.updateTable('users').set({ role: 'member' }).where('id', '=', id).execute(),
+  limited: (tx, id) => tx.updateTable('users').set({ directories: '[]' }).where('id', '=', id).execute(),
+  'read-only': (tx, id) => tx.updateTable('users').set({ read_only: 1 }).where('id', '=', id).execute(),
 };
 
 interface Change {

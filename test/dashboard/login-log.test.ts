@@ -128,7 +128,13 @@ test('attempts become rows once they are over, are counted by day, and a restart
     const rest = page.next && (await activityPage(database.reads, { ...options, from: page.next }));
     return [...page.entries, ...(rest?.entries ?? [])].map(({ kind, address }) => `${kind} ${address}`);
   };
-  const expected = ['refused 192.0.2.1', 'refused 192.0.2.3', 'login 192.0.2.2', 'refused 192.0.2.1', 'refused 192.0.2.1'];
+  const expected = [
+    'refused 192.0.2.1',
+    'refused 192.0.2.3',
+    'login 192.0.2.2',
+    'refused 192.0.2.1',
+    'refused 192.0.2.1',
+  ];
   assert.deepEqual(await shown(), expected, 'each once, recorded or not');
   assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
   if (!onPostgres) {

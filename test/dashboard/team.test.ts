@@ -70,7 +70,7 @@ test('an admin’s change of a user counts from the next request on, and is in t
   const path = `${TEAM}/${user.id}`;
   const signIn = () => user.post('/dashboard/sign-in', { email: user.email, password: PASSWORD });
 
-  assert.match((await admin.submit(`${path}/role`, { role: 'admin' })).text, /The role is changed/);
+  assert.match((await admin.submit(`${path}/role`, { role: 'admin' })).text, /The role and the limits are saved/);
   assert.ok(!(await isIn(user)), 'a changed role ends the session');
   assert.match((await lastAudit(berth)).changes, /"role":\{"from":"member","to":"admin"\}/);
   assert.equal((await admin.post(`${path}/role`, { role: 'owner' })).status, 422);

@@ -11,7 +11,14 @@ import { BerthError, ValidationError } from '../../src/foundation/base/errors.ts
 import { newLink, ownerOfLink } from '../../src/rules/users/password-links.ts';
 import { endUserSession, sessionOf } from '../../src/rules/users/sessions.ts';
 import { setPassword, setPasswordByLink } from '../../src/rules/users/set-password.ts';
-import { createUser, listUsers, removeUser, resetPassword, setDisabled, setRole } from '../../src/rules/users/users.ts';
+import {
+  createUser,
+  listUsers,
+  removeUser,
+  resetPassword,
+  setDisabled,
+  setRights,
+} from '../../src/rules/users/users.ts';
 import { scratch } from '../support/scratch.ts';
 import { operator } from '../support/users.ts';
 import { type UsersPlace, usersPlace } from '../support/users-place.ts';
@@ -91,7 +98,7 @@ class World {
     const mayLeaveNoAdmin = 'byOperator' in taken && taken.byOperator;
     const target = { ...operator(this.#account), userId: id, ...(mayLeaveNoAdmin && { mayLeaveNoAdmin }) };
     const made = (): Promise<unknown> => {
-      if (kind === 'set-role') return setRole(this.#place, target, taken.role);
+      if (kind === 'set-role') return setRights(this.#place, target, { role: taken.role });
       if (kind === 'disable' || kind === 'enable') return setDisabled(this.#place, target, kind === 'disable');
       if (kind === 'remove') return removeUser(this.#place, target);
       if (kind === 'reset') return resetPassword(this.#place, target);

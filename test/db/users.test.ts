@@ -15,7 +15,7 @@ import { createLog } from '../../src/foundation/base/log.ts';
 import { openUserSession, removeExpired, sessionOf } from '../../src/rules/users/sessions.ts';
 import { newLink, ownerOfLink } from '../../src/rules/users/password-links.ts';
 import { setPassword, setPasswordByLink } from '../../src/rules/users/set-password.ts';
-import { createUser, removeUser, resetPassword, setDisabled, setRole } from '../../src/rules/users/users.ts';
+import { createUser, removeUser, resetPassword, setDisabled, setRights } from '../../src/rules/users/users.ts';
 import { recordingHost } from '../support/recording-host.ts';
 import { scratch } from '../support/scratch.ts';
 import { operator, PASSWORD } from '../support/users.ts';
@@ -52,7 +52,7 @@ test('an admin of another account cannot see or change a user', async () => {
   const before = await place.database.db.selectFrom('users').selectAll().execute();
   const by = { ...operator(mine), mayLeaveNoAdmin: true } as const;
   const attempts = [
-    () => setRole(place, { ...by, userId: user.id }, 'member'),
+    () => setRights(place, { ...by, userId: user.id }, { role: 'member' }),
     () => setDisabled(place, { ...by, userId: user.id }, true),
     () => resetPassword(place, { ...by, userId: user.id }),
     () => removeUser(place, { ...by, userId: user.id }),
@@ -72,8 +72,8 @@ test('the audit has each change with its user, and no secret', async () => {
   const other = await createUser(place, by, { email: 'bob@example.com', role: 'admin' });
   const user = await createUser(place, by, { email: 'ann@example.com', role: 'member' });
   const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
-  await setRole(place, { ...by, userId: user.id }, 'admin');
-  await setRole(place, { ...by, userId: user.id }, 'admin');
+  await setRights(place, { ...by, userId: user.id }, { role: 'admin' });
+  await setRights(place, { ...by, userId: user.id }, { role: 'admin' });
   await setDisabled(place, { ...by, userId: user.id }, true);
   const token = await resetPassword(place, { ...by, userId: other.id });
   await removeUser(place, { ...by, userId: user.id });

@@ -12,7 +12,7 @@ import { createLog } from '../../src/foundation/base/log.ts';
 import { newSecret, setUpSecondFactor, signInWithCode } from '../../src/rules/users/second-factor.ts';
 import { openUserSession, sessionOf } from '../../src/rules/users/sessions.ts';
 import { setPasswordByLink } from '../../src/rules/users/set-password.ts';
-import { createUser, listUsers, removeUser, setDisabled, setRole } from '../../src/rules/users/users.ts';
+import { createUser, listUsers, removeUser, setDisabled, setRights } from '../../src/rules/users/users.ts';
 import { assertWithin } from '../support/long.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { madeKeys } from '../support/made-keys.ts';
@@ -86,12 +86,12 @@ test('two admins who take away each other’s role on two nodes leave one', asyn
   assert.ok(ann && bob);
   for (let round = 0; round < 8; round += 1) {
     const changes: Promise<void>[] = [
-      setRole(nodes.one, { ...by, userId: ann.id }, 'member'),
+      setRights(nodes.one, { ...by, userId: ann.id }, { role: 'member' }),
       setDisabled(nodes.other, { ...by, userId: bob.id }, true),
     ];
     assert.equal(await succeeded(changes, hasCode('last_admin')), 1);
     assert.equal((await admins(nodes, account)).length, 1);
-    await setRole(nodes.one, { ...by, userId: ann.id }, 'admin');
+    await setRights(nodes.one, { ...by, userId: ann.id }, { role: 'admin' });
     await setDisabled(nodes.other, { ...by, userId: bob.id }, false);
   }
   const removals = [

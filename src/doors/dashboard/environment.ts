@@ -72,8 +72,15 @@ export function visitorOf(c: PageContext): SignedIn | undefined {
   return c.get('user') as SignedIn | undefined;
 }
 
+/** Whether the user may change who can log in, and how. */
 export function isAdmin(c: PageContext): boolean {
-  return c.get('user').principal.role === 'admin';
+  const { role, scope } = c.get('user').principal;
+  return role === 'admin' && !scope.isReadOnly;
+}
+
+/** Whether the user has the whole account, and not certain directories only. */
+export function hasAccount(c: PageContext): boolean {
+  return c.get('user').principal.scope.directories === undefined;
 }
 
 /** The path of this directory's pages. */

@@ -9,6 +9,7 @@ import { routePath } from 'hono/route';
 import { secureHeaders } from 'hono/secure-headers';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
+import { requireDirectory } from '../../rules/accounts/actor.ts';
 import { liveDirectory } from '../../rules/directories/target.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { ClientAddress } from '../web/client-address.ts';
@@ -16,7 +17,7 @@ import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../../rules/users/sessions.ts';
 import { IMPORT } from './directories-view.ts';
 import { accessState, directoryStatus, type StatusOptions } from './queries/directory.ts';
-import { type DashboardEnv, type PageContext, targetOf, visitorOf } from './environment.ts';
+import { type DashboardEnv, isAdmin, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
 type Handler = MiddlewareHandler<DashboardEnv>;
@@ -173,8 +174,7 @@ async function checkForm(c: PageContext): Promise<void> {
 
 /** @throws {BerthError} `not_authorized` unless the user is an admin. */
 export const adminOnly: Handler = async (c, next) => {
-  if (c.get('user').principal.role !== 'admin')
-    throw new BerthError('not_authorized', 'Only an admin of your account may do that.');
+  if (!isAdmin(c)) throw new BerthError('not_authorized', 'Only an admin of your account may do that.');
   return next();
 };
 
@@ -183,6 +183,7 @@ export function withDirectory(options: StatusOptions): MiddlewareHandler<Dashboa
   const { reads, clock } = options;
   return async (c, next) => {
     const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
+    requireDirectory(c.get('user').principal.scope, directory.id);
     c.set('directory', directory);
     c.set('access', await accessState(reads, directory, clock.now()));
     let status: ReturnType<typeof directoryStatus> | undefined;

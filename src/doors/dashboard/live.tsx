@@ -5,6 +5,7 @@
  * Promise: a stream ends when its session, its directory, its client or the service ends. It does not keep its session alive.
  */
 import { once } from 'node:events';
+import { isDeepStrictEqual } from 'node:util';
 import { setTimeout as wait } from 'node:timers/promises';
 import { streamSSE } from 'hono/streaming';
 import type { Clock } from '../../foundation/base/clock.ts';
@@ -63,6 +64,8 @@ export function createLive({ database, clock, changes, closing, log }: LiveOptio
   async function isAllowed(c: PageContext, directoryId: string | undefined): Promise<boolean> {
     const user = await sessionOf({ database, clock }, sessionToken(c) ?? '');
     if (!user || user.awaitsCode || user.needsSecondFactor) return false;
+    // The page was made for the limits that the user had.
+    if (!isDeepStrictEqual(user.principal.scope, c.get('user').principal.scope)) return false;
     if (directoryId === undefined) return true;
     try {
       await liveDirectory(database.reads, targetOf(c, directoryId));

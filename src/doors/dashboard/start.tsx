@@ -27,6 +27,7 @@ import { serveAssets } from './assets.ts';
 import { noteDone } from './after-redirect.ts';
 import { type DashboardEnv, pathOf } from './environment.ts';
 import { everyRequest, findSession, requireSession, withDirectory } from './guard.ts';
+import { withinLimits } from './limits.ts';
 import { createLive } from './live.tsx';
 import { accountDeliveriesPage } from './pages/account-deliveries.tsx';
 import { accountPage } from './pages/account.tsx';
@@ -159,7 +160,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   linkPage(app, entry);
 
   // Pages that require no session are added before this line.
-  app.use(requireSession);
+  app.use(requireSession, withinLimits);
   for (const [old, address] of Object.entries(MOVED)) app.get(old, (c) => c.redirect(address, 303));
   const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);

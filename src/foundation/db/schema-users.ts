@@ -26,6 +26,10 @@ export interface UsersTable {
   signed_in_from: string | null;
   /** From this time on, the user cannot sign in at all. */
   disabled_at: Micros | null;
+  /** 1: the user may only read. */
+  read_only: Generated<0 | 1>;
+  /** JSON text: the ids of the directories that the user is limited to; null for all of the account. */
+  directories: Generated<string | null>;
 }
 
 /** Links by which a user can set a password once. */

@@ -6,8 +6,9 @@
  * or signed out, changes nothing.
  */
 import type { Transaction } from 'kysely';
-import { type Clock, hasExpired, type Micros } from '../../foundation/base/clock.ts';
+import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
+import type { UsersTable } from '../../foundation/db/schema-users.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { lockedAccount, requireApi } from './accounts.ts';
 
@@ -64,23 +65,43 @@ export async function verifyActor(tx: Transaction<Tables>, { accountId, actor }:
   if (!credential) return UNLIMITED;
   const before = verified.get(tx);
   if (before?.credential === credential) return before.scope;
+  const scope = scopeOf(await holderNow(tx, accountId, credential), credential.kind);
+  requireChanges(scope);
+  verified.set(tx, { credential, scope });
+  return scope;
+}
+
+/**
+ * Like `verifyActor`, for what users change of themselves, such as their passwords: that is outside of their limits.
+ * @throws {BerthError} `not_authorized` also when the user is another one.
+ */
+export async function verifyOneself(
+  tx: Transaction<Tables>,
+  { accountId, actor, userId }: AccountTarget<never> & { readonly userId: string },
+): Promise<void> {
+  const credential = actor?.credential;
+  if (!credential) return;
+  if (credential.kind !== 'session' || credential.userId !== userId)
+    throw new BerthError('not_authorized', 'Only the user may change this.');
+  await holderNow(tx, accountId, credential);
+  verified.set(tx, { credential, scope: UNLIMITED });
+}
+
+/** The key or the user behind the request, as they are now. */
+async function holderNow(tx: Transaction<Tables>, accountId: string, credential: Credential) {
   const account = await lockedAccount(tx, accountId);
-  let scope = UNLIMITED;
   if (credential.kind === 'api-key') {
     const key = account && (await keyInForce(tx, accountId, credential));
     if (!account || !key) throw new BerthError('unauthenticated', 'Invalid or missing API key');
     requireApi(account.plan);
     if (credential.role === 'admin' && key.role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
-    scope = scopeOf(key);
-    requireChanges(scope);
-  } else {
-    const role = account && (await roleInSession(tx, accountId, credential));
-    if (!role) throw new BerthError('not_authorized', 'Your session has ended, so nothing was changed. Sign in again.');
-    if (credential.role === 'admin' && role !== 'admin')
-      throw new BerthError('not_authorized', 'You are no longer an admin, so nothing was changed.');
+    return key;
   }
-  verified.set(tx, { credential, scope });
-  return scope;
+  const user = account && (await userInSession(tx, accountId, credential));
+  if (!user) throw new BerthError('not_authorized', 'Your session has ended, so nothing was changed. Sign in again.');
+  if (credential.role === 'admin' && user.role !== 'admin')
+    throw new BerthError('not_authorized', 'You are no longer an admin, so nothing was changed.');
+  return user;
 }
 
 /**
@@ -99,61 +120,67 @@ async function keyInForce(
   accountId: string,
   { id, clock }: Credential & { readonly kind: 'api-key' },
 ) {
-  const own = tx.selectFrom('api_keys').select(['role', ...SCOPE_COLUMNS]);
+  const own = tx.selectFrom('api_keys').select(['role', 'expires_at', ...LIMITS]);
   const live = own.where('id', '=', id).where('account_id', '=', accountId).where('revoked_at', 'is', null);
   const key = await live.forShare().executeTakeFirst();
   return key && !hasExpired(key, clock.now()) ? key : undefined;
 }
 
-async function roleInSession(
+async function userInSession(
   tx: Transaction<Tables>,
   accountId: string,
-  { id, userId }: { readonly id: string; readonly userId: string },
-): Promise<Role | undefined> {
-  const own = tx.selectFrom('users').select('role').where('id', '=', userId).where('account_id', '=', accountId);
-  const user = await own.where('disabled_at', 'is', null).forShare().executeTakeFirst();
+  { id, userId }: Credential & { readonly kind: 'session' },
+) {
+  const own = tx.selectFrom('users').select(['role', ...LIMITS]);
+  const mine = own.where('id', '=', userId).where('account_id', '=', accountId).where('disabled_at', 'is', null);
+  const user = await mine.forShare().executeTakeFirst();
   const session = tx.selectFrom('user_sessions').select('id').where('id', '=', id).where('user_id', '=', userId);
-  return (await session.forShare().executeTakeFirst()) && user?.role;
+  return (await session.forShare().executeTakeFirst()) && user;
 }
 
 /**
- * The limits of an API key besides its role, fixed when the key is created: read-only, or only certain directories. A key
- * that is limited to directories sees nothing else of the account.
+ * The limits of a key or a user besides the role: read-only, or only certain directories. Who is limited to directories sees
+ * nothing else of the account. Those of a key are fixed when it is created; an admin may change a user's.
  */
 export interface Scope {
   readonly isReadOnly: boolean;
-  /** The ids of the directories that the key is limited to; undefined for the whole account. */
+  /** The ids of the directories; undefined for the whole account. */
   readonly directories: ReadonlySet<string> | undefined;
+  /** Whose limits they are, for refusals. */
+  readonly of: Credential['kind'];
 }
 
-/** The scope of users, operators, and keys without limits. */
-export const UNLIMITED: Scope = { isReadOnly: false, directories: undefined };
+/** The scope of operators, and of keys and users without limits. */
+export const UNLIMITED: Scope = { isReadOnly: false, directories: undefined, of: 'api-key' };
 
-type Columns = Record<'expires_at', Micros | null> & Record<'directories', string | null> & Record<'read_only', 0 | 1>;
+/** The columns of keys and users that have their limits. */
+export const LIMITS = ['read_only', 'directories'] as const satisfies readonly (keyof ApiKeysTable &
+  keyof UsersTable)[];
 
-export const SCOPE_COLUMNS = [
-  'expires_at',
-  'read_only',
-  'directories',
-] as const satisfies readonly (keyof ApiKeysTable)[];
+interface Limited {
+  readonly read_only: 0 | 1;
+  readonly directories: string | null;
+}
 
-export function scopeOf({ read_only, directories }: Omit<Columns, 'expires_at'>): Scope {
+export function scopeOf({ read_only, directories }: Limited, of: Credential['kind'] = 'api-key'): Scope {
   if (read_only === 0 && directories === null) return UNLIMITED;
   const ids = directories === null ? undefined : new Set(JSON.parse(directories) as string[]);
-  return { isReadOnly: read_only === 1, directories: ids };
+  return { isReadOnly: read_only === 1, directories: ids, of };
 }
 
-/** @throws {BerthError} `not_authorized` for a read-only key. */
-export function requireChanges({ isReadOnly }: Scope): void {
-  if (isReadOnly) throw new BerthError('not_authorized', 'This API key is read-only');
+const WHOSE: Readonly<Record<Credential['kind'], string>> = { 'api-key': 'This API key is', session: 'Your access is' };
+
+/** @throws {BerthError} `not_authorized` for a read-only key or user. */
+export function requireChanges({ isReadOnly, of }: Scope): void {
+  if (isReadOnly) throw new BerthError('not_authorized', `${WHOSE[of]} read-only`);
 }
 
-/** @throws {BerthError} `directory_not_found` for a directory outside of the key's limits. */
+/** @throws {BerthError} `directory_not_found` for a directory outside of the limits. */
 export function requireDirectory({ directories }: Scope, id: string): void {
   if (directories && !directories.has(id)) throw new BerthError('directory_not_found', 'Directory not found');
 }
 
-/** @throws {BerthError} `not_authorized` for a key that is limited to directories. */
-export function requireWholeAccount({ directories }: Scope): void {
-  if (directories) throw new BerthError('not_authorized', 'This API key is for named directories only');
+/** @throws {BerthError} `not_authorized` for a key or user that is limited to directories. */
+export function requireWholeAccount({ directories, of }: Scope): void {
+  if (directories) throw new BerthError('not_authorized', `${WHOSE[of]} for named directories only`);
 }

@@ -1,7 +1,7 @@
 /** Lists the live SFTP sessions of a directory, and ends one. Its client may log in again. */
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { insertAudit } from '../history/audit.ts';
-import { liveDirectory, type RuleContext, type Target } from './target.ts';
+import { lockedDirectory, type RuleContext, type Target } from './target.ts';
 
 export interface LiveSession {
   /** Never used for another session, even after this one has ended. */
@@ -29,11 +29,14 @@ export async function endSession(
   target: Target,
   name: string,
 ): Promise<void> {
-  const directory = await liveDirectory(database.reads, target);
-  const session = sessions.of(directory.sftp_username).find((each) => each.name === name);
-  if (!session) return;
-  const from = `${session.address} since ${formatMicros(session.since)}`;
-  const change = { at: clock.now(), action: 'update', directory, details: { session: { from, to: null } } } as const;
-  await database.db.transaction().execute((tx) => insertAudit(tx, target, change));
-  await sessions.end(directory.sftp_username, name);
+  const directory = await database.db.transaction().execute(async (tx) => {
+    const found = await lockedDirectory(tx, target);
+    const session = sessions.of(found.sftp_username).find((each) => each.name === name);
+    if (!session) return undefined;
+    const from = `${session.address} since ${formatMicros(session.since)}`;
+    const details = { session: { from, to: null } };
+    await insertAudit(tx, target, { at: clock.now(), action: 'update', directory: found, details });
+    return found;
+  });
+  if (directory) await sessions.end(directory.sftp_username, name);
 }

@@ -154,7 +154,7 @@ const quoted = (value: unknown): string => `"${text(value)}"`;
 
 /** Undefined for an action that only a newer version knows. */
 function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames): string | undefined {
-  const { count, stopped, file, name, email, role, read_only, directories } = changes;
+  const { count, stopped, file, name, email, role } = changes;
   switch (action) {
     case 'create':
       return 'created the directory';
@@ -174,15 +174,13 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'show-secret':
       return 'viewed the webhook secret';
     case 'create-key':
-      return [
-        `created the API key ${quoted(name?.to)} with the role ${text(role?.to)}`,
-        ...(read_only ? ['read-only'] : []),
-        ...(Array.isArray(directories?.to) ? [`limited to ${directories.to.length} directories`] : []),
-      ].join(', ');
+      return [`created the API key ${quoted(name?.to)} with the role ${text(role?.to)}`, ...limitsIn(changes)].join(
+        ', ',
+      );
     case 'revoke-key':
       return `revoked the API key ${quoted(name?.from)}`;
     case 'create-user':
-      return `invited ${text(email?.to)} as ${text(role?.to)}`;
+      return [`invited ${text(email?.to)} as ${text(role?.to)}`, ...limitsIn(changes)].join(', ');
     case 'remove-user':
       return `removed ${text(email?.to ?? email?.from)}`;
     case 'update-user':
@@ -208,12 +206,25 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
   }
 }
 
+function limitsIn({ read_only, directories }: Changes): string[] {
+  return [
+    ...(read_only?.to === true ? ['read-only'] : []),
+    ...(Array.isArray(directories?.to) ? [`limited to ${directoriesIn(directories.to)}`] : []),
+  ];
+}
+
+const directoriesIn = ({ length }: readonly unknown[]): string =>
+  `${length} ${length === 1 ? 'directory' : 'directories'}`;
+
 function updatedUser({ email, ...changes }: Changes): string {
   const who = text(email?.to);
   const parts = Object.entries(changes)
     .filter(([, { from, to }]) => from === undefined || from !== to)
     .map(([field, { to }]) => {
       if (field === 'role') return `changed the role of ${who} to ${text(to)}`;
+      if (field === 'read_only') return to === true ? `made ${who} read-only` : `let ${who} change things`;
+      if (field === 'directories')
+        return Array.isArray(to) ? `limited ${who} to ${directoriesIn(to)}` : `gave ${who} all directories`;
       if (field === 'disabled') return to === true ? `disabled ${who}` : `enabled ${who}`;
       if (field === 'password' && to === undefined) return `changed the password of ${who}`;
       return `changed the ${field.replaceAll('_', ' ')} of ${who}`;

@@ -7,7 +7,6 @@ import { type Kysely, type Selectable, type Transaction } from 'kysely';
 import { type Clock, formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import type { Store } from '../../foundation/context.ts';
-import { among } from '../../foundation/db/dialect.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { latest } from '../../foundation/db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
@@ -15,7 +14,8 @@ import { BerthError, OperatorError, ValidationError } from '../../foundation/bas
 import { insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from './last-used.ts';
 import { checked, INVALID, orBlank, timestamp } from '../../foundation/base/validation.ts';
-import { type AccountTarget, SCOPE_COLUMNS, verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, LIMITS, verifyActor } from '../accounts/actor.ts';
+import { DirectoryNames, idsOfDirectories } from '../accounts/limits.ts';
 import { allowsApi, GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import { generateKey } from './authenticate.ts';
@@ -23,18 +23,6 @@ import { generateKey } from './authenticate.ts';
 import * as v from 'valibot';
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly Role[];
-
-/** How many directories a key can be limited to. */
-const MOST_DIRECTORIES = 100;
-
-const directories = v.pipe(
-  v.custom<string[]>((value) => Array.isArray(value) && value.every((each) => typeof each === 'string'), orBlank),
-  v.metadata({ type: 'array', items: { type: 'string' } }),
-  v.check((list) => list.length > 0, 'should have at least 1 item(s)'),
-  v.metadata({ minItems: 1 }),
-  v.check((list) => list.length <= MOST_DIRECTORIES, `should have at most ${MOST_DIRECTORIES} item(s)`),
-  v.metadata({ maxItems: MOST_DIRECTORIES }),
-);
 
 export const NewKey = v.pipe(
   v.object({
@@ -49,7 +37,7 @@ export const NewKey = v.pipe(
     read_only: v.optional(v.pipe(v.boolean(orBlank), v.description('The key cannot change anything.'))),
     directories: v.optional(
       v.pipe(
-        v.nullable(directories),
+        v.nullable(DirectoryNames),
         v.description(
           'The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it covers all directories.',
         ),
@@ -79,7 +67,8 @@ const SHOWN = [
   'last_used_at',
   'revoked_at',
   'created_by',
-  ...SCOPE_COLUMNS,
+  'expires_at',
+  ...LIMITS,
 ] as const;
 
 /**
@@ -115,7 +104,7 @@ export async function createKey(
       created_by: actor?.keyId ?? null,
       expires_at,
       read_only: read_only ? (1 as const) : (0 as const),
-      directories: named ? JSON.stringify(await idsOfKeyDirectories(tx, accountId, named)) : null,
+      directories: named ? JSON.stringify(await idsOfDirectories(tx, accountId, named)) : null,
     };
     await tx
       .insertInto('api_keys')
@@ -126,34 +115,6 @@ export async function createKey(
     await actor?.response?.keep(tx, issued);
     return issued;
   });
-}
-
-/** @returns the ids of those directories. @throws {ValidationError} naming each that the account does not have. */
-async function idsOfKeyDirectories(
-  tx: Transaction<Tables>,
-  accountId: string,
-  named: readonly string[],
-): Promise<readonly string[]> {
-  // PostgreSQL refuses text with NUL.
-  const possible = named.filter((each) => !each.includes('\0'));
-  const these = among(tx, possible);
-  const found = await tx
-    .selectFrom('directories')
-    .select(['id', 'sftp_username'])
-    .where('account_id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .where((eb) => eb.or([eb('id', 'in', these), eb('sftp_username', 'in', these)]))
-    .execute();
-  const ids = new Map(found.flatMap(({ id, sftp_username }) => [[id, id] as const, [sftp_username, id] as const]));
-  const unknown = named
-    .filter((each) => !ids.has(each))
-    .map((each) => `${quoted(each)} is not a directory of the account`);
-  if (unknown.length > 0) throw new ValidationError({ directories: [...new Set(unknown)] });
-  return [...new Set(named.map((each) => ids.get(each) ?? each))];
-}
-
-function quoted(text: string): string {
-  return text.length > 100 ? 'one' : JSON.stringify(text.toWellFormed());
 }
 
 /**
@@ -243,12 +204,17 @@ export async function revokeKey({ database, clock }: Store, target: AccountTarge
 /** Operators can always create keys with `berth key`, but a customer cannot run it. */
 async function requireAdminLeft(tx: Transaction<Tables>, accountId: string, clock: Clock): Promise<void> {
   const admins = (table: 'api_keys' | 'users') =>
-    tx.selectFrom(table).select('id').where('account_id', '=', accountId).where('role', '=', 'admin').limit(1);
+    tx
+      .selectFrom(table)
+      .select('id')
+      .where('account_id', '=', accountId)
+      .where('role', '=', 'admin')
+      .where('read_only', '=', 0)
+      .where('directories', 'is', null)
+      .limit(1);
   const key = await admins('api_keys')
     .where('revoked_at', 'is', null)
     .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', clock.now())]))
-    .where('read_only', '=', 0)
-    .where('directories', 'is', null)
     .executeTakeFirst();
   if (key || (await admins('users').where('disabled_at', 'is', null).executeTakeFirst())) return;
   throw new BerthError(

@@ -7,7 +7,7 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import { Secret, TOTP } from 'otpauth';
-import { type AccountTarget, verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, verifyActor, verifyOneself } from '../accounts/actor.ts';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Store } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
@@ -210,7 +210,7 @@ export async function prove(
   await trying(context.tries, userId, code, async () => {
     if (code !== '') {
       await context.database.db.transaction().execute(async (tx) => {
-        await verifyActor(tx, target);
+        await verifyOneself(tx, target);
         await takeCode(tx, userId, code, context.clock.now());
       });
     } else if (!(await checkPassword(context, userId, password))) {

@@ -9,7 +9,7 @@ import type { Kysely, Transaction } from 'kysely';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import { type Clock, DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Principal } from '../keys/authenticate.ts';
-import { UNLIMITED } from '../accounts/actor.ts';
+import { scopeOf } from '../accounts/actor.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import { removeInBatches } from '../history/batches.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
@@ -62,6 +62,8 @@ const byHash = compiled<{ hash: string; seen: Micros; since: Micros }>()((db, p)
       'u.email',
       'u.role',
       'u.totp_secret',
+      'u.read_only',
+      'u.directories',
     ])
     .select(['a.id as accountId', 'a.name as accountName', 'a.plan', 'a.second_factor_required_at'])
     .where('s.hash', '=', p('hash'))
@@ -92,7 +94,7 @@ export async function sessionOf(
       keyId: userKeyId(email),
       role,
       plan,
-      scope: UNLIMITED,
+      scope: scopeOf(found, 'session'),
       credential: { kind: 'session', id: sessionId, userId, role },
     },
     userId,

@@ -2,11 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { type AccountTarget, verifyActor } from '../accounts/actor.ts';
+import { type AccountTarget, LIMITS, verifyActor, verifyOneself } from '../accounts/actor.ts';
+import { DirectoryNames, idsOfDirectories } from '../accounts/limits.ts';
 import { lockedAccount, unknownAccount } from '../accounts/accounts.ts';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { Store } from '../../foundation/context.ts';
-import type { AuditAction, Role, Tables } from '../../foundation/db/schema.ts';
+import type { AuditAction, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
 import { insertAccountAudit } from '../history/audit.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../../foundation/base/validation.ts';
@@ -18,17 +19,33 @@ export interface UserTarget extends AccountTarget {
   readonly userId: string;
   /** Set by the command line: the account may be left without an enabled admin. */
   readonly mayLeaveNoAdmin?: true;
-  /** The id of a session that is not ended: the one in which users change themselves. */
+  /** The id of a session that is not ended: the one in which users change themselves, whatever their limits. */
   readonly keptSession?: string;
 }
 
 /** A user without hashes and secrets. */
 export type User = Awaited<ReturnType<typeof listUsers>>[number];
 
-const SHOWN = ['id', 'account_id', 'email', 'role', 'inserted_at', 'signed_in_at', 'disabled_at'] as const;
+const SHOWN = ['id', 'account_id', 'email', 'role', 'inserted_at', 'signed_in_at', 'disabled_at', ...LIMITS] as const;
 
 /** An address has at most 254 characters (RFC 5321, errata 1690). */
 const EMAIL_LIMIT = 254;
+
+/** A user's limits. Those that are missing stay as they are; a new user has none. */
+export interface UserLimits {
+  readonly read_only?: boolean | undefined;
+  /** Ids or SFTP usernames; null for all of the account. */
+  readonly directories?: readonly string[] | null | undefined;
+}
+
+/** What a user may do. */
+export interface Rights extends UserLimits {
+  readonly role?: string | undefined;
+}
+
+const role = v.picklist(['admin', 'member'], INVALID);
+const Limits = { read_only: v.optional(v.boolean()), directories: v.optional(v.nullable(DirectoryNames)) };
+const NewRights = v.object({ role: v.optional(role), ...Limits });
 
 const NewUser = v.object({
   email: v.config(
@@ -43,7 +60,8 @@ const NewUser = v.object({
     ),
     { abortPipeEarly: true },
   ),
-  role: v.picklist(['admin', 'member'], INVALID),
+  role,
+  ...Limits,
 });
 
 function users(db: Kysely<Tables>) {
@@ -101,13 +119,13 @@ export interface InvitedUser {
 
 /**
  * Creates a user of the account, who sets a password with the link that has the returned token.
- * @throws {ValidationError} about `email` or `role`.
+ * @throws {ValidationError} about `email`, `role` or `directories`.
  * @throws {OperatorError} when there is no such account.
  */
 export async function createUser(
   { database, clock }: Store,
   target: AccountTarget<InvitedUser>,
-  fields: { readonly email: string; readonly role: string },
+  fields: { readonly email: string; readonly role: string } & UserLimits,
 ): Promise<InvitedUser> {
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
@@ -123,34 +141,75 @@ export async function createUser(
 export async function insertUser(
   tx: Transaction<Tables>,
   target: AccountTarget<never>,
-  fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string },
+  fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string } & UserLimits,
   now: Micros,
 ): Promise<{ id: string; email: string }> {
-  const { email, role } = checked(NewUser, fields);
+  const { email, role: given, read_only = false, directories: named = null } = checked(NewUser, { ...fields });
   const { accountId } = target;
   if (!(await lockedAccount(tx, accountId))) throw unknownAccount(accountId);
   const id = randomUUID();
   const oidc_subject = fields.oidcSubject ?? null;
+  const directories = named && (await idsOfDirectories(tx, accountId, named));
   const made = await tx
     .insertInto('users')
-    .values({ id, account_id: accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
+    .values({
+      id,
+      account_id: accountId,
+      email,
+      role: given,
+      oidc_subject,
+      totp_step: 0,
+      inserted_at: now,
+      read_only: read_only ? 1 : 0,
+      directories: directories && JSON.stringify(directories),
+    })
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
   if (!made) throw new ValidationError({ email: ['has already been taken'] });
-  const details = { email: { from: null, to: email }, role: { from: null, to: role } };
+  const details = {
+    email: { from: null, to: email },
+    role: { from: null, to: given },
+    ...(read_only && { read_only: { from: null, to: true } }),
+    ...(directories && { directories: { from: null, to: directories } }),
+  };
   await insertAccountAudit(tx, target, { at: now, action: 'create-user', details });
   return { id, email };
 }
 
-/** Does nothing if the user has that role already. Throws like `changing`. */
-export async function setRole(context: Store, target: UserTarget, role: Role): Promise<void> {
+/**
+ * Changes what the user may do. Does nothing if the user may do that already. Throws like `changing`.
+ * @throws {ValidationError} about `role` or `directories`.
+ */
+export async function setRights(context: Store, target: UserTarget, rights: Rights): Promise<void> {
+  const given = checked(NewRights, { ...rights });
   await changing(context, target, async ({ tx, user, audited }) => {
-    if (user.role === role) return;
-    if (role !== 'admin') await requireOtherAdmin(tx, user, target);
-    await tx.updateTable('users').set({ role }).where('id', '=', user.id).execute();
-    await audited('update-user', { role: { from: user.role, to: role } });
+    const before = { role: user.role, read_only: user.read_only === 1, directories: directoriesOf(user) };
+    const named =
+      given.directories && (await idsOfDirectories(tx, target.accountId, given.directories, before.directories ?? []));
+    const after = {
+      role: given.role ?? before.role,
+      read_only: given.read_only ?? before.read_only,
+      directories: named === undefined ? before.directories : named,
+    };
+    const changes = (['role', 'read_only', 'directories'] as const)
+      .filter((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]))
+      .map((field) => [field, { from: before[field], to: after[field] }] as const);
+    if (changes.length === 0) return;
+    if (after.role !== 'admin' || after.read_only || after.directories) await requireOtherAdmin(tx, user, target);
+    const row = {
+      role: after.role,
+      read_only: after.read_only ? (1 as const) : (0 as const),
+      directories: after.directories && JSON.stringify(after.directories),
+    };
+    await tx.updateTable('users').set(row).where('id', '=', user.id).execute();
+    await audited('update-user', Object.fromEntries(changes));
   });
+}
+
+/** The ids of the directories that the user is limited to; null for all of the account. */
+export function directoriesOf({ directories }: Pick<User, 'directories'>): readonly string[] | null {
+  return directories === null ? null : (JSON.parse(directories) as string[]);
 }
 
 /** A disabled user cannot sign in in any way until enabled again. Throws like `changing`. */
@@ -204,7 +263,7 @@ export async function changing<T>(
     // The lock lets one change after the other decide whether another admin is left.
     const { accountId, userId, keptSession } = target;
     await lockedAccount(tx, accountId);
-    await verifyActor(tx, target);
+    await (keptSession === undefined ? verifyActor(tx, target) : verifyOneself(tx, target));
     const mine = users(tx).where('id', '=', userId).where('account_id', '=', accountId);
     const user = await mine.executeTakeFirst();
     if (!user) throw new BerthError('user_not_found', 'User not found');
@@ -222,8 +281,10 @@ export async function changing<T>(
   });
 }
 
+/** Only an admin without limits can change users. */
 async function requireOtherAdmin(tx: Transaction<Tables>, user: User, { mayLeaveNoAdmin }: UserTarget): Promise<void> {
-  if (mayLeaveNoAdmin || user.role !== 'admin' || user.disabled_at !== null) return;
+  const { role: own, disabled_at, read_only, directories } = user;
+  if (mayLeaveNoAdmin || own !== 'admin' || disabled_at !== null || read_only === 1 || directories !== null) return;
   const other = await tx
     .selectFrom('users')
     .select('id')
@@ -231,6 +292,8 @@ async function requireOtherAdmin(tx: Transaction<Tables>, user: User, { mayLeave
     .where('id', '!=', user.id)
     .where('role', '=', 'admin')
     .where('disabled_at', 'is', null)
+    .where('read_only', '=', 0)
+    .where('directories', 'is', null)
     .executeTakeFirst();
   if (!other)
     throw new BerthError('last_admin', `${user.email} is the account's last admin: make somebody else an admin first.`);

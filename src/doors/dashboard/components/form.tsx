@@ -1,9 +1,13 @@
-/** Forms. Each contains the token of its session, and every field has a visible label and shows its errors. */
+/**
+ * Forms. Each contains the token of its session, and every field has a visible label and shows its errors. Those who may only read
+ * see what is set, in fields that are disabled.
+ */
 import { randomUUID } from 'node:crypto';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { WAS } from '../changed-fields.ts';
 import type { DashboardEnv } from '../environment.ts';
+import { maySend } from '../limits.ts';
 import { FORM_ID } from '../sent-forms.ts';
 import { sentencesOf } from '../words.ts';
 import { LongText } from './text.tsx';
@@ -30,7 +34,10 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
   class: className,
   children,
 }) => {
-  const csrf = useRequestContext<DashboardEnv>().get('csrf');
+  const c = useRequestContext<DashboardEnv>();
+  const csrf = c.get('csrf');
+  const isOff = !maySend(c, action);
+  if (isOff && upload !== undefined) return <></>;
   return (
     <form
       method="post"
@@ -43,7 +50,7 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
     >
       {csrf !== undefined && <input type="hidden" name="_csrf" value={csrf} />}
       {isOnce && <input type="hidden" name={FORM_ID} value={randomUUID()} />}
-      {children}
+      {isOff ? <fieldset disabled>{children}</fieldset> : children}
     </form>
   );
 };
@@ -57,7 +64,7 @@ export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
   </>
 );
 
-/** A form with a single button. */
+/** A form with a single button. Those who may not send it do not see it. */
 export const ActionButton: FC<
   FormProps & {
     label: string;
@@ -66,16 +73,19 @@ export const ActionButton: FC<
     /** What the button says until the answer arrives. */
     busy?: string;
   }
-> = ({ label, kind, fields = {}, busy, ...form }) => (
-  <Form {...form} class="action">
-    {Object.entries(fields).map(([name, value]) => (
-      <input type="hidden" name={name} value={value} />
-    ))}
-    <button class={kind} data-busy={busy}>
-      {label}
-    </button>
-  </Form>
-);
+> = ({ label, kind, fields = {}, busy, ...form }) => {
+  if (!maySend(useRequestContext<DashboardEnv>(), form.action)) return <></>;
+  return (
+    <Form {...form} class="action">
+      {Object.entries(fields).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <button class={kind} data-busy={busy}>
+        {label}
+      </button>
+    </Form>
+  );
+};
 
 interface NamedProps {
   readonly label: string;

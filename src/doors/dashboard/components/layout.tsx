@@ -6,11 +6,13 @@ import { takeDone } from '../after-redirect.ts';
 import {
   type AccessState,
   type DashboardEnv,
+  hasAccount,
   isAdmin,
   type PageContext,
   pathOf,
   type Refused,
 } from '../environment.ts';
+import { maySend } from '../limits.ts';
 import { sentencesOf } from '../words.ts';
 import { ActionButton } from './form.tsx';
 import { Icon, type IconName, Mark } from './icons.tsx';
@@ -26,14 +28,16 @@ interface NavigationItem {
   readonly name: string;
   readonly address: string;
   readonly icon: IconName;
+  /** Whether it is of the whole account, and not for those who are limited to directories. */
+  readonly isWhole?: true;
 }
 
 const NAVIGATION: readonly NavigationItem[] = [
-  { name: 'Home', address: '/dashboard', icon: 'overview' },
+  { name: 'Home', address: '/dashboard', icon: 'overview', isWhole: true },
   { name: 'Directories', address: '/dashboard/directories', icon: 'directories' },
   { name: 'Deliveries', address: '/dashboard/deliveries', icon: 'deliveries' },
   { name: 'Activity', address: '/dashboard/activity', icon: 'activity' },
-  { name: 'Settings', address: '/dashboard/account', icon: 'account' },
+  { name: 'Settings', address: '/dashboard/account', icon: 'account', isWhole: true },
 ];
 
 /** The tabs of the settings. */
@@ -166,6 +170,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
             {state && <p class="state">{state}</p>}
             {actions}
           </div>
+          {!maySend(c, '/') && <p class="quiet">You may only read. An admin of your account can change that.</p>}
           <Messages {...messages} />
           {children}
         </main>
@@ -226,7 +231,7 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
         </form>
         <nav aria-label="Main">
           <ul>
-            {NAVIGATION.map((item) => (
+            {NAVIGATION.filter(({ isWhole }) => !isWhole || hasAccount(c)).map((item) => (
               <li>
                 <a href={item.address} aria-current={isCurrent(item) ? 'page' : undefined}>
                   <Icon name={item.icon} />

@@ -29,7 +29,7 @@ import {
 import { type ListPlace, placeIn, placeText } from '../../../foundation/db/list-place.ts';
 import { COUNTED, type Problem, problemsOf } from '../queries/failing-webhooks.ts';
 import type { Turn } from '../../web/turns.ts';
-import { directoryMeant, type DirectoryEntry } from '../queries/directories.ts';
+import { directoryMeant, type DirectoryEntry, NO_DIRECTORY } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
 const PAGE = 50;
@@ -87,7 +87,8 @@ export function accountDeliveriesPage(
   const { reads } = rules.database;
 
   async function searchOf(c: PageContext, query: FormFields): Promise<Search> {
-    const { accountId } = c.get('user').principal;
+    const { principal } = c.get('user');
+    const { accountId, scope } = principal;
     const { directory = '', file = '' } = query;
     const state = DELIVERY_STATES.find((each) => each === query['state']);
     const filter: DeliveriesFilter = {
@@ -98,10 +99,12 @@ export function accountDeliveriesPage(
       until: timeIn(query['until']),
       text: file.trim() === '' ? undefined : file.trim(),
     };
-    if (directory.trim() === '') return { filter };
+    if (directory.trim() === '' && !scope.directories) return { filter };
     const text = directory.trim();
-    const meant = await directoryMeant(reads, accountId, text);
-    return 'id' in meant ? { filter: { ...filter, directoryId: meant.id } } : { filter, candidates: meant.candidates };
+    const meant = await directoryMeant(reads, principal, text);
+    return 'id' in meant
+      ? { filter: { ...filter, directoryId: meant.id } }
+      : { filter: { ...filter, directoryId: NO_DIRECTORY }, candidates: meant.candidates };
   }
 
   async function page(c: PageContext, tested?: Tested) {

@@ -27,7 +27,7 @@ import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type Live, renderedIn } from '../live.tsx';
 import { directoriesOfUsers, namesOf } from '../queries/account.ts';
-import { directoryMeant, type DirectoryEntry } from '../queries/directories.ts';
+import { directoryMeant, type DirectoryEntry, NO_DIRECTORY } from '../queries/directories.ts';
 import { deliveriesOf } from '../directories-view.ts';
 
 export const ACTIVITY = '/dashboard/activity';
@@ -78,9 +78,12 @@ export function activityPage(app: Hono<DashboardEnv>, options: ActivityOptions):
     };
     const own = directoryIn(c);
     if (own) return { ...view, directory: { id: own.id, username: own.sftp_username } };
-    if (wanted.trim() === '') return view;
-    const meant = await directoryMeant(reads, c.get('user').principal.accountId, wanted.trim());
-    return 'id' in meant ? { ...view, directory: meant } : { ...view, candidates: meant.candidates };
+    const { principal } = c.get('user');
+    if (wanted.trim() === '' && !principal.scope.directories) return view;
+    const meant = await directoryMeant(reads, principal, wanted.trim());
+    return 'id' in meant
+      ? { ...view, directory: meant }
+      : { ...view, directory: { id: NO_DIRECTORY }, candidates: meant.candidates };
   }
 
   /** The attempts that are not in a row yet; undefined while sshd's log is not read. */

@@ -1,6 +1,5 @@
 /** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
 import type { Hono } from 'hono';
-import type { Kysely } from 'kysely';
 import {
   type ApiKey,
   createKey,
@@ -10,13 +9,11 @@ import {
   revokeKey,
 } from '../../../rules/keys/api-keys.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
-import { scopeOf } from '../../../rules/accounts/actor.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { among } from '../../../foundation/db/dialect.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
-import type { Tables } from '../../../foundation/db/schema.ts';
-import { Field, Folded, Form, Select } from '../components/form.tsx';
+import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout, SettingsLayout } from '../components/layout.tsx';
+import { LIMIT_FIELDS, LimitFields, limitsIn, limitsInWords, RoleField, usernamesOf } from '../components/rights.tsx';
 import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
@@ -27,7 +24,6 @@ import { adminOnly } from '../guard.ts';
 import { takeShownOnce } from '../after-redirect.ts';
 import { madeBy, makersOf } from '../queries/account.ts';
 import { CreatingForms } from '../sent-forms.ts';
-import { RoleHint, ROLES } from './user.tsx';
 
 const PAGE = 50;
 /** How many revoked keys are shown. */
@@ -35,8 +31,6 @@ const REVOKED = 20;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
 const DONE = { revoked: 'The key is revoked.' };
-/** The labels of the form's choices. */
-const ACCESS = { changes: 'Read and change', reads: 'Read only' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
 /** @param apiHost host and port of the API; undefined if they are the dashboard's own. */
@@ -57,7 +51,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, rules: RuleContext, apiHost
     const now = rules.clock.now();
     const all = [...shownKeys, ...revoked];
     const shown = {
-      names: await namesOf(reads, accountId, all),
+      usernames: await usernamesOf(reads, accountId, all),
       makers: await makersOf(reads, accountId, all),
       mayRevoke: mayChange,
       now,
@@ -103,13 +97,8 @@ export function apiKeysPage(app: Hono<DashboardEnv>, rules: RuleContext, apiHost
 
   app.post(PATH, adminOnly, (c) =>
     submitted(c, page, async (given) => {
-      const { name = '', role = '', access, directories = '', expires_at = '' } = given;
-      const named = splitLines(directories);
-      const limits = {
-        read_only: access === 'reads',
-        ...(named.length > 0 && { directories: named }),
-        ...(expires_at !== '' && { expires_at: isoTime(expires_at) }),
-      };
+      const { name = '', role = '', expires_at = '' } = given;
+      const limits = { ...limitsIn(given), ...(expires_at !== '' && { expires_at: isoTime(expires_at) }) };
       return sent.create<IssuedKey>(
         c,
         given,
@@ -147,49 +136,21 @@ function command(key: string, host: string): string {
   return `curl -H 'Authorization: Bearer ${key}' https://${host}/api/v1/directories`;
 }
 
-const splitLines = (text: string): string[] => text.split(/[\n\r,]+/).flatMap((line) => line.trim() || []);
-
-/** The usernames of the directories that keys are limited to, by id, without those that are gone. */
-async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly ApiKey[]) {
-  const ids = new Set(keys.flatMap((key) => [...(scopeOf(key).directories ?? [])]));
-  if (ids.size === 0) return new Map<string, string>();
-  const found = await reads
-    .selectFrom('directories')
-    .select(['id', 'sftp_username'])
-    .where('account_id', '=', accountId)
-    .where('id', 'in', among(reads, [...ids]))
-    .where('deleted_at', 'is', null)
-    .execute();
-  return new Map(found.map(({ id, sftp_username }) => [id, sftp_username]));
-}
-
-/** How many names of directories a row shows. */
-const SHOWN_NAMES = 3;
-
-function limitsOf(key: ApiKey, names: ReadonlyMap<string, string>): string {
-  const { isReadOnly, directories } = scopeOf(key);
-  const known = [...(directories ?? [])].flatMap((id) => names.get(id) ?? []);
-  const more = known.length > SHOWN_NAMES ? [`${known.length - SHOWN_NAMES} more`] : [];
-  const which =
-    directories && (known.length === 0 ? ['deleted directories'] : [...known.slice(0, SHOWN_NAMES), ...more]);
-  return [...(isReadOnly ? ['read only'] : []), ...(which ?? [])].join(', ') || 'No limits';
-}
-
 interface Beside {
-  readonly names: ReadonlyMap<string, string>;
+  readonly usernames: ReadonlyMap<string, string>;
   readonly makers: ReadonlyMap<string, string>;
   readonly mayRevoke: boolean;
   readonly now: Micros;
 }
 
-function cellsOf(key: ApiKey, { names, makers, mayRevoke, now }: Beside) {
+function cellsOf(key: ApiKey, { usernames, makers, mayRevoke, now }: Beside) {
   const { name, role, inserted_at, created_by, last_used_at, revoked_at } = key;
   return [
     <span class={revoked_at === null ? undefined : 'quiet'}>
       <Text of={name} />
     </span>,
     role,
-    <Text of={limitsOf(key, names)} />,
+    <Text of={limitsInWords(key, usernames)} />,
     <>
       <Time at={inserted_at} />
       <Text of={madeBy(created_by, makers)} />
@@ -250,18 +211,9 @@ const NewKey = () => (
   <Section title="New key">
     <Form isOnce>
       <Field label="Name" name="name" hint="What it’s for, such as the program that uses it." isRequired />
-      <Select label="Role" name="role" options={ROLES} />
-      <RoleHint />
-      <Folded summary="Limit the key" fields={['access', 'directories', 'expires_at']}>
-        <Select label="Access" name="access" options={ACCESS} />
-        <Field
-          label="Directories"
-          name="directories"
-          hint="The key works for these directories only. Leave empty for all."
-          placeholder="SFTP usernames, one per line"
-          rows={3}
-          picks="/dashboard/find"
-        />
+      <RoleField />
+      <Folded summary="Limit the key" fields={[...LIMIT_FIELDS, 'expires_at']}>
+        <LimitFields whose="The key" />
         <Field label="Expires" name="expires_at" type="datetime-local" hint="Leave empty for no expiry." />
       </Folded>
       <button>Create key</button>

@@ -13,7 +13,8 @@ import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { Name } from '../components/text.tsx';
 import { counted, Size, Time } from '../components/values.tsx';
 import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../directories-view.ts';
-import type { DashboardEnv, PageContext } from '../environment.ts';
+import { type DashboardEnv, hasAccount, type PageContext } from '../environment.ts';
+import { maySend } from '../limits.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/home.ts';
@@ -23,6 +24,8 @@ import { CreatingForms } from '../sent-forms.ts';
 const NEW = `${DIRECTORIES}/new`;
 /** How many directories a search on any page suggests. */
 const FOUND = 8;
+
+const mayCreate = (c: PageContext): boolean => hasAccount(c) && maySend(c, DIRECTORIES);
 
 const DONE = { deleted: 'The directory and its files have been deleted.' };
 
@@ -39,7 +42,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
 
   async function page(c: PageContext) {
     const listing = listingIn(c.req.query());
-    const { rows, previous, next } = await directoryPage(reads, c.get('user').principal.accountId, listing);
+    const { rows, previous, next } = await directoryPage(reads, c.get('user').principal, listing);
     const ids = rows.map(({ id }) => id);
     const failing = await failingWebhooks(reads, ids);
     const now = rules.clock.now();
@@ -47,8 +50,8 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
     const isNew = rows.length === 0 && listing.search === '' && !listing.after && !listing.before;
     const start = { ...listing, after: undefined, before: undefined };
     return c.render(
-      <Layout title="Directories" done={DONE} actions={limit === undefined && <NewActions />}>
-        {limit !== undefined && <Full limit={limit} />}
+      <Layout title="Directories" done={DONE} actions={mayCreate(c) && limit === undefined && <NewActions />}>
+        {mayCreate(c) && limit !== undefined && <Full limit={limit} />}
         {!isNew && <Search listing={listing} />}
         <Table
           caption="Directories of your account"
@@ -72,7 +75,11 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
         >
           {isNew ? (
             <Empty title="No directories yet">
-              <a href={NEW}>Create the first one</a>. It works immediately.
+              {mayCreate(c) && (
+                <>
+                  <a href={NEW}>Create the first one</a>. It works immediately.
+                </>
+              )}
             </Empty>
           ) : (
             <Empty title={listing.search === '' ? 'Nothing more here' : 'Nothing found'}>
@@ -104,10 +111,9 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
 
   /** What the page that completes a search shows: the first directories with the text, as JSON. */
   app.get('/dashboard/find', async (c) => {
-    const { accountId } = c.get('user').principal;
     const listing = { ...listingIn({ q: c.req.query('q') ?? '' }), order: 'name', isReversed: false } as const;
     if (listing.search === '') return c.json([]);
-    const { rows } = await directoryPage(reads, accountId, listing);
+    const { rows } = await directoryPage(reads, c.get('user').principal, listing);
     return c.json(
       rows.slice(0, FOUND).map(({ id, name, sftp_username }) => ({
         name: plainText(name),

@@ -12,7 +12,7 @@ const LONGEST = 300;
 export function findPage(app: Hono<DashboardEnv>, reads: Kysely<Tables>): void {
   app.get('/dashboard/find/all', async (c) => {
     const text = (c.req.query('q') ?? '').trim().slice(0, LONGEST);
-    const all = text === '' ? [] : await found(reads, c.get('user').principal.accountId, text);
+    const all = text === '' ? [] : await found(reads, c.get('user').principal, text);
     return c.json(all.map(({ name, about, address }) => ({ name: plainText(name), about: plainText(about), address })));
   });
 }

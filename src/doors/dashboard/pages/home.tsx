@@ -30,7 +30,8 @@ import {
   type Stored,
   uploadsByDay,
 } from '../queries/home.ts';
-import { deliveriesOf } from '../directories-view.ts';
+import { deliveriesOf, DIRECTORIES } from '../directories-view.ts';
+import { maySend } from '../limits.ts';
 import { SEND_AGAIN } from './account-deliveries.tsx';
 import { ACTIVITY } from './activity.tsx';
 
@@ -80,7 +81,8 @@ export function homePage(app: Hono<DashboardEnv>, { database: { reads }, clock, 
       <Layout
         title="Home"
         actions={
-          !isNew && (
+          !isNew &&
+          maySend(c, DIRECTORIES) && (
             <a class="button" href="/dashboard/directories/new">
               New directory
             </a>

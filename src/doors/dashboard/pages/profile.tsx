@@ -1,7 +1,7 @@
 /** The user's own password, second factor and sessions. */
 import type { Hono } from 'hono';
 import type { Transaction } from 'kysely';
-import { verifyActor } from '../../../rules/accounts/actor.ts';
+import { verifyOneself } from '../../../rules/accounts/actor.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { prove, secondFactorOf, type FactorContext } from '../../../rules/users/second-factor.ts';
 import { endUserSession, endUserSessions, sessionsOf } from '../../../rules/users/sessions.ts';
@@ -44,7 +44,7 @@ export function profilePage(app: Hono<DashboardEnv>, context: FactorContext): vo
   /** Runs `work` in a transaction, which verifies that the session of the request is still valid. */
   const byActor = <T,>(c: PageContext, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> =>
     database.db.transaction().execute(async (tx) => {
-      await verifyActor(tx, accountTarget(c));
+      await verifyOneself(tx, { ...accountTarget(c), userId: c.get('user').userId });
       return work(tx);
     });
 

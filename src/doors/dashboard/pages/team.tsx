@@ -2,14 +2,15 @@
 import type { Hono } from 'hono';
 import type { RuleContext } from '../../../rules/directories/target.ts';
 import * as users from '../../../rules/users/users.ts';
-import { Field, Form, Select } from '../components/form.tsx';
+import { Field, Folded, Form } from '../components/form.tsx';
 import { SettingsLayout } from '../components/layout.tsx';
+import { LIMIT_FIELDS, LimitFields, limitsIn, RoleField, usernamesOf } from '../components/rights.tsx';
 import { Pager, Section } from '../components/section.tsx';
 import { type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { CreatingForms } from '../sent-forms.ts';
-import { invitation, RoleHint, ROLES, TEAM, UserTable } from './user.tsx';
+import { invitation, TEAM, UserTable } from './user.tsx';
 
 const PAGE = 100;
 
@@ -26,7 +27,12 @@ export function teamPage(app: Hono<DashboardEnv>, context: RuleContext): void {
     const next = list[PAGE - 1]?.email;
     return c.render(
       <SettingsLayout tab="Team" done={DONE} problems={PROBLEMS}>
-        <UserTable users={list} isLinked={isAdmin(c)} now={context.clock.now()} />
+        <UserTable
+          users={list}
+          usernames={await usernamesOf(context.database.reads, accountId, list)}
+          isLinked={isAdmin(c)}
+          now={context.clock.now()}
+        />
         <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
         {isAdmin(c) && <Invite />}
       </SettingsLayout>,
@@ -41,7 +47,7 @@ export function teamPage(app: Hono<DashboardEnv>, context: RuleContext): void {
       return sent.create<users.InvitedUser>(
         c,
         given,
-        (target) => users.createUser(context, target, { email, role }),
+        (target) => users.createUser(context, target, { email, role, ...limitsIn(given) }),
         ({ id, token }) => invitation(c, id, token),
       );
     }),
@@ -52,8 +58,10 @@ const Invite = () => (
   <Section title="Invite a user" about="berth sends no email. Copy the link that you get, and send it yourself.">
     <Form isOnce>
       <Field label="Email" name="email" type="email" isRequired />
-      <Select label="Role" name="role" options={ROLES} />
-      <RoleHint />
+      <RoleField />
+      <Folded summary="Limit the user" fields={LIMIT_FIELDS}>
+        <LimitFields whose="The user" />
+      </Folded>
       <button>Invite</button>
     </Form>
   </Section>

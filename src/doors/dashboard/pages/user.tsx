@@ -2,34 +2,26 @@
 import type { Hono } from 'hono';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { RuleContext } from '../../../rules/directories/target.ts';
-import { ValidationError } from '../../../foundation/base/errors.ts';
 import { type Link, linkPath, linksMadeBy, revokeLink } from '../../../arrivals/links/links.ts';
 import { type ApiKey, keysMadeBy, revokeKey } from '../../../rules/keys/api-keys.ts';
 import { linkPath as invitationPath } from '../../../rules/users/password-links.ts';
 import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
 import { userKeyId } from '../../../rules/users/sessions.ts';
 import * as users from '../../../rules/users/users.ts';
-import { INVALID } from '../../../foundation/base/validation.ts';
-import { ActionButton, Form, Select } from '../components/form.tsx';
+import { ActionButton, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
+import { LimitFields, limitsIn, limitsInWords, RoleField, ROLES, usernamesOf } from '../components/rights.tsx';
 import { Empty, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Name, Text } from '../components/text.tsx';
 import { Badge, Secret, Time } from '../components/values.tsx';
 import { accountTarget, type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
-import { formFields } from '../form.ts';
+import { formFields, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
 
 export const TEAM = '/dashboard/team';
-export const ROLES = { member: 'Member', admin: 'Admin' };
-/** What each role may do, where one chooses it. */
-export const RoleHint = () => (
-  <p class="hint">
-    Member: directories, files, webhooks and links. Cannot change logins, keys or people. Admin: everything.
-  </p>
-);
 
 interface Action {
   readonly label: string;
@@ -67,7 +59,7 @@ const MOST_MADE = 50;
 const PATH_LENGTH = 300;
 
 const DONE = {
-  role: 'The role is changed.',
+  role: 'The role and the limits are saved.',
   'second-factor': 'The second factor is reset.',
   disable: '{email} is disabled and signed out.',
   enable: '{email} can sign in again.',
@@ -104,11 +96,12 @@ export function userPage(app: Hono<DashboardEnv>, context: RuleContext): void {
     return { keys: await keysMadeBy(reads, actor, first), links: await linksMadeBy(reads, actor, first) };
   }
 
-  app.get(`${TEAM}/:id`, adminOnly, async (c) => {
-    const { userId } = c.get('user');
+  async function page(c: PageContext) {
+    const { userId, principal } = c.get('user');
     const user = await userOf(c);
     if (!user) return c.notFound();
     const made = await madeBy(c, user);
+    const usernames = await usernamesOf(context.database.reads, principal.accountId, [user]);
     return c.render(
       <Layout title={user.email} above={[['Team', TEAM]]} done={doneTo(user.email)}>
         <Secret
@@ -118,26 +111,28 @@ export function userPage(app: Hono<DashboardEnv>, context: RuleContext): void {
           <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
           {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}
         </Secret>
-        <UserTable users={[user]} now={context.clock.now()} />
+        <UserTable users={[user]} usernames={usernames} now={context.clock.now()} />
         {user.id === userId ? (
           <Oneself />
         ) : (
           <>
-            <Changes user={user} />
+            <Changes user={user} usernames={usernames} />
             <Made {...made} user={user} />
             <Removal {...made} user={user} />
           </>
         )}
       </Layout>,
     );
-  });
+  }
 
-  app.post(`${TEAM}/:id/role`, adminOnly, async (c) => {
-    const { role } = await formFields(c);
-    if (role !== 'admin' && role !== 'member') throw new ValidationError({ role: [INVALID] });
-    await users.setRole(context, userTarget(c), role);
-    return c.redirect(`${TEAM}/${c.req.param('id')}?done=role`, 303);
-  });
+  app.get(`${TEAM}/:id`, adminOnly, page);
+
+  app.post(`${TEAM}/:id/role`, adminOnly, (c) =>
+    submitted(c, page, async (given) => {
+      await users.setRights(context, userTarget(c), { role: given['role'], ...limitsIn(given) });
+      return `${TEAM}/${c.req.param('id')}?done=role`;
+    }),
+  );
 
   app.post(`${TEAM}/:id/link`, adminOnly, async (c) => {
     const id = c.req.param('id');
@@ -193,15 +188,16 @@ export function userPage(app: Hono<DashboardEnv>, context: RuleContext): void {
 }
 
 /** With `isLinked`, each user links to the page on which an admin can change them. */
-export const UserTable = ({ users: list, isLinked, now }: UserTableProps) => (
+export const UserTable = ({ users: list, usernames, isLinked, now }: UserTableProps) => (
   <Table
     caption="Users of your account"
-    columns={['Email', 'Role', 'Last sign-in', 'Second factor', 'State']}
+    columns={['Email', 'Role', 'Limits', 'Last sign-in', 'Second factor', 'State']}
     rows={list.map((user) => {
       const { id, email, role, signed_in_at, has_second_factor } = user;
       return [
         isLinked ? <a href={`${TEAM}/${id}`}>{plainText(email)}</a> : <Text of={email} />,
         ROLES[role],
+        limitsInWords(user, usernames),
         <Time at={signed_in_at} />,
         has_second_factor ? 'on' : 'off',
         <State of={user} now={now} />,
@@ -212,6 +208,8 @@ export const UserTable = ({ users: list, isLinked, now }: UserTableProps) => (
 
 interface UserTableProps {
   readonly users: readonly users.User[];
+  /** Those of the directories that the users are limited to. */
+  readonly usernames: ReadonlyMap<string, string>;
   readonly isLinked?: boolean;
   readonly now: Micros;
 }
@@ -241,12 +239,12 @@ const Oneself = () => (
   </p>
 );
 
-const Changes = ({ user }: { user: users.User }) => (
+const Changes = ({ user, usernames }: { user: users.User } & Pick<UserTableProps, 'usernames'>) => (
   <>
-    <Section title="Role">
+    <Section title="Role and limits">
       <Form action={`${TEAM}/${user.id}/role`}>
-        <Select label="Role" name="role" options={ROLES} value={user.role} />
-        <RoleHint />
+        <RoleField value={user.role} />
+        <LimitFields whose="The user" of={user} usernames={usernames} />
         <button>Save</button>
       </Form>
     </Section>

@@ -6,8 +6,10 @@
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
+import { among } from '../../../foundation/db/dialect.ts';
 import { contains, isAmong, mayContain } from '../../../foundation/db/search.ts';
 import { slugOf } from '../../../rules/directories/identity.ts';
+import type { Principal } from '../../../rules/keys/authenticate.ts';
 
 export const PAGE = 50;
 
@@ -60,11 +62,15 @@ export interface DirectoryPage {
   readonly next: SortedPlace | undefined;
 }
 
+/** For whom directories are searched: those of the account, or those that the user is limited to. */
+type Whose = Pick<Principal, 'accountId' | 'scope'>;
+
 export async function directoryPage(
   reads: Kysely<Tables>,
-  accountId: string,
+  whose: Whose,
   { search, order, isReversed, after, before }: Listing,
 ): Promise<DirectoryPage> {
+  const { accountId, scope } = whose;
   const { column, isDown } = ORDERS[order];
   const isBackward = before !== undefined;
   const isDownward = (isDown !== isReversed) !== isBackward;
@@ -81,6 +87,7 @@ export async function directoryPage(
     .orderBy(column, direction)
     .orderBy('id', direction)
     .limit(PAGE + 1);
+  if (scope.directories) query = query.where('id', 'in', among(reads, [...scope.directories]));
   if (search !== '')
     query = query.where(({ eb, or }) => or([eb('id', '=', search), ...texts.map((text) => contains(reads, text))]));
   if (from)
@@ -89,7 +96,7 @@ export async function directoryPage(
     );
   const some = await query.execute();
   // If fewer rows are left before this page than fit on one, the first page is shown.
-  if (isBackward && some.length < PAGE) return directoryPage(reads, accountId, { search, order, isReversed });
+  if (isBackward && some.length < PAGE) return directoryPage(reads, whose, { search, order, isReversed });
   const rows = some.slice(0, PAGE);
   if (isBackward) rows.reverse();
   const first = rows.at(0);
@@ -102,18 +109,21 @@ export async function directoryPage(
   };
 }
 
+/** An id that no directory has: a page that shows the deliveries or the history of that one shows none. */
+export const NO_DIRECTORY = 'none';
+
 /**
  * The directory that a person means by an id, a username, or a text that only one directory has; otherwise those that have it.
  * An id is also found after the directory was deleted.
  */
 export async function directoryMeant(
   reads: Kysely<Tables>,
-  accountId: string,
+  whose: Whose,
   text: string,
 ): Promise<{ readonly id: string } | { readonly candidates: readonly DirectoryEntry[] }> {
-  const id = await directoryNamed(reads, accountId, text);
+  const id = await directoryNamed(reads, whose, text);
   if (id !== undefined) return { id };
-  const { rows } = await directoryPage(reads, accountId, { search: text, order: 'name', isReversed: false });
+  const { rows } = await directoryPage(reads, whose, { search: text, order: 'name', isReversed: false });
   const [only] = rows;
   return rows.length === 1 && only ? { id: only.id } : { candidates: rows };
 }
@@ -121,9 +131,14 @@ export async function directoryMeant(
 /** Finds a directory by its id or username. */
 export async function directoryNamed(
   reads: Kysely<Tables>,
-  accountId: string,
+  { accountId, scope }: Whose,
   text: string,
 ): Promise<string | undefined> {
+  const id = await anyNamed(reads, accountId, text);
+  return id !== undefined && (scope.directories?.has(id) ?? true) ? id : undefined;
+}
+
+async function anyNamed(reads: Kysely<Tables>, accountId: string, text: string): Promise<string | undefined> {
   const directory = await reads
     .selectFrom('directories')
     .select('id')

@@ -3,8 +3,10 @@
  * transfers only, which the Activity page searches further.
  */
 import type { Kysely } from 'kysely';
+import { among } from '../../../foundation/db/dialect.ts';
 import { anyContains } from '../../../foundation/db/search.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
+import type { Principal } from '../../../rules/keys/authenticate.ts';
 import { DIRECTORIES, IMPORT } from '../directories-view.ts';
 import { directoryPage } from './directories.ts';
 
@@ -34,30 +36,41 @@ const MOST = { pages: 3, directories: 6, files: 4, people: 3 };
 const SHORTEST = 3;
 const SEARCHED = 5000;
 
-/** Directories first: they are what most searches are for. */
-export async function found(reads: Kysely<Tables>, accountId: string, text: string): Promise<Found[]> {
+/** Directories first: they are what most searches are for. Pages and people are those of the whole account. */
+export async function found(
+  reads: Kysely<Tables>,
+  whose: Pick<Principal, 'accountId' | 'scope'>,
+  text: string,
+): Promise<Found[]> {
   const listing = { search: text, order: 'name', isReversed: false } as const;
-  const { rows } = await directoryPage(reads, accountId, listing);
+  const isWhole = whose.scope.directories === undefined;
+  const { rows } = await directoryPage(reads, whose, listing);
   return [
     ...rows.slice(0, MOST.directories).map(({ id, name, sftp_username }) => ({
       name,
       about: sftp_username,
       address: `${DIRECTORIES}/${id}`,
     })),
-    ...PAGES.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase())).slice(0, MOST.pages),
-    ...(text.length < SHORTEST ? [] : await filesWith(reads, accountId, text)),
-    ...(await peopleWith(reads, accountId, text)),
+    ...(isWhole ? PAGES : [])
+      .filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()))
+      .slice(0, MOST.pages),
+    ...(text.length < SHORTEST ? [] : await filesWith(reads, whose, text)),
+    ...(isWhole ? await peopleWith(reads, whose.accountId, text) : []),
   ];
 }
 
-async function filesWith(reads: Kysely<Tables>, accountId: string, text: string): Promise<Found[]> {
+async function filesWith(
+  reads: Kysely<Tables>,
+  { accountId, scope }: Pick<Principal, 'accountId' | 'scope'>,
+  text: string,
+): Promise<Found[]> {
   const latest = reads
     .selectFrom('transfers')
     .select(['at', 'event', 'directory_id', 'path'])
     .where('account_id', '=', accountId)
     .orderBy('at', 'desc')
     .limit(SEARCHED);
-  const rows = await reads
+  const matching = reads
     .selectFrom(latest.as('latest'))
     .innerJoin('directories', 'directories.id', 'latest.directory_id')
     .select(['latest.path', 'directories.id', 'directories.name'])
@@ -66,8 +79,9 @@ async function filesWith(reads: Kysely<Tables>, accountId: string, text: string)
     .where(anyContains(reads, ['latest.path'], text))
     .orderBy('latest.at', 'desc')
     // The same file may have arrived several times.
-    .limit(MOST.files * 5)
-    .execute();
+    .limit(MOST.files * 5);
+  const within = scope.directories && matching.where('directories.id', 'in', among(reads, [...scope.directories]));
+  const rows = await (within ?? matching).execute();
   const files = rows.map(({ path, id, name }) => ({
     name: path ?? '',
     about: `file in ${name}`,

@@ -29,6 +29,7 @@ import * as m028 from './028-removed-files.ts';
 import * as m029 from './029-daily-totals.ts';
 import * as m030 from './030-settling.ts';
 import * as m032 from './032-account-history.ts';
+import * as m033 from './033-user-limits.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': m001,
@@ -57,4 +58,5 @@ export const migrations: Record<string, Migration> = {
   '029-daily-totals': m029,
   '030-settling': m030,
   '032-account-history': m032,
+  '033-user-limits': m033,
 };

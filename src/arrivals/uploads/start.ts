@@ -207,7 +207,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     overflowed: () => scanner.roundSoon(),
   });
   const drained = async (left: number): Promise<void> => {
-    while (recorder.pending() > left && !closing.signal.aborted) await wait(DRAIN_CHECK_MS);
+    while (recorder.isBehind(left) && !closing.signal.aborted) await wait(DRAIN_CHECK_MS);
   };
   const scanner: Scanner = new Scanner({
     ...options,

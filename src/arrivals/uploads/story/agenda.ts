@@ -137,11 +137,16 @@ export class Agenda {
     return this.#looks.size;
   }
 
-  /** Looks that are due or under way. Those that only hints have asked for do not count: the log says nothing about them. */
-  dueLooks(now: number): number {
+  /**
+   * Looks that are due or under way, counted up to `most`. Those that only hints have asked for do not count: the log says nothing
+   * about them.
+   */
+  dueLooks(now: number, most: number): number {
     let count = 0;
-    for (const { due, state, hintedAt } of this.#looks.values())
+    for (const { due, state, hintedAt } of this.#looks.values()) {
+      if (count >= most) break;
       if (state !== 'ready' || (due <= now && hintedAt === Infinity)) count += 1;
+    }
     return count;
   }
 

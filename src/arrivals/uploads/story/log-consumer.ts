@@ -149,7 +149,7 @@ export function createLogConsumer(options: LogConsumerOptions): LogConsumer {
       doubts.add(jail.id, until);
       compare(jail.id);
     },
-    isBusy: (id) => recorder.pending(id) > BACKLOG,
+    isBusy: (id) => recorder.isBehind(BACKLOG, id),
     isDecided: (id, isUrgent) => recorder.isDecided(id, isUrgent === true),
     known(jail) {
       const kept = recorder.known(jail.id)?.kept() ?? [];

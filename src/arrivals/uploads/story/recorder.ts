@@ -10,7 +10,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { errorMessage, isUnavailable } from '../../../foundation/base/errors.ts';
 import { SLICE_MS } from '../../../foundation/base/event-loop.ts';
-import { Turns } from '../../../foundation/base/turns.ts';
+import { FairQueue, Turns } from '../../../foundation/base/turns.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { logHistory, type SessionNote } from '../record/transfer-history.ts';
@@ -35,6 +35,12 @@ import { type Applied, isPassing, separated, type Taken, write } from './write.t
  */
 const TURN = 16;
 const BATCH = 64;
+
+/**
+ * How many looks ask the kernel and the disk about their files at a time. Thousands may wait for the same line of the log; together
+ * they would hold the event loop for seconds, and a descriptor each.
+ */
+const EXPLAINING = 16;
 
 /** How long a transaction goes on taking operations, in ms: everybody else's waits for it. */
 const TRANSACTION_MS = 25;
@@ -71,6 +77,7 @@ export class Recorder {
   #inDoubtUntil: Micros = -Infinity;
   /** Files about whose doubted handles the kernel is being asked. */
   readonly #asking = new Set<File>();
+  readonly #explaining = new FairQueue(EXPLAINING);
   /** How many transactions are running, and tasks and looks are waiting for the log, the disk or the kernel. */
   #underWay = 0;
 
@@ -153,16 +160,18 @@ export class Recorder {
     this.#options.wake();
   }
 
-  /** How many lines, operations and due looks are pending, for one directory or for all. */
-  pending(directoryId?: string): number {
+  /** Whether more than that many lines, operations and due looks are pending, in one directory or in all. */
+  isBehind(most: number, directoryId?: string): boolean {
     const now = this.#options.world.monotonic();
-    if (directoryId === undefined) return this.#works.values().reduce((sum, work) => sum + work.pending(now), 0);
-    return this.#works.get(directoryId)?.pending(now) ?? 0;
+    const works = directoryId === undefined ? this.#works.values() : [this.#works.get(directoryId)];
+    let count = 0;
+    for (const work of works) if (count <= most) count += work?.pending(now, most + 1 - count) ?? 0;
+    return count > most;
   }
 
   /** Whether everything the log says about a directory has been applied, except for open handles. */
   isSettled(directoryId: string): boolean {
-    return this.pending(directoryId) === 0;
+    return !this.isBehind(0, directoryId);
   }
 
   /** Whether everything that was logged has been recorded. Work that is planned for later does not count. */
@@ -392,20 +401,27 @@ export class Recorder {
       look.become('ready');
     } else if (outcome.wait === 'sync') this.#sync(work, look, look.path);
     else {
-      const { found } = look;
-      const inode = found?.stat?.inode;
       this.#prepare(work, look, async () => {
-        if (!(await this.#interpreted(jail))) return void (look.due = this.#options.world.monotonic() + REST_MS);
-        const isHeld =
-          inode !== undefined &&
-          ((await this.#options.world.isHeldByAny(story.pids(), inode)) || story.mayHold(look.path, inode));
-        if (found) look.found = { ...found, isUnexplained: !isHeld };
-        // An unexplained file will be recorded, so it has to be on the disk by then.
-        if (!isHeld && inode !== undefined) look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
-        if (!isHeld) return;
-        look.due = this.#options.world.monotonic() + REST_MS;
-        story.shown(look.path, inode);
+        if (!(await this.#interpreted(jail))) look.due = this.#options.world.monotonic() + REST_MS;
+        else await this.#explaining.add(jail.id, () => this.#explain(work, look));
       });
+    }
+  }
+
+  /** Asks the kernel whether a session holds the file that a look has found. */
+  async #explain({ jail, story }: Work, look: Look): Promise<void> {
+    const { world } = this.#options;
+    const { found } = look;
+    const inode = found?.stat?.inode;
+    const isHeld =
+      inode !== undefined && ((await world.isHeldByAny(story.pids(), inode)) || story.mayHold(look.path, inode));
+    if (found) look.found = { ...found, isUnexplained: !isHeld };
+    if (isHeld) {
+      look.due = world.monotonic() + REST_MS;
+      story.shown(look.path, inode);
+    } else if (inode !== undefined) {
+      // It will be recorded, so it has to be on the disk by then.
+      look.synced = (await world.sync(jail, look.path)) ?? null;
     }
   }
 

@@ -306,10 +306,11 @@ export class Story {
   mayHold(path: FilePath, inode: number): boolean {
     const mayBeIt = (each: Handle): boolean => each.file !== undefined && (each.inode ?? inode) === inode;
     const mayHave = (session: Session): boolean => session.all().some(mayBeIt) || session.doubted().some(mayBeIt);
+    // The kernel is asked first: a session may have thousands of names to compare.
     return this.#sessions
       .values()
-      .filter((session) => session.mayHaveOpened(path) || mayHave(session))
-      .some((session) => this.#options.isHeldBy(session.by.pid, inode));
+      .filter((session) => this.#options.isHeldBy(session.by.pid, inode))
+      .some((session) => mayHave(session) || session.mayHaveOpened(path));
   }
 
   /** A session writes the file at the path, as the kernel says. */

@@ -47,9 +47,10 @@ export class Work {
     return this.story.waiting + this.agenda.operations;
   }
 
-  /** The same, with looks that are due. */
-  pending(now: number): number {
-    return this.amount + this.agenda.dueLooks(now);
+  /** The same, with looks that are due, counted up to `most`. */
+  pending(now: number, most: number): number {
+    const { amount } = this;
+    return amount + this.agenda.dueLooks(now, most - amount);
   }
 
   /** Whether there is nothing to do and no state to keep. */

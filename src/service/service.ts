@@ -41,11 +41,10 @@ import { dueHere } from '../operating/nodes/leftovers.ts';
 import { joinNodes } from '../operating/nodes/join.ts';
 import { followLogins } from '../operating/reports/login-log.ts';
 import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
-import type { StartOptions as DashboardOptions } from '../doors/dashboard/start.tsx';
+import { startApi } from '../doors/http/app.ts';
 import { createReadiness } from '../doors/http/health.ts';
 import { openPorts } from '../doors/http/ports.ts';
-import { startApi } from '../doors/http/start.ts';
-import { createWeb } from '../doors/web/start.ts';
+import { type AppContext, createWeb } from '../doors/web/context.ts';
 import { startUpkeep } from './upkeep.ts';
 import { LogKeeper } from './while-away.ts';
 
@@ -72,7 +71,7 @@ export interface ServiceOptions {
   /** The pause in ms between full scans while not everything is watched; a minute by default. */
   readonly roundPause?: number;
   /** How the passwords of the dashboard's users are kept. */
-  readonly hashing?: DashboardOptions['hashing'];
+  readonly hashing?: AppContext['hashing'];
 }
 
 /** @throws {OperatorError} when the operator has to fix the machine or the configuration first. */
@@ -94,14 +93,14 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await refuseOtherInstallation(reads, config);
   applyCredentials({ paths, log }, await dueHere(reads, config));
   const ground = createGround({ config, database, clock, log });
-  const { background, clockLead } = ground;
+  const { background } = ground;
   own(startSpareMemory(background));
 
   const metrics = own(createMetrics());
   const nodes = own(await joinNodes({ ...ground, ...database }));
   await readdress(database, config, log);
   await forgetCutOff(database, config.node);
-  const webhooks = own(startWebhooks({ ...ground, settings: config.webhooks, observe: metrics.attempt }));
+  const webhooks = own(startWebhooks(ground, metrics.attempt));
   const { transact } = webhooks;
 
   // Arrivals. What a crash left in transit is put back before uploads follows the directories.
@@ -177,32 +176,32 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   // The interfaces. Supervisors query root's socket, which no stranger can fill, before the ports listen.
   const readiness = createReadiness(() => checkHealth(ground, machine, uploads));
-  const web = createWeb(config);
-  const offered = {
-    ...web,
-    config,
-    background,
-    clockLead,
-    log,
-    rules,
-    uploads: uploadList(reads),
-    files,
-    held: checks.held,
-    webhooks,
-    mayReach: webhooks.mayReach,
-    hostKeys: machine.hostKeys,
-    observe: metrics.request,
-  };
   async function drained(jail: Jail): Promise<void> {
     await uploads.drained(jail);
     await deferral.endIn(jail);
   }
-  const depart = nodes.departures({ local, uploads: { ...uploads, drained } });
-  const api = own(await startApi({ ...offered, depart, checkHealth: readiness.check }));
-  const dashboard = config.dashboard.isOn
-    ? await startDashboard({ ...offered, changes, sessions: machine.sessions, logins, hashing })
-    : undefined;
-  const ports = own(await openPorts({ ...web, config, background, log, api: api.app, dashboard, readiness }));
+  const { wake, send, mayReach } = webhooks;
+  const context: AppContext = {
+    ...rules,
+    web: own(createWeb(ground)),
+    hostKeys: machine.hostKeys,
+    sessions: machine.sessions,
+    uploads: uploadList(reads),
+    files,
+    held: checks.held,
+    changes,
+    logins,
+    wake,
+    send,
+    mayReach,
+    depart: nodes.departures({ local, uploads: { ...uploads, drained } }),
+    checkHealth: readiness.check,
+    observe: metrics.request,
+    hashing,
+  };
+  const api = own(await startApi(context));
+  const dashboard = config.dashboard.isOn ? await startDashboard(context) : undefined;
+  const ports = own(await openPorts(context, { api: api.app, dashboard }, readiness));
 
   // Operating.
   const { isCertificateRefused } = ports;
@@ -223,9 +222,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 }
 
 /** Imported only when it is on, since commands and an API alone do not need it. */
-async function startDashboard(options: DashboardOptions) {
-  const dashboard = await import('../doors/dashboard/start.tsx');
-  return dashboard.startDashboard(options);
+async function startDashboard(context: AppContext) {
+  const dashboard = await import('../doors/dashboard/app.tsx');
+  return dashboard.startDashboard(context);
 }
 
 /** @throws {Error} with the first problem. */

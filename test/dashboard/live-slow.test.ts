@@ -40,7 +40,7 @@ test('a client that never reads gets what its connection holds, and no more is g
   assert.ok(user);
   const changes = createFileChanges();
   const closing = new AbortController();
-  const live = createLive({ database, clock, changes, closing: closing.signal, log: createLog('silent') });
+  const live = createLive({ database, clock, changes, log: createLog('silent') }, closing.signal);
   let made = 0;
   const app = new Hono<DashboardEnv>();
   app.get('/events', (c) => {

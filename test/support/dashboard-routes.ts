@@ -1,5 +1,6 @@
 /** Every route of the dashboard, as it is registered, those of the company's login too. */
-import { createDashboard, type DashboardOptions } from '../../src/doors/dashboard/start.tsx';
+import { createDashboard } from '../../src/doors/dashboard/app.tsx';
+import type { AppContext } from '../../src/doors/web/context.ts';
 
 export interface DashboardRoute {
   readonly method: string;
@@ -12,11 +13,10 @@ export function dashboardRoutes(): DashboardRoute[] {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : anything),
   });
   const parts = {
-    rules: { database: anything, clock: anything },
-    settings: { hasPasswordLogin: true, companyLogin: anything },
+    config: { dashboard: { hasPasswordLogin: true, companyLogin: anything }, api: anything, tls: anything },
   };
   const options = new Proxy(parts, { get: (known, name) => Reflect.get(known, name) ?? anything });
-  const { routes } = createDashboard(options as unknown as DashboardOptions);
+  const { routes } = createDashboard(options as unknown as AppContext, new AbortController().signal);
   const known = routes.filter(({ path }) => path.startsWith('/dashboard') && !path.endsWith('*'));
   const unique = new Map(known.map(({ method, path }) => [`${method} ${path}`, { method, path }]));
   return [...unique.values()];

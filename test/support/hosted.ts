@@ -1,44 +1,42 @@
-/** The API on a real HTTPS port and a real SQLite file, with a host that records; no sshd. */
-import { readFileSync } from 'node:fs';
+/** The API on a real HTTPS port and a real SQLite file, as the service starts it, with a machine that records; no sshd. */
+import { mkdirSync, readFileSync } from 'node:fs';
 import { after } from 'node:test';
 import type { Kysely, Selectable } from 'kysely';
-import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { createKey, USED_API_KEYS } from '../../src/rules/keys/api-keys.ts';
-import { createAuthenticate } from '../../src/rules/keys/authenticate.ts';
-import { linkUses } from '../../src/arrivals/links/use.ts';
-import { linkPages } from '../../src/doors/http/link-page.ts';
-import { createLastUsed, type LastUsed } from '../../src/rules/keys/last-used.ts';
-import { createBackground } from '../../src/foundation/base/background.ts';
-import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
-import { createGround } from '../../src/foundation/context.ts';
-import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
-import type { AuditTable, Plan, Role, Tables } from '../../src/foundation/db/schema.ts';
-import type { RuleContext } from '../../src/rules/directories/target.ts';
-import { onlyHome } from '../../src/rules/directories/node-placement.ts';
-import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
-import { byApiKey } from '../../src/doors/http/access.ts';
-import { createApp } from '../../src/doors/http/app.ts';
-import { OPENAPI } from '../../src/doors/http/endpoints/docs.ts';
-import { clientAddress, fromProxy, proxyAddress } from '../../src/doors/web/client-address.ts';
-import { type AnsweredRequest, observed, requestNames } from '../../src/doors/web/observe.ts';
-import type { HealthCheck } from '../../src/doors/http/health.ts';
-import { createAddressLimit, createRateLimit } from '../../src/doors/web/rate-limits.ts';
-import { type HttpServer, startHttpServer, type Waits } from '../../src/doors/http/server.ts';
-import { turns } from '../../src/doors/web/turns.ts';
-import { loadTlsPair } from '../../src/doors/http/certificate.ts';
-import { createLog } from '../../src/foundation/base/log.ts';
-import { pathsOf } from '../../src/machine/sftp/paths.ts';
-import { publicHostKeys } from '../../src/machine/sftp/public-host-keys.ts';
 import { directoryFiles } from '../../src/arrivals/files/directory-files.ts';
-import { jailFiles } from '../../src/arrivals/uploads/file-path.ts';
-import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
 import { createTransit } from '../../src/arrivals/files/transit.ts';
+import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
+import { createFileChanges } from '../../src/arrivals/uploads/file-changes.ts';
+import { jailFiles } from '../../src/arrivals/uploads/file-path.ts';
 import { uploadList } from '../../src/arrivals/uploads/upload-list.ts';
 import { addressRule } from '../../src/deliveries/webhooks/address-rule.ts';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
-import { Dispatcher, type DispatcherOptions } from '../../src/deliveries/webhooks/dispatcher.ts';
-import { startReplayQueue } from '../../src/deliveries/webhooks/replay-queue.ts';
 import { createSender } from '../../src/deliveries/webhooks/send.ts';
+import { startWebhooks } from '../../src/deliveries/webhooks/start.ts';
+import { routesOf, startApi } from '../../src/doors/http/app.ts';
+import { loadTlsPair } from '../../src/doors/http/certificate.ts';
+import type { HealthCheck } from '../../src/doors/http/health.ts';
+import { type HttpServer, startHttpServer, type Waits } from '../../src/doors/http/server.ts';
+import { type AppContext, createWeb } from '../../src/doors/web/context.ts';
+import type { AnsweredRequest } from '../../src/doors/web/observe.ts';
+import { createAddressLimit, createRateLimit } from '../../src/doors/web/rate-limits.ts';
+import { turns } from '../../src/doors/web/turns.ts';
+import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
+import type { Config } from '../../src/foundation/base/config.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { version } from '../../src/foundation/base/version.ts';
+import { createGround } from '../../src/foundation/context.ts';
+import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
+import type { AuditTable, Plan, Role, Tables } from '../../src/foundation/db/schema.ts';
+import { pathsOf } from '../../src/machine/sftp/paths.ts';
+import { publicHostKeys } from '../../src/machine/sftp/public-host-keys.ts';
+import { liveSessionsOf } from '../../src/machine/sftp/sessions.ts';
+import { createAccount } from '../../src/rules/accounts/accounts.ts';
+import { onlyHome } from '../../src/rules/directories/node-placement.ts';
+import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
+import type { RuleContext } from '../../src/rules/directories/target.ts';
+import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createAuthenticate } from '../../src/rules/keys/authenticate.ts';
+import type { LastUsed } from '../../src/rules/keys/last-used.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
@@ -114,44 +112,44 @@ export interface Hosted extends Api, AsyncDisposable {
   another(): Promise<Api>;
 }
 
-/** What sends webhooks, as in `service.ts`. Returns what wakes it. */
-function dispatching(parts: AsyncDisposableStack, options: Omit<DispatcherOptions, 'retryDelays'>): () => void {
-  const dispatcher = new Dispatcher({ ...options, retryDelays: [0.02, 0.02, 0.02] });
-  parts.defer(() => dispatcher.close());
-  const { transact } = dispatcher;
-  const replays = startReplayQueue({ ...options, transact, background: createBackground(options.log) });
-  parts.defer(() => replays.close());
-  return () => {
-    dispatcher.wake();
-    void replays.run();
-  };
-}
-
 export async function hosted(place: Scratch, options: HostedOptions = {}): Promise<Hosted> {
-  const { config } = place;
   const clock = options.clock ?? systemClock();
+  const sftp = { host: 'sftp.example.com', port: 2222 };
+  const config: Config = {
+    ...place.config,
+    environment: 'live',
+    apiUrl: 'https://sftp.example.com',
+    sftp,
+    trustedProxies: options.trustedProxies ?? [],
+    webhooks: { allow: options.dispatches ? ['127.0.0.0/8'] : [], ca: undefined, retryDelays: [0.02, 0.02, 0.02] },
+  };
   await using parts = new AsyncDisposableStack();
   copyEmptyDatabase(config);
+  mkdirSync(config.runtimeDir, { recursive: true });
   const lines: string[] = [];
   const requests: AnsweredRequest[] = [];
   const requestLines: string[] = [];
   const write = (line: string): void => void (line.includes('"msg":"request"') ? requestLines : lines).push(line);
   const log = createLog('debug', { write });
   const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
+  const ground = createGround({ config, database, clock, log });
   const host = recordingHost();
-  const sftp = { host: 'sftp.example.com', port: 2222 };
   const removal = parts.adopt(createRowRemoval({ database, log, host, retryAfterMs: 50 }), (made) => made.close());
-  const lastUsed = parts.adopt(
-    createLastUsed({ database, clock, background: createBackground(log), of: USED_API_KEYS }),
-    (made) => made.close(),
-  );
-  const ground = createGround({ config: { ...config, environment: 'live' }, database, clock, log });
-  const rules = { ...ground, host, removal, placement: onlyHome({ node: config.node, sftp }) };
-  const sender = createSender(guardedAgents(options.dispatches ? ['127.0.0.0/8'] : []), '1.2.3');
-  parts.defer(() => sender.close());
-  const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;
-  const app = createApp({
-    rules,
+  const rules = { ...ground, host, removal, placement: onlyHome(config) };
+  const web = parts.adopt(createWeb(ground), (made) => made.close());
+  const { authenticationReads: authenticating = (reads) => reads, stalledMs } = options;
+  const context: AppContext = {
+    ...rules,
+    web: {
+      ...web,
+      authenticate: createAuthenticate(authenticating(database.reads), 'live', clock),
+      accountLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
+      addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),
+      listTurn: turns({ atOnce: 1, stalledMs }),
+      fileTurn: turns({ atOnce: options.downloads ?? 16, stalledMs }),
+    },
+    hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, sftp),
+    sessions: liveSessionsOf(pathsOf(config)),
     uploads: uploadList(database.reads),
     files: directoryFiles({
       database,
@@ -170,38 +168,23 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       recorded: () => undefined,
     }),
     held: { list: async () => [], release: notHere, remove: notHere },
-    links: {
-      origin: 'https://sftp.example.com',
-      uses: linkUses({ database, clock }),
-      pages: linkPages(),
-      clientAddress: clientAddress([]),
-    },
-    listTurn: turns({ atOnce: 1, stalledMs: options.stalledMs }),
-    fileTurn: turns({ atOnce: options.downloads ?? 16, stalledMs: options.stalledMs }),
-    testTurn: turns({ atOnce: 4 }),
-    webhooks: { wake, send: sender.send },
+    changes: createFileChanges(),
+    logins: { unwritten: () => [], allUnwritten: () => new Map(), close: async () => undefined },
+    ...(options.dispatches ? parts.adopt(startWebhooks(ground), (made) => made.close()) : unsent(parts)),
     mayReach: addressRule(['10.1.0.0/16']),
-    hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, sftp),
-    identify: byApiKey({
-      authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live', clock),
-      lastUsed,
-      rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
-      addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),
-      clientAddress: clientAddress(options.trustedProxies ?? []),
-    }),
+    depart: undefined,
     checkHealth: options.checkHealth ?? (async () => undefined),
-    clockLead: ground.clockLead,
-    log,
-  });
+    observe: (request) => void requests.push(request),
+  };
+  const api = parts.adopt(await startApi(context), (made) => made.close());
   const tls = options.tls === 'proxy' ? 'proxy' : await loadTlsPair(config.tls);
   const server = parts.adopt(
     await startHttpServer({
-      app: observed(app, { log, observe: (request) => void requests.push(request) }),
-      nameRequest: requestNames(fromProxy(options.trustedProxies ?? [])),
+      ...web,
+      app: api.app,
       host: '127.0.0.1',
       port: 0,
       tls,
-      isProxy: proxyAddress(options.trustedProxies ?? []),
       ...(options.waits && { waits: options.waits }),
     }),
     (made) => made.close(500),
@@ -219,13 +202,11 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     port: server.port,
     ca,
     server,
-    routes: app.routes
-      .filter(({ path }) => path.startsWith('/api/') && path !== OPENAPI.path)
-      .map(({ method, path }) => `${method} ${path}`),
+    routes: routesOf(context).map(({ method, path }) => `${method} ${path}`),
     database,
     rules,
     host,
-    lastUsed,
+    lastUsed: web.lastUsed,
     log: lines,
     requestLines,
     errors: () => lines.filter((line) => (JSON.parse(line) as { level: number }).level >= 50),
@@ -274,6 +255,13 @@ export function sharedHosted(options: HostedOptions = {}): () => Promise<Api> {
   after(() => parts.disposeAsync());
   const start = async (): Promise<Hosted> => parts.use(await hosted(parts.use(scratch()), options));
   return async () => (await (started ??= start())).another();
+}
+
+/** Tests of webhooks that are only enqueued. */
+function unsent(parts: AsyncDisposableStack) {
+  const { send, close } = createSender(guardedAgents([]), version);
+  parts.defer(close);
+  return { send, wake: () => undefined };
 }
 
 /** What these tests do not have. */

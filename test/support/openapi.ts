@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { type AppOptions, described, routesOf } from '../../src/doors/http/app.ts';
+import { described, routesOf } from '../../src/doors/http/app.ts';
+import type { AppContext } from '../../src/doors/web/context.ts';
 import { openapi } from '../../src/doors/http/openapi/document.ts';
 
 /** Routes use what they are made with only when they are asked. */
 const unused: unknown = new Proxy(() => undefined, { get: () => unused, apply: () => unused });
 
-export const routes = described(routesOf(unused as AppOptions));
+export const routes = described(routesOf(unused as AppContext));
 
 export interface Media {
   readonly schema?: object;

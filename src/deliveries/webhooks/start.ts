@@ -1,6 +1,5 @@
 /** Wires the deliveries: the sender behind its guard, the dispatcher, and the queue of replays. */
-import type { Background } from '../../foundation/base/background.ts';
-import type { Config } from '../../foundation/base/config.ts';
+import type { Ground } from '../../foundation/context.ts';
 import { version } from '../../foundation/base/version.ts';
 import type { Transact } from '../../foundation/db/transact.ts';
 import { addressRule } from './address-rule.ts';
@@ -12,11 +11,6 @@ import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { errorMessage } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-
-export interface WebhooksOptions extends Pick<DispatcherOptions, 'database' | 'clock' | 'log' | 'observe'> {
-  readonly background: Background;
-  readonly settings: Config['webhooks'];
-}
 
 export interface Webhooks {
   /** Runs a transaction that may enqueue deliveries. */
@@ -31,10 +25,13 @@ export interface Webhooks {
   close(): Promise<void>;
 }
 
-/** @throws {OperatorError} when the settings are invalid. */
-export function startWebhooks({ settings, observe, ...ground }: WebhooksOptions): Webhooks {
-  const { allow, ca, retryDelays } = settings;
-  const { log } = ground;
+/**
+ * @param observe called with each attempt.
+ * @throws {OperatorError} when the settings are invalid.
+ */
+export function startWebhooks(ground: Ground, observe?: DispatcherOptions['observe']): Webhooks {
+  const { config, log } = ground;
+  const { allow, ca, retryDelays } = config.webhooks;
   const sender = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version, log);
   const { send } = sender;
   const dispatcher = new Dispatcher({ ...ground, retryDelays, send, ...(observe && { observe }) });

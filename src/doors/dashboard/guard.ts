@@ -1,22 +1,21 @@
 /**
  * Runs before every page: sets headers, and checks the session and the size, type and origin of forms. Pages that require no
- * session are added before the session is checked (`start.tsx`).
+ * session are added before the session is checked (`app.tsx`).
  */
 import type { MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { csrf } from 'hono/csrf';
 import { routePath } from 'hono/route';
 import { secureHeaders } from 'hono/secure-headers';
-import type { Clock } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import { requireDirectory } from '../../rules/accounts/actor.ts';
 import { liveDirectory } from '../../rules/directories/target.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { ClientAddress } from '../web/client-address.ts';
+import type { AppContext } from '../web/context.ts';
 import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../../rules/users/sessions.ts';
 import { IMPORT } from './directories-view.ts';
-import { accessState, directoryStatus, type StatusOptions } from './queries/directory.ts';
+import { accessState, directoryStatus } from './queries/directory.ts';
 import { type DashboardEnv, isAdmin, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
@@ -88,17 +87,8 @@ function limitedTo(maxSize: number): Handler {
   };
 }
 
-export interface SessionGuard {
-  readonly database: Database;
-  readonly clock: Clock;
-  /** Limits the requests of each user. */
-  readonly userLimit: RateLimit;
-  /** Limits requests without a session, by their address. */
-  readonly addressLimit: RateLimit;
-}
-
 /** Finds the session of a request, if it has one, and counts the request. */
-export function findSession({ database, clock, userLimit, addressLimit }: SessionGuard): Handler {
+export function findSession({ database, clock, web }: AppContext, userLimit: RateLimit): Handler {
   return async (c, next) => {
     const token = sessionToken(c);
     const visit = c.get('visit');
@@ -106,7 +96,7 @@ export function findSession({ database, clock, userLimit, addressLimit }: Sessio
     const seen = c.req.header('accept') === 'text/event-stream' ? undefined : visit;
     const first = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);
     if (token === undefined || !first) {
-      addressLimit.take(visit.address);
+      web.addressLimit.take(visit.address);
       return next();
     }
     c.env.notes.principal = first.principal;
@@ -179,15 +169,16 @@ export const adminOnly: Handler = async (c, next) => {
 };
 
 /** Finds the directory of a page. @throws {BerthError} `directory_not_found`. */
-export function withDirectory(options: StatusOptions): MiddlewareHandler<DashboardEnv, '/:id'> {
-  const { reads, clock } = options;
+export function withDirectory(context: AppContext): MiddlewareHandler<DashboardEnv, '/:id'> {
+  const { database, clock } = context;
+  const { reads } = database;
   return async (c, next) => {
     const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
     requireDirectory(c.get('user').principal.scope, directory.id);
     c.set('directory', directory);
     c.set('access', await accessState(reads, directory, clock.now()));
     let status: ReturnType<typeof directoryStatus> | undefined;
-    c.set('status', () => (status ??= directoryStatus(options, directory)));
+    c.set('status', () => (status ??= directoryStatus(context, directory)));
     return next();
   };
 }

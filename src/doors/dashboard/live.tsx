@@ -8,12 +8,9 @@ import { once } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
 import { setTimeout as wait } from 'node:timers/promises';
 import { streamSSE } from 'hono/streaming';
-import type { Clock } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import { liveDirectory } from '../../rules/directories/target.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import type { FileChanges } from '../../arrivals/uploads/file-changes.ts';
+import type { AppContext } from '../web/context.ts';
 import { sessionOf, type SignedIn } from '../../rules/users/sessions.ts';
 import { type PageContext, targetOf } from './environment.ts';
 import { sessionToken } from './session-cookie.ts';
@@ -30,15 +27,6 @@ const BEAT_MS = 10_000;
 /** The shortest time between two parts. */
 const PAUSE_MS = 1000;
 
-export interface LiveOptions {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly changes: FileChanges;
-  /** Aborted when the service closes. */
-  readonly closing: AbortSignal;
-  readonly log: Log;
-}
-
 /** The changes that a page follows. */
 export interface Followed {
   /** The directory whose files the page shows; undefined for a page of the whole account. */
@@ -50,7 +38,11 @@ export interface Followed {
 /** Sends the part that `render` returns, and sends it again whenever it has changed. */
 export type Live = (c: PageContext, followed: Followed, render: () => Promise<string>) => Promise<Response>;
 
-export function createLive({ database, clock, changes, closing, log }: LiveOptions): Live {
+/** @param closing aborted when the service closes. */
+export function createLive(
+  { database, clock, changes, log }: Pick<AppContext, 'database' | 'clock' | 'changes' | 'log'>,
+  closing: AbortSignal,
+): Live {
   /** The user of each open stream. */
   const open: SignedIn[] = [];
 

@@ -1,8 +1,8 @@
 /** Answers a form that is sent twice, by a double click or because the first answer was lost, with the result of the first. */
 import { createHash } from 'node:crypto';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Store } from '../../foundation/context.ts';
 import { keptAt, placeOf, type ResponsePlace, storedOnce } from '../../rules/history/stored-responses.ts';
 import type { AccountTarget, StoredResponse } from '../../rules/accounts/actor.ts';
 import { type ShownOnce, showOnce } from './after-redirect.ts';
@@ -37,21 +37,16 @@ export class SentForms<Result> {
   }
 }
 
-interface CreatingFormsOptions {
-  readonly database: Pick<Database, 'db' | 'reads'>;
-  readonly clock: Clock;
-}
-
 /**
  * Forms that create something with a secret. What the first answer shows is also stored in the transaction of the change,
  * encrypted with the session's token: with several nodes, the same form may reach another one.
  */
 export class CreatingForms {
-  readonly #options: CreatingFormsOptions;
+  readonly #store: Store;
   readonly #here = new SentForms<ShownOnce>();
 
-  constructor(options: CreatingFormsOptions) {
-    this.#options = options;
+  constructor(store: Store) {
+    this.#store = store;
   }
 
   /**
@@ -80,7 +75,7 @@ export class CreatingForms {
     create: (target: AccountTarget<Result>) => Promise<Result>,
     shown: (result: Result) => ShownOnce,
   ): Promise<ShownOnce> {
-    const { database, clock } = this.#options;
+    const { database, clock } = this.#store;
     const { accountId, actor } = accountTarget(c);
     const before = await keptAt(database.reads, place);
     if (before && isCurrent(before, clock.now())) return opened(place, before);

@@ -6,8 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
-import type { Authenticate, Principal } from '../../rules/keys/authenticate.ts';
-import type { LastUsed } from '../../rules/keys/last-used.ts';
+import type { Principal } from '../../rules/keys/authenticate.ts';
 import { requireApi } from '../../rules/accounts/accounts.ts';
 import {
   type AccountTarget,
@@ -17,12 +16,12 @@ import {
   type StoredResponse,
 } from '../../rules/accounts/actor.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
+import type { Store } from '../../foundation/context.ts';
 import { readBody } from './body.ts';
-import type { ClientAddress } from '../web/client-address.ts';
+import type { Web } from '../web/context.ts';
 import type { ApiEnv } from '../web/observe.ts';
-import type { AccountLimit, RateLimit } from '../web/rate-limits.ts';
 import { notFound, type Owner, type Target } from '../../rules/directories/target.ts';
-import type { DirectoryQueries, ShownDirectory } from '../../rules/directories/view.ts';
+import { directoryById, type ShownDirectory } from '../../rules/directories/view.ts';
 
 /** Stores the response that `render` makes of a rule's result (`idempotency.ts`). */
 export type Keep = <Result>(render: (result: Result) => Response) => StoredResponse<Result>;
@@ -58,16 +57,8 @@ export interface Identify {
   countStranger(env: ApiEnv['Bindings']): void;
 }
 
-export interface KeyOptions {
-  readonly authenticate: Authenticate;
-  readonly lastUsed: Pick<LastUsed, 'note'>;
-  readonly rateLimit: AccountLimit;
-  readonly addressLimit: RateLimit;
-  readonly clientAddress: ClientAddress;
-}
-
 /** Identifies requests over the network by their API key. */
-export function byApiKey({ authenticate, lastUsed, rateLimit, addressLimit, clientAddress }: KeyOptions): Identify {
+export function byApiKey({ authenticate, lastUsed, accountLimit, addressLimit, clientAddress }: Web): Identify {
   // A request counts against its account or its client's address, never both: a flood from the same address does not use up
   // an account's limit.
   const identify = async ({ incoming, notes }: ApiEnv['Bindings'], isAgain = false): Promise<Principal | undefined> => {
@@ -77,7 +68,7 @@ export function byApiKey({ authenticate, lastUsed, rateLimit, addressLimit, clie
     if (principal) {
       notes.principal = principal;
       lastUsed.note(principal.keyId);
-      await rateLimit.take(principal.accountId);
+      await accountLimit.take(principal.accountId);
     }
     return principal;
   };
@@ -157,13 +148,8 @@ export function requireAdmin({ role }: Principal): void {
 type Render<Result> = (result: Result) => Response;
 
 /** @throws {BerthError} `directory_not_found`, both for an unknown id and for another account's directory. */
-export async function ownDirectory(
-  directories: DirectoryQueries,
-  { accountId }: Principal,
-  id: string,
-): Promise<ShownDirectory> {
-  const directory = await directories.byId(accountId, id);
-  return directory ?? notFound();
+export async function ownDirectory({ database }: Store, { accountId }: Principal, id: string): Promise<ShownDirectory> {
+  return (await directoryById(database.reads, accountId, id)) ?? notFound();
 }
 
 /**
@@ -171,23 +157,23 @@ export async function ownDirectory(
  * of the role and the body; the rule reads it again in its transaction.
  */
 export async function ownTarget<Result = unknown>(
-  directories: DirectoryQueries,
+  context: Store,
   c: Context<ApiEnv, '/:id'>,
   caller: Caller,
   render?: Render<Result>,
 ): Promise<Target<Result>> {
-  const { id } = await ownDirectory(directories, caller, c.req.param('id'));
+  const { id } = await ownDirectory(context, caller, c.req.param('id'));
   return { ...accountTarget(c, caller, render), id };
 }
 
 /** The target of a rule for whichever the path is about, a directory or the account. */
 export function ownerIn<Result = unknown>(
-  directories: DirectoryQueries,
+  context: Store,
   c: Context<ApiEnv>,
   caller: Caller,
   render?: Render<Result>,
 ): Promise<Owner<Result>> | Owner<Result> {
-  return isOfDirectory(c) ? ownTarget(directories, c, caller, render) : accountTarget(c, caller, render);
+  return isOfDirectory(c) ? ownTarget(context, c, caller, render) : accountTarget(c, caller, render);
 }
 
 export function isOfDirectory(c: Context<ApiEnv>): c is Context<ApiEnv, '/:id'> {

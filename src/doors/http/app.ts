@@ -1,63 +1,52 @@
-/** The API's routes. The endpoints of each topic get only the options that they need. */
+/** The API's routes. */
+import { byOperator, serveOperators, withMoves } from './operators.ts';
+import type { AppContext } from '../web/context.ts';
+import { operatorSocket } from '../../foundation/base/operator-socket.ts';
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
-import type { RuleContext } from '../../rules/directories/target.ts';
-import { directoryQueries } from '../../rules/directories/view.ts';
-import type { ClockLead } from '../../foundation/db/clock-lead.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import type { HeldFiles } from '../../arrivals/checks/held.ts';
-import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
-import type { UploadList } from '../../arrivals/uploads/upload-list.ts';
-import { countOpen, createAccess, type Endpoint, type Identify, type Reach } from './access.ts';
+import { byApiKey, countOpen, createAccess, type Endpoint, type Identify, type Reach } from './access.ts';
 import { version } from '../../foundation/base/version.ts';
-import type { Send } from '../../deliveries/webhooks/send.ts';
 import { deliveryRoutes } from './endpoints/deliveries.ts';
 import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS, OPENAPI, showOpenapi } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
 import { heldRoutes, partialRoutes } from './endpoints/partial-files.ts';
-import { LINK, linkEndpoint, type LinkEndpointOptions } from './endpoints/link.ts';
+import { LINK, linkEndpoint } from './endpoints/link.ts';
 import { linkRoutes } from './endpoints/links.ts';
-import { hostKeyRoutes, type HostKeys } from './endpoints/host-keys.ts';
+import { hostKeyRoutes } from './endpoints/host-keys.ts';
 import { accessRoutes, passwordRoutes, quotaRoutes } from './endpoints/access.ts';
 import { apiKeyRoutes } from './endpoints/api-keys.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { wantedEventRoutes } from './endpoints/wanted-events.ts';
 import { accountWebhookRoutes, webhookRoutes } from './endpoints/webhook.ts';
-import { HEALTH, health, type HealthCheck } from './health.ts';
+import { HEALTH, health } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
-import type { ApiEnv } from '../web/observe.ts';
+import { type ApiEnv, observed } from '../web/observe.ts';
 import type { Described } from './openapi/document.ts';
 import { errorResponse, refusal, SECRET } from '../web/responses.ts';
 import { rawPath } from '../web/requested-path.ts';
 import type { Route } from './route.ts';
-import type { Turn } from '../web/turns.ts';
 import { checkingQueryNames } from './unknown-names.ts';
-import type { MayReach } from '../web/warnings.ts';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
-export interface AppOptions {
-  readonly identify: Identify;
-  readonly rules: RuleContext;
-  readonly uploads: UploadList;
-  readonly files: DirectoryFiles;
-  readonly held: HeldFiles;
-  /** Links: the origin of their URLs, and the options of their endpoint. */
-  readonly links: { readonly origin: string } & Pick<LinkEndpointOptions, 'uses' | 'pages' | 'clientAddress'>;
-  readonly listTurn: Turn;
-  readonly fileTurn: Turn;
-  readonly testTurn: Turn;
-  readonly webhooks: { wake(): void; readonly send: Send };
-  readonly mayReach: MayReach;
-  readonly hostKeys: HostKeys;
-  readonly checkHealth: HealthCheck;
-  readonly clockLead: ClockLead;
-  readonly log: Log;
-  /** Whether this app serves operators, who may do more than the API allows. */
-  readonly isOfOperators?: boolean;
+/** The API for clients with a key, whose requests `ports.ts` receives, and for operators on a socket of their own. */
+export async function startApi(context: AppContext) {
+  const { config, database, depart, web, log } = context;
+  const byLink = linkEndpoint(context);
+  const ofOperators = createApp(context, byLink, byOperator(database.reads), [...heldRoutes(context)]);
+  const operators = await serveOperators(operatorSocket(config), {
+    app: observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, context),
+    nameRequest: web.nameRequest,
+    log,
+  });
+  return {
+    app: observed(createApp(context, byLink, byApiKey(web)), context),
+    /** Call it when no more requests come. */
+    close: operators.close,
+  };
 }
 
 /** By default, keys that are limited to directories cannot use an endpoint outside of `/directories/:id`. */
@@ -72,27 +61,25 @@ function reachOf({ method, path, operation }: Omit<Route, 'endpoint'>): Reach {
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 /** The endpoints that require a key. */
-export function routesOf(options: AppOptions): Route[] {
-  const { rules } = options;
-  const queries = directoryQueries(rules.database.reads);
+export function routesOf(context: AppContext): Route[] {
   return [
-    ...directoryRoutes(queries, rules, options.mayReach),
-    ...quotaRoutes(queries, rules),
-    ...passwordRoutes(queries, rules),
-    ...publicKeyRoutes(queries, rules),
-    ...accessRoutes(queries, rules),
-    ...uploadRoutes(queries, options.uploads, options.listTurn),
-    ...eventRoutes(rules.database),
-    ...hostKeyRoutes(options.hostKeys),
-    ...fileRoutes(queries, rules.database.reads, options.files, options.fileTurn),
-    ...partialRoutes(queries, options.files),
-    ...linkRoutes(queries, rules, options.files, options.links.origin),
-    ...deliveryRoutes(queries, { ...rules, ...options.webhooks }),
-    ...accountWebhookRoutes(queries, rules, options.mayReach),
-    ...wantedEventRoutes(queries, rules),
-    ...webhookRoutes(queries, { ...rules, ...options.webhooks }, options.testTurn, options.mayReach),
-    ...apiKeyRoutes(rules),
-  ];
+    directoryRoutes,
+    quotaRoutes,
+    passwordRoutes,
+    publicKeyRoutes,
+    accessRoutes,
+    uploadRoutes,
+    eventRoutes,
+    hostKeyRoutes,
+    fileRoutes,
+    partialRoutes,
+    linkRoutes,
+    deliveryRoutes,
+    accountWebhookRoutes,
+    wantedEventRoutes,
+    webhookRoutes,
+    apiKeyRoutes,
+  ].flatMap((routes) => routes(context));
 }
 
 /** Everything that openapi.json describes. */
@@ -100,15 +87,21 @@ export function described(routes: readonly Route[]): Described[] {
   return [...routes, HEALTH, OPENAPI];
 }
 
-export function createApp(options: AppOptions): Hono<ApiEnv> {
-  const { identify, rules, clockLead, log } = options;
+/** @param operatorRoutes for root's commands, which may do more than the API allows. */
+function createApp(
+  context: AppContext,
+  byLink: ReturnType<typeof linkEndpoint>,
+  identify: Identify,
+  operatorRoutes: ReturnType<typeof heldRoutes> = [],
+): Hono<ApiEnv> {
+  const { log } = context;
   const { authorized, open } = createAccess(identify);
-  const routes = routesOf(options);
-  const repeatable = createRepeatable({ rules, clockLead });
+  const routes = routesOf(context);
+  const repeatable = createRepeatable(context);
   // The path as it was sent. Hono would decode it first, so that `/%61pi` would be the API too.
   const app = new Hono<ApiEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
 
-  app.get(HEALTH.path, health(options.checkHealth, log));
+  app.get(HEALTH.path, health(context.checkHealth, log));
   const openapiJson = showOpenapi(described(routes), version);
   app.get(
     OPENAPI.path,
@@ -124,16 +117,7 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await checked(c, ...who));
     app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }
-  const byLink = linkEndpoint({
-    ...options.links,
-    files: options.files,
-    turn: options.fileTurn,
-    clock: rules.clock,
-    log,
-  });
   app.on(['GET', 'POST', 'PUT'], LINK, open(byLink));
-  const queries = directoryQueries(rules.database.reads);
-  const operatorRoutes = options.isOfOperators ? heldRoutes(queries, options.held) : [];
   for (const { method, path, endpoint } of operatorRoutes)
     app.on(
       method,

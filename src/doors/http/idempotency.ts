@@ -8,7 +8,6 @@
  * this process and, on a database that several machines share, by a lock that ends with its connection. So after a crash, no
  * request is in flight.
  */
-import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import type { KeptAnswersTable } from '../../foundation/db/schema.ts';
 import { hold, release } from '../../foundation/db/shared.ts';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
@@ -29,11 +28,6 @@ import { readBody } from './body.ts';
 const LONGEST_KEY = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
-export interface IdempotencyOptions {
-  readonly rules: RuleContext;
-  readonly clockLead: ClockLead;
-}
-
 interface Answer {
   readonly status: number;
   readonly headers: readonly (readonly [string, string])[];
@@ -41,8 +35,8 @@ interface Answer {
 }
 
 /** Makes endpoints of POST repeatable. If an endpoint does not store its response itself, that is done after it. */
-export function createRepeatable({ rules, clockLead }: IdempotencyOptions) {
-  const { database, clock } = rules;
+export function createRepeatable(context: RuleContext) {
+  const { database, clock, clockLead } = context;
   /** Requests in flight. Each resolves once the stored response was looked up, with whether there was one. */
   const inFlight = new Map<string, Promise<boolean>>();
   /** Responses to changes that were undone, until their rows are removed. */
@@ -145,7 +139,7 @@ export function createRepeatable({ rules, clockLead }: IdempotencyOptions) {
           if (before instanceof Response) {
             // A full disk may have kept the host from following the change. It was answered with an error then.
             const id = c.req.param('id');
-            if (id !== undefined) await applyCommitted(rules, { accountId: principal.accountId, id });
+            if (id !== undefined) await applyCommitted(context, { accountId: principal.accountId, id });
             return before;
           }
           await requireRoom(database.reads, principal.accountId);

@@ -3,10 +3,7 @@
  * handshake until there is.
  */
 import type { IncomingMessage } from 'node:http';
-import type { Background } from '../../foundation/base/background.ts';
-import type { Config } from '../../foundation/base/config.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import type { Web } from '../web/start.ts';
+import type { AppContext } from '../web/context.ts';
 import { firstPair, followCertificate, type TlsPair } from './certificate.ts';
 import { connectionLimits } from './connections.ts';
 import { NoCertificateError, type Readiness } from './health.ts';
@@ -17,13 +14,9 @@ const GRACE_MS = 4000;
 
 type App = HttpServerOptions['app'];
 
-export interface PortsOptions extends Pick<Web, 'nameRequest' | 'isProxy'> {
-  readonly config: Pick<Config, 'api' | 'dashboard' | 'tls'>;
+interface Apps {
   readonly api: App;
   readonly dashboard: DashboardApp | undefined;
-  readonly readiness: Readiness;
-  readonly background: Background;
-  readonly log: Log;
 }
 
 interface DashboardApp {
@@ -47,14 +40,17 @@ export interface Ports {
 }
 
 /** @throws {OperatorError} when an address is in use or not this machine's. */
-export async function openPorts(options: PortsOptions): Promise<Ports> {
-  const { config, api, dashboard, readiness, background, log } = options;
+export async function openPorts(
+  { config, background, log, web }: AppContext,
+  { api, dashboard }: Apps,
+  readiness: Readiness,
+): Promise<Ports> {
   await using parts = new AsyncDisposableStack();
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
   const { own } = config.dashboard;
   const listening = {
-    nameRequest: options.nameRequest,
-    isProxy: options.isProxy,
+    nameRequest: web.nameRequest,
+    isProxy: web.isProxy,
     tls: first ? (first.pair ?? 'pending') : 'proxy',
     connections: connectionLimits(dashboard && own ? 2 : 1),
   } as const;

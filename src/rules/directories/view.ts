@@ -51,15 +51,6 @@ interface Filter extends Page {
   readonly only?: ReadonlySet<string> | undefined;
 }
 
-export interface DirectoryQueries {
-  byId(accountId: string, id: string): Promise<ShownDirectory | undefined>;
-  /**
-   * Newest first. Limited to directories with that `external_id`, and to those whose ids are in `only`, where given.
-   * @throws {ValidationError} when the account has no directory with the id `after`, or `only` does not have it.
-   */
-  list(accountId: string, filter: Filter): Promise<ListedDirectory[]>;
-}
-
 const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
   db
     .selectFrom('directories')
@@ -69,24 +60,35 @@ const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
     .where('deleted_at', 'is', null),
 );
 
-export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
-  return {
-    byId: (accountId, id) => byId.first(reads, { accountId, id }),
-    async list(accountId, { externalId, only, after, limit }) {
-      let query = reads
-        .selectFrom('directories')
-        .select(LISTED)
-        .where('account_id', '=', accountId)
-        .where('deleted_at', 'is', null)
-        .orderBy('inserted_at', 'desc')
-        .orderBy('id', 'desc');
-      if (externalId !== undefined) query = query.where('external_id', '=', externalId);
-      if (only) query = query.where('id', 'in', among(reads, [...only]));
-      if (limit !== undefined) query = query.limit(limit);
-      if (after === undefined) return query.execute();
-      if (typeof after === 'string' && only?.has(after) === false) throw unknownPlace();
-      const { at, id } = typeof after === 'string' ? await placeInList(reads, 'directories', accountId, after) : after;
-      return query.where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id))).execute();
-    },
-  };
+export function directoryById(
+  reads: Kysely<Tables>,
+  accountId: string,
+  id: string,
+): Promise<ShownDirectory | undefined> {
+  return byId.first(reads, { accountId, id });
+}
+
+/**
+ * Newest first. Limited to directories with that `external_id`, and to those whose ids are in `only`, where given.
+ * @throws {ValidationError} when the account has no directory with the id `after`, or `only` does not have it.
+ */
+export async function listDirectories(
+  reads: Kysely<Tables>,
+  accountId: string,
+  { externalId, only, after, limit }: Filter,
+): Promise<ListedDirectory[]> {
+  let query = reads
+    .selectFrom('directories')
+    .select(LISTED)
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .orderBy('inserted_at', 'desc')
+    .orderBy('id', 'desc');
+  if (externalId !== undefined) query = query.where('external_id', '=', externalId);
+  if (only) query = query.where('id', 'in', among(reads, [...only]));
+  if (limit !== undefined) query = query.limit(limit);
+  if (after === undefined) return query.execute();
+  if (typeof after === 'string' && only?.has(after) === false) throw unknownPlace();
+  const { at, id } = typeof after === 'string' ? await placeInList(reads, 'directories', accountId, after) : after;
+  return query.where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id))).execute();
 }

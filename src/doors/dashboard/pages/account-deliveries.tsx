@@ -1,10 +1,11 @@
 /** What is not delivered and why, with the remedies; and the list of deliveries, of one directory or all, with filters and an export. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
 import { DELIVERY_STATES, type ShownState } from '../../../deliveries/webhooks/delivery-list.ts';
 import { replayFailed, stopReplays } from '../../../deliveries/webhooks/replay.ts';
-import { type Trial, type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
+import { type Trial, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { Candidates } from '../components/directory.tsx';
 import { Cause, DeliveryState, Duration, Excerpt, LISTED, Outcome } from '../components/exchange.tsx';
@@ -28,7 +29,6 @@ import {
 } from '../queries/account-deliveries.ts';
 import { type ListPlace, placeIn, placeText } from '../../../foundation/db/list-place.ts';
 import { COUNTED, type Problem, problemsOf } from '../queries/failing-webhooks.ts';
-import type { Turn } from '../../web/turns.ts';
 import { directoryMeant, type DirectoryEntry, NO_DIRECTORY } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
@@ -74,17 +74,8 @@ interface Tested {
   readonly trial: Trial;
 }
 
-interface AccountDeliveriesOptions {
-  readonly rules: TrialRules;
-  readonly live: Live;
-  readonly testTurn: Turn;
-}
-
-export function accountDeliveriesPage(
-  app: Hono<DashboardEnv>,
-  { rules, live, testTurn }: AccountDeliveriesOptions,
-): void {
-  const { reads } = rules.database;
+export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppContext, live: Live): void {
+  const { reads } = context.database;
 
   async function searchOf(c: PageContext, query: FormFields): Promise<Search> {
     const { principal } = c.get('user');
@@ -264,7 +255,7 @@ export function accountDeliveriesPage(
       c,
       (again) => page(again),
       async ({ directory = '' }) => {
-        const { count } = await replayFailed(rules, targetOf(c, directory), { since: 0 });
+        const { count } = await replayFailed(context, targetOf(c, directory), { since: 0 });
         const query = { directory, state: 'failed' };
         return addressOf(query, { of: String(count), done: `replayed.${count}` });
       },
@@ -273,7 +264,7 @@ export function accountDeliveriesPage(
 
   app.post(`${PATH}/stop`, async (c) => {
     const { directory = '' } = await formFields(c);
-    const count = await stopReplays(rules, targetOf(c, directory));
+    const count = await stopReplays(context, targetOf(c, directory));
     return c.redirect(addressOf({ directory, state: 'failed' }, { done: `stopped.${count}` }), 303);
   });
 
@@ -285,8 +276,8 @@ export function accountDeliveriesPage(
       (again) => page(again),
       async ({ directory = '' }) => {
         const target = targetOf(c, directory);
-        await testTurn(target.accountId, c.env.outgoing);
-        return page(c, { directory, trial: await tryWebhook(rules, target) });
+        await context.web.testTurn(target.accountId, c.env.outgoing);
+        return page(c, { directory, trial: await tryWebhook(context, target) });
       },
     ),
   );
@@ -297,7 +288,7 @@ export function accountDeliveriesPage(
     let refused: ValidationError | undefined;
     for (const [id, ids] of await replayable(reads, filter))
       try {
-        count += (await replayFailed(rules, targetOf(c, id), { ids })).count;
+        count += (await replayFailed(context, targetOf(c, id), { ids })).count;
       } catch (error) {
         if (error instanceof ValidationError) refused = error;
         else if (!(error instanceof BerthError && error.code === 'directory_not_found')) throw error;

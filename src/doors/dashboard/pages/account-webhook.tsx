@@ -1,11 +1,10 @@
 /** The sections of the Account page with the account's webhook, for directories without a URL of their own. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import { accountWebhook, noteSecretShown, renewSecret, setAccountWebhook } from '../../../rules/directories/webhook.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
-import { type MayReach, unreachable } from '../../web/warnings.ts';
+import { unreachable } from '../../web/warnings.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import type { Turn } from '../../web/turns.ts';
-import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
+import { tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { TrialResult } from '../components/exchange.tsx';
 import { ActionButton } from '../components/form.tsx';
 import { choiceIn, WebhookTarget } from '../components/webhook-target.tsx';
@@ -26,15 +25,9 @@ export const WEBHOOK_PROBLEMS = {
   webhook_url: 'There is nothing to test. Save a URL, and create a directory without a webhook URL of its own.',
 };
 
-export interface AccountWebhookPageOptions {
-  readonly rules: RuleContext & TrialRules;
-  readonly mayReach: MayReach;
-  readonly testTurn: Turn;
-}
-
 export function accountWebhookForms(
   app: Hono<DashboardEnv>,
-  { rules, testTurn }: AccountWebhookPageOptions,
+  context: AppContext,
   page: (c: PageContext) => Promise<Response>,
 ): void {
   app.post(`${PATH}/webhook`, adminOnly, (c) =>
@@ -42,7 +35,7 @@ export function accountWebhookForms(
       const url = (given['url'] ?? '').trim();
       const to = choiceIn(given, url);
       if (to === 'own' && url === '') throw new ValidationError({ url: ["can't be blank"] });
-      await setAccountWebhook(rules, accountTarget(c), { url: to === 'own' ? url : null });
+      await setAccountWebhook(context, accountTarget(c), { url: to === 'own' ? url : null });
       return `${PATH}?done=webhook`;
     }),
   );
@@ -52,9 +45,9 @@ export function accountWebhookForms(
   app.post(`${PATH}/webhook/test`, (c) =>
     submitted(c, page, async () => {
       const { accountId } = c.get('user').principal;
-      const directory = await directoryForTest(rules.database.reads, accountId);
-      await testTurn(accountId, c.env.outgoing);
-      const trial = await tryWebhook(rules, targetOf(c, directory));
+      const directory = await directoryForTest(context.database.reads, accountId);
+      await context.web.testTurn(accountId, c.env.outgoing);
+      const trial = await tryWebhook(context, targetOf(c, directory));
       return c.render(
         <Layout title="Test of the account’s webhook">
           <TrialResult trial={trial} />
@@ -72,16 +65,15 @@ export function accountWebhookForms(
     {
       route: `${PATH}/webhook/secret`,
       pageOf: () => PATH,
-      noteShown: (c) => noteSecretShown(rules, accountTarget(c)),
-      renew: (c, fields) => renewSecret(rules, accountTarget(c), fields),
+      noteShown: (c) => noteSecretShown(context, accountTarget(c)),
+      renew: (c, fields) => renewSecret(context, accountTarget(c), fields),
     },
     page,
   );
 }
 
 /** The sections for the account's webhook, as the user may see them. */
-export async function accountWebhookSections(c: PageContext, { rules, mayReach }: AccountWebhookPageOptions) {
-  const { reads } = rules.database;
+export async function accountWebhookSections(c: PageContext, { database: { reads }, mayReach }: AppContext) {
   const webhook = await accountWebhook(reads, c.get('user').principal.accountId);
   const isShown = takeShownOnce(c) !== undefined;
   const warning = unreachable({ webhook_url: webhook.url }, mayReach);

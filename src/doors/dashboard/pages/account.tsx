@@ -1,4 +1,5 @@
 /** The account: its plan and how much of it is used, its webhook, and whether it requires a second factor. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
 import { requireSecondFactor } from '../../../rules/users/second-factor.ts';
@@ -12,13 +13,7 @@ import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { isSecondFactorRequired } from '../queries/account.ts';
 import type { Stored } from '../queries/home.ts';
-import {
-  accountWebhookForms,
-  type AccountWebhookPageOptions,
-  accountWebhookSections,
-  WEBHOOK_DONE,
-  WEBHOOK_PROBLEMS,
-} from './account-webhook.tsx';
+import { accountWebhookForms, accountWebhookSections, WEBHOOK_DONE, WEBHOOK_PROBLEMS } from './account-webhook.tsx';
 
 const PATH = '/dashboard/account';
 
@@ -28,13 +23,12 @@ const DONE = {
   no: 'A second factor is optional from now on.',
 };
 
-interface AccountOptions extends AccountWebhookPageOptions {
-  readonly stored: (accountId: string) => Promise<Stored>;
-}
-
-export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): void {
-  const { rules, stored } = options;
-  const { reads } = rules.database;
+export function accountPage(
+  app: Hono<DashboardEnv>,
+  context: AppContext,
+  stored: (accountId: string) => Promise<Stored>,
+): void {
+  const { reads } = context.database;
 
   async function page(c: PageContext) {
     const { accountId, plan } = c.get('user').principal;
@@ -53,18 +47,18 @@ export function accountPage(app: Hono<DashboardEnv>, options: AccountOptions): v
             }}
           />
         </Section>
-        {await accountWebhookSections(c, options)}
+        {await accountWebhookSections(c, context)}
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
       </SettingsLayout>,
     );
   }
 
   app.get(PATH, page);
-  accountWebhookForms(app, options, page);
+  accountWebhookForms(app, context, page);
 
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';
-    await requireSecondFactor(rules, accountTarget(c), required === 'yes');
+    await requireSecondFactor(context, accountTarget(c), required === 'yes');
     return c.redirect(`${PATH}?done=${required}`, 303);
   });
 }

@@ -1,8 +1,9 @@
 /** What happened in the account, or in one of its directories: who is connected now, and the history, newest first. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { Child, FC } from 'hono/jsx';
 import { DAY, SECOND } from '../../../foundation/base/clock.ts';
-import { endSession, type EndSessionOptions } from '../../../rules/directories/end-session.ts';
+import { endSession } from '../../../rules/directories/end-session.ts';
 import {
   type ActivityEntry,
   type ActivityPage,
@@ -12,7 +13,6 @@ import {
   type Topic,
   TOPICS,
 } from '../../../operating/reports/activity.ts';
-import type { LoginLog } from '../../../operating/reports/login-log.ts';
 import { sentenceOf } from '../../../rules/history/sentences.ts';
 import { Candidates } from '../components/directory.tsx';
 import { ActionButton, Field } from '../components/form.tsx';
@@ -50,11 +50,6 @@ const SEARCHED_LENGTH = 30;
 /** A login belongs to the session that begins this soon after it. */
 const SOON = 10 * SECOND;
 
-interface ActivityOptions extends EndSessionOptions {
-  readonly logins: LoginLog;
-  readonly live: Live;
-}
-
 /** What a page shows, by its URL. */
 interface View {
   readonly directory?: { readonly id: string; readonly username?: string } | undefined;
@@ -65,8 +60,8 @@ interface View {
   readonly before: ActivityPlace | undefined;
 }
 
-export function activityPage(app: Hono<DashboardEnv>, options: ActivityOptions): void {
-  const { database, clock, sessions, logins } = options;
+export function activityPage(app: Hono<DashboardEnv>, context: AppContext, live: Live): void {
+  const { database, clock, sessions, logins } = context;
   const { reads } = database;
 
   async function viewOf(c: PageContext): Promise<View> {
@@ -262,7 +257,7 @@ export function activityPage(app: Hono<DashboardEnv>, options: ActivityOptions):
     app.get(`${path}/events`, async (c) => {
       const view = await viewOf(c);
       const own = directoryIn(c);
-      return options.live(c, { ...(own && { directoryId: own.id }), everyMs: POLL_MS }, async () =>
+      return live(c, { ...(own && { directoryId: own.id }), everyMs: POLL_MS }, async () =>
         renderedIn(c, await listOf(c, view, await pageOf(c, view, view.before ?? start(), PAGE))),
       );
     });
@@ -274,7 +269,7 @@ export function activityPage(app: Hono<DashboardEnv>, options: ActivityOptions):
 
     app.post(`${path}/end-session`, adminOnly, async (c) => {
       const { directory = '', session = '' } = await formFields(c);
-      await endSession(options, targetOf(c, directoryIn(c)?.id ?? directory), session);
+      await endSession(context, targetOf(c, directoryIn(c)?.id ?? directory), session);
       return c.redirect(`${directoryIn(c) ? `${pathOf(c)}/activity` : ACTIVITY}?done=ended`, 303);
     });
   }

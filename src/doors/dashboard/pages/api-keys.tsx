@@ -1,4 +1,5 @@
 /** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import {
   type ApiKey,
@@ -10,7 +11,6 @@ import {
 } from '../../../rules/keys/api-keys.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout, SettingsLayout } from '../components/layout.tsx';
 import { LIMIT_FIELDS, LimitFields, limitsIn, limitsInWords, RoleField, usernamesOf } from '../components/rights.tsx';
@@ -33,10 +33,12 @@ const REVOKE = `${PATH}/:id/revoke`;
 const DONE = { revoked: 'The key is revoked.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
-/** @param apiHost host and port of the API; undefined if they are the dashboard's own. */
-export function apiKeysPage(app: Hono<DashboardEnv>, rules: RuleContext, apiHost: string | undefined): void {
-  const { reads } = rules.database;
-  const sent = new CreatingForms(rules);
+export function apiKeysPage(app: Hono<DashboardEnv>, context: AppContext): void {
+  const { api, dashboard, tls } = context.config;
+  /** Of the API, if the dashboard has a port of its own. */
+  const apiHost = dashboard.own && `${tls.name}:${api.port}`;
+  const { reads } = context.database;
+  const sent = new CreatingForms(context);
   const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
 
   async function page(c: PageContext) {
@@ -48,7 +50,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, rules: RuleContext, apiHost
     const made = takeShownOnce(c);
     const mayChange = isAdmin(c);
     const shownKeys = keys.slice(0, PAGE);
-    const now = rules.clock.now();
+    const now = context.clock.now();
     const all = [...shownKeys, ...revoked];
     const shown = {
       usernames: await usernamesOf(reads, accountId, all),
@@ -102,7 +104,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, rules: RuleContext, apiHost
       return sent.create<IssuedKey>(
         c,
         given,
-        (target) => createKey(rules, target, { name, role, ...limits }),
+        (target) => createKey(context, target, { name, role, ...limits }),
         ({ key }) => ({ kind: 'api-key', value: key, page: PATH }),
       );
     }),
@@ -127,7 +129,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, rules: RuleContext, apiHost
   app.post(REVOKE, adminOnly, async (c) => {
     const key = await keyOf(c, c.req.param('id'));
     if (!key) return c.notFound();
-    await revokeKey(rules, accountTarget(c), key.id);
+    await revokeKey(context, accountTarget(c), key.id);
     return c.redirect(`${PATH}?done=revoked`, 303);
   });
 }

@@ -1,8 +1,9 @@
 /** One delivery: its exact body, its known headers and each attempt, with buttons that send it again, or a new webhook about its file. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { announce } from '../../../arrivals/uploads/announce.ts';
-import { receiverIfAny, type WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
+import { receiverIfAny } from '../../../deliveries/webhooks/receiver-of.ts';
 import { replay } from '../../../deliveries/webhooks/replay.ts';
 import { sign, signatureHeader } from '../../../deliveries/webhooks/signature.ts';
 import { DeliveryState, Duration, Excerpt, Outcome, SentBody } from '../components/exchange.tsx';
@@ -27,15 +28,15 @@ const PROBLEMS = {
   delivery_id: 'This delivery is still pending. berth sends it again automatically.',
 };
 
-export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void {
+export function deliveryPage(app: Hono<DashboardEnv>, context: AppContext): void {
   const deliveryOf = (c: PageContext) =>
-    wholeDelivery(rules.database.reads, c.get('directory').id, c.req.param('delivery_id') ?? '');
+    wholeDelivery(context.database.reads, c.get('directory').id, c.req.param('delivery_id') ?? '');
   const listOf = (c: PageContext) => `${pathOf(c)}/webhook/deliveries`;
 
   /** The secret that signs now. If the directory has no URL, that is the account's. */
   async function secretOf(c: PageContext): Promise<string> {
     const directory = c.get('directory');
-    return (await receiverIfAny(rules.database.reads, directory))?.webhook_secret ?? directory.webhook_secret;
+    return (await receiverIfAny(context.database.reads, directory))?.webhook_secret ?? directory.webhook_secret;
   }
 
   async function page(c: PageContext) {
@@ -62,7 +63,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
 
   app.post(`${PATH}/replay`, (c) =>
     submitted(c, page, async () => {
-      const { id } = await replay(rules, targetOf(c), c.req.param('delivery_id'));
+      const { id } = await replay(context, targetOf(c), c.req.param('delivery_id'));
       return `${listOf(c)}/${id}?done=replayed`;
     }),
   );
@@ -70,7 +71,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
   app.post(`${PATH}/announce`, (c) =>
     submitted(c, page, async () => {
       const { upload_id } = await deliveryOf(c);
-      const { id } = await announce(rules, targetOf(c), upload_id ?? '');
+      const { id } = await announce(context, targetOf(c), upload_id ?? '');
       return `${listOf(c)}/${id}?done=announced`;
     }),
   );

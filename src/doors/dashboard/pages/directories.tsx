@@ -1,9 +1,9 @@
 /** All directories of the account, and a page with a form for a new one. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
 import { type Created, createDirectory } from '../../../rules/directories/create.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -29,9 +29,9 @@ const mayCreate = (c: PageContext): boolean => hasAccount(c) && maySend(c, DIREC
 
 const DONE = { deleted: 'The directory and its files have been deleted.' };
 
-export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): void {
-  const { reads } = rules.database;
-  const sent = new CreatingForms(rules);
+export function directoriesPage(app: Hono<DashboardEnv>, context: AppContext): void {
+  const { reads } = context.database;
+  const sent = new CreatingForms(context);
 
   /** The plan's limit, if it is used up. */
   async function fullLimit(c: PageContext): Promise<number | undefined> {
@@ -45,7 +45,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
     const { rows, previous, next } = await directoryPage(reads, c.get('user').principal, listing);
     const ids = rows.map(({ id }) => id);
     const failing = await failingWebhooks(reads, ids);
-    const now = rules.clock.now();
+    const now = context.clock.now();
     const limit = await fullLimit(c);
     const isNew = rows.length === 0 && listing.search === '' && !listing.after && !listing.before;
     const start = { ...listing, after: undefined, before: undefined };
@@ -136,7 +136,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: RuleContext): vo
       const made = await sent.create<Created>(
         c,
         given,
-        (target) => createDirectory(rules, target, fields),
+        (target) => createDirectory(context, target, fields),
         ({ directory, password }) => ({
           kind: 'sftp-password',
           value: password,

@@ -1,4 +1,5 @@
 /** Views, downloads and deletes one file or several, with confirmations that need no script; and uploads files. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Micros } from '../../../foundation/base/clock.ts';
@@ -6,13 +7,10 @@ import { BerthError, errorMessage, ValidationError } from '../../../foundation/b
 import { fileAnswer } from '../../web/file-answer.ts';
 import { receivedBytes } from '../../web/received-bytes.ts';
 import { requestedPath } from '../../web/requested-path.ts';
-import type { Turn } from '../../web/turns.ts';
 import { announce } from '../../../arrivals/uploads/announce.ts';
 import { replay } from '../../../deliveries/webhooks/replay.ts';
 import type { Target } from '../../../rules/directories/target.ts';
-import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
-import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
-import { displayName, type RecordedUpload, type UploadList } from '../../../arrivals/uploads/upload-list.ts';
+import { displayName, type RecordedUpload } from '../../../arrivals/uploads/upload-list.ts';
 import { Confirmation, confirmedAction } from '../components/confirmation.tsx';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
@@ -42,23 +40,16 @@ const CELL_LENGTH = 200;
 /** How many bytes show what kind of file it is. */
 const FIRST_BYTES = 16;
 
-export interface FileOptions {
-  readonly rules: WebhookRules;
-  readonly uploads: UploadList;
-  readonly files: DirectoryFiles;
-  readonly fileTurn: Turn;
-}
-
-export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
-  const { rules, uploads, files, fileTurn } = options;
+export function filePages(app: Hono<DashboardEnv>, context: AppContext): void {
+  const { uploads, files, web } = context;
   /** The account of each file that is arriving. */
   const coming: string[] = [];
-  selectedPages(app, options);
+  selectedPages(app, context);
 
   app.get(`${PATH}/content`, async (c) => {
     const directory = c.get('directory');
     const found = await files.content(directory, c.req.param('upload'));
-    return fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
+    return fileAnswer(c.env, found, () => web.fileTurn(directory.account_id, c.env.outgoing));
   });
 
   // With its content type, so that a browser shows the image in the preview.
@@ -67,7 +58,7 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
     const found = await files.content(directory, c.req.param('upload'));
     const type = shownType(displayName(found.upload.path), await beginningOf(found.content, FIRST_BYTES));
     if (type === undefined) throw new BerthError('unsupported_media_type', 'This file is not what its name says.');
-    const answer = await fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
+    const answer = await fileAnswer(c.env, found, () => web.fileTurn(directory.account_id, c.env.outgoing));
     answer.headers.set('content-type', type);
     answer.headers.set('content-disposition', 'inline');
     return answer;
@@ -116,7 +107,11 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
   });
 
   app.post(`${PATH}/send`, async (c) => {
-    const done = await sendAgain(rules, targetOf(c), await uploads.byId(c.get('directory').id, c.req.param('upload')));
+    const done = await sendAgain(
+      context,
+      targetOf(c),
+      await uploads.byId(c.get('directory').id, c.req.param('upload')),
+    );
     return c.redirect(filesOf(c, done), 303);
   });
 
@@ -146,11 +141,11 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
  * Sends the file's webhook again: the same content if it was sent before, and otherwise a new one.
  * @returns the name of what is done, for the notice on the next page.
  */
-async function sendAgain(rules: WebhookRules, target: Target, upload: RecordedUpload): Promise<string> {
-  const sent = (await fileWebhooks(rules.database.reads, target.id, [upload])).get(upload.id);
+async function sendAgain(context: AppContext, target: Target, upload: RecordedUpload): Promise<string> {
+  const sent = (await fileWebhooks(context.database.reads, target.id, [upload])).get(upload.id);
   if (sent?.state === 'pending') return 'on-the-way';
   try {
-    await (sent ? replay(rules, target, sent.id) : announce(rules, target, upload.id));
+    await (sent ? replay(context, target, sent.id) : announce(context, target, upload.id));
     return 'sent';
   } catch (error) {
     if (error instanceof ValidationError && 'webhook_url' in error.fields) return 'no-webhook';
@@ -159,7 +154,7 @@ async function sendAgain(rules: WebhookRules, target: Target, upload: RecordedUp
 }
 
 /** Pages for several files at once. */
-function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileOptions): void {
+function selectedPages(app: Hono<DashboardEnv>, { uploads, files, web }: AppContext): void {
   async function selectedIn(c: PageContext): Promise<string[]> {
     const { file = [] } = await c.req.parseBody({ all: true });
     const ids = [file].flat().filter((id) => typeof id === 'string');
@@ -242,7 +237,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
       );
     const found = await Promise.all(chosen.map(({ id }) => files.content(directory, id)));
     const { outgoing } = c.env;
-    await fileTurn(directory.account_id, outgoing);
+    await web.fileTurn(directory.account_id, outgoing);
     const archive = zipped(
       found.map(({ upload, content }) => ({
         name: displayName(upload.path),

@@ -1,12 +1,11 @@
 /** The files of a directory: the newest uploads, its folders, and a search, with a form that uploads files by browser. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import type { Kysely } from 'kysely';
-import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
-import type { HeldFiles } from '../../../arrivals/checks/held.ts';
+import type { DirectoryRow } from '../../../foundation/db/schema.ts';
 import { displayName, pathOf as pathText } from '../../../arrivals/uploads/file-path.ts';
 import { folderPage } from '../../../arrivals/files/folders.ts';
-import type { UploadList, UploadRow } from '../../../arrivals/uploads/upload-list.ts';
+import type { UploadRow } from '../../../arrivals/uploads/upload-list.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { FileList, FolderPath } from '../components/file-list.tsx';
 import { Field, Form } from '../components/form.tsx';
@@ -37,21 +36,15 @@ const DONE = {
   released: 'The file is back at its path, and its webhook is on the way.',
 };
 
-export interface FilesOptions {
-  readonly reads: Kysely<Tables>;
-  readonly uploads: UploadList;
-  readonly held: HeldFiles;
-  readonly live: Live;
-}
-
-export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void {
+export function filesPage(app: Hono<DashboardEnv>, context: AppContext, live: Live): void {
+  const { held: heldFiles, database } = context;
   app.get('/dashboard/directories/:id/files', async (c) => {
     const view = viewIn(c.req.query());
     const directory = c.get('directory');
-    const list = await listOf(options, directory.id, view);
+    const list = await listOf(context, directory.id, view);
     const folder = view.kind === 'folder' ? view.folder : Buffer.alloc(0);
-    const held = await heldSection(options.held, directory.id, isAdmin(c));
-    const partial = await partialSection(options.reads, directory.id);
+    const held = await heldSection(heldFiles, directory.id, isAdmin(c));
+    const partial = await partialSection(database.reads, directory.id);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>
         {held}
@@ -67,7 +60,7 @@ export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void 
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
         <Form action={`${pathOf(c)}/files/selected${queryOf(view)}`}>
           <div class="selection" data-selection>
-            <Totals directory={directory} count={await fileCount(options.reads, directory.id)} />
+            <Totals directory={directory} count={await fileCount(database.reads, directory.id)} />
             <output></output>
             <button class="plain" name="do" value="zip">
               Download selected
@@ -84,20 +77,20 @@ export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void 
   });
 
   app.get('/dashboard/directories/:id/files/export.csv', (c) =>
-    csvAnswer('uploads', ['id', 'path', 'size_bytes', 'uploaded_at'], csvRows(options, c.get('directory').id)),
+    csvAnswer('uploads', ['id', 'path', 'size_bytes', 'uploaded_at'], csvRows(context, c.get('directory').id)),
   );
 
   app.get('/dashboard/directories/:id/files/events', async (c) => {
     const { id } = c.get('directory');
     const view = viewIn(c.req.query());
-    return options.live(c, { directoryId: id }, async () => (await listOf(options, id, view)).toString());
+    return live(c, { directoryId: id }, async () => (await listOf(context, id, view)).toString());
   });
 }
 
 /** Uploads that are read at once for an export. */
 const CSV_BATCH = 1000;
 
-async function* csvRows({ uploads }: FilesOptions, directoryId: string) {
+async function* csvRows({ uploads }: AppContext, directoryId: string) {
   for (let after: UploadRow | undefined, hasMore = true; hasMore;) {
     const rows = await uploads.list(directoryId, { limit: CSV_BATCH, after });
     for (const { id, path, size_bytes, uploaded_at } of rows)
@@ -144,10 +137,10 @@ function addressOf(folder: Buffer): string {
 }
 
 /** The part of the page that is rendered again whenever files change. */
-async function listOf(options: FilesOptions, directoryId: string, view: FilesView) {
-  const { entries, next } = await pageOf(options, directoryId, view);
+async function listOf(context: AppContext, directoryId: string, view: FilesView) {
+  const { entries, next } = await pageOf(context, directoryId, view);
   const uploads = entries.flatMap((entry) => ('file' in entry && entry.file.state === 'uploaded' ? [entry.file] : []));
-  const webhooks = await fileWebhooks(options.reads, directoryId, uploads);
+  const webhooks = await fileWebhooks(context.database.reads, directoryId, uploads);
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
   const caption = `${TITLES[view.kind]}. New files appear automatically.`;
   return (
@@ -159,7 +152,7 @@ async function listOf(options: FilesOptions, directoryId: string, view: FilesVie
   );
 }
 
-async function pageOf({ reads, uploads }: FilesOptions, directoryId: string, view: FilesView) {
+async function pageOf({ database: { reads }, uploads }: AppContext, directoryId: string, view: FilesView) {
   if (view.kind === 'newest') {
     const rows = await uploads.list(directoryId, { limit: PAGE + 1, after: placeIn(view.after) });
     const entries = rows.slice(0, PAGE).map((row) => ({ file: { ...row, state: 'uploaded' as const } }));

@@ -1,4 +1,5 @@
 /** Held files: rejected, or not announced yet. The Files page lists them; admins release or delete each after a confirmation. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { HeldFile, HeldFiles } from '../../../arrivals/checks/held.ts';
@@ -55,7 +56,7 @@ function why({ state, reason }: HeldFile): string {
   return reason === null ? 'To be checked' : `Could not be checked: ${reason}`;
 }
 
-export function heldPages(app: Hono<DashboardEnv>, { held }: { readonly held: HeldFiles }): void {
+export function heldPages(app: Hono<DashboardEnv>, { held }: AppContext): void {
   const shown = async (c: PageContext) => {
     const file = await fileOf(held, c.get('directory').id, c.req.param('file') ?? '');
     return <FileFacts of={file} more={{ Since: <Time at={file.since} />, Why: <Text of={why(file)} /> }} />;

@@ -1,10 +1,9 @@
 /** What needs attention, the account in figures, and its last files; and the first steps until they are done. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { Child, FC } from 'hono/jsx';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
-import type { LiveSessions } from '../../../rules/directories/end-session.ts';
-import { type Clock, type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import type { Database } from '../../../foundation/db/open.ts';
+import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
 import { DayChart, type Days, DaysChoice, daysIn } from '../components/day-chart.tsx';
 import { Cause } from '../components/exchange.tsx';
 import { ActionButton } from '../components/form.tsx';
@@ -46,14 +45,11 @@ const NAME_LENGTH = 100;
 /** Over how many days the growth of the storage is shown. */
 const GROWTH_DAYS = 7;
 
-interface HomeOptions {
-  readonly database: Pick<Database, 'reads'>;
-  readonly clock: Clock;
-  readonly sessions: LiveSessions;
-  readonly stored: (accountId: string) => Promise<Stored>;
-}
-
-export function homePage(app: Hono<DashboardEnv>, { database: { reads }, clock, sessions, stored }: HomeOptions): void {
+export function homePage(
+  app: Hono<DashboardEnv>,
+  { database: { reads }, clock, sessions }: AppContext,
+  stored: (accountId: string) => Promise<Stored>,
+): void {
   app.get('/dashboard', async (c) => {
     const { accountId, plan } = c.get('user').principal;
     const now = clock.now();

@@ -2,15 +2,14 @@
  * Creates several directories from a CSV file: its text, a preview of what would be created, and the passwords, which only the
  * answer has. The script reads a file into the field, since forms have no files here.
  */
+import type { AppContext } from '../../web/context.ts';
 import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
 import { BerthError, errorMessage, type FieldErrors, ValidationError } from '../../../foundation/base/errors.ts';
-import type { Log } from '../../../foundation/base/log.ts';
 import { createDirectory } from '../../../rules/directories/create.ts';
 import { type Fields, newDirectory } from '../../../rules/directories/fields.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import { once } from '../../../rules/history/stored-responses.ts';
 import { Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -55,7 +54,7 @@ interface Outcome extends Line {
 /** `repeated` when the preview's token has been used; undefined when a row is wrong, or the plan has no room. */
 type Made = readonly Outcome[] | 'repeated' | undefined;
 
-export function importPage(app: Hono<DashboardEnv>, rules: RuleContext, log: Log): void {
+export function importPage(app: Hono<DashboardEnv>, context: AppContext): void {
   const sent = new SentForms<Made>();
   const page = (c: PageContext) =>
     c.render(
@@ -101,7 +100,7 @@ export function importPage(app: Hono<DashboardEnv>, rules: RuleContext, log: Log
   /** How many more directories the plan allows. */
   async function roomFor(c: PageContext): Promise<number> {
     const { plan, accountId } = c.get('user').principal;
-    const { directories } = await storedIn(rules.database.reads, accountId);
+    const { directories } = await storedIn(context.database.reads, accountId);
     return (DIRECTORY_LIMITS[plan] ?? Infinity) - directories;
   }
 
@@ -110,7 +109,7 @@ export function importPage(app: Hono<DashboardEnv>, rules: RuleContext, log: Log
    * @param confirmed the preview's token, which creates once: not again after a reload, nor in a second tab.
    */
   async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
-    const first = once(c.get('user').principal.accountId, `import ${confirmed}`, rules.clock);
+    const first = once(c.get('user').principal.accountId, `import ${confirmed}`, context.clock);
     const outcomes: Outcome[] = [];
     let refusal: string | undefined;
     for (const line of lines)
@@ -119,13 +118,13 @@ export function importPage(app: Hono<DashboardEnv>, rules: RuleContext, log: Log
         const { accountId, actor } = accountTarget(c);
         const response = outcomes.length === 0 ? first : undefined;
         const target = { accountId, actor: actor && { ...actor, response } };
-        const { directory, password } = await createDirectory(rules, target, line.fields);
+        const { directory, password } = await createDirectory(context, target, line.fields);
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
         if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return 'repeated';
         if (outcomes.length === 0) throw error;
         if (!(error instanceof BerthError) && refusal === undefined)
-          log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
+          context.log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
         // Only this answer has the passwords of the created directories, so it is always sent.
         refusal ??= error instanceof BerthError ? `${errorMessage(error)}.` : 'Something went wrong.';
         outcomes.push({ ...line, problems: [refusal] });

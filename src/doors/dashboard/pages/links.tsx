@@ -1,4 +1,6 @@
 /** Makes, lists and revokes links for people without an SFTP client, by the same rules as the API. */
+import { apiOrigin } from '../../../foundation/base/config.ts';
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
@@ -15,15 +17,13 @@ import {
   revokeLink,
   revokeLinks,
 } from '../../../arrivals/links/links.ts';
-import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
-import { displayName, type UploadList } from '../../../arrivals/uploads/upload-list.ts';
+import { displayName } from '../../../arrivals/uploads/upload-list.ts';
 import { ActionButton, Field, Form, Select } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Empty, Links, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { clipped, Name, Text } from '../components/text.tsx';
 import { Secret, Time } from '../components/values.tsx';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { bytesIn, isoTime, submitted } from '../form.ts';
 import { takeShownOnce } from '../after-redirect.ts';
@@ -62,16 +62,10 @@ const KINDS = {
   },
 } as const;
 
-export interface LinksOptions {
-  readonly rules: RuleContext;
-  readonly files: Pick<DirectoryFiles, 'checkHome'>;
-  readonly uploads: Pick<UploadList, 'byId'>;
-  /** The origin of this machine's API. */
-  readonly linkOrigin: string;
-}
-
-export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, linkOrigin }: LinksOptions): void {
-  const sent = new CreatingForms(rules);
+export function linksPage(app: Hono<DashboardEnv>, context: AppContext): void {
+  const { files, uploads } = context;
+  const linkOrigin = apiOrigin(context.config);
+  const sent = new CreatingForms(context);
 
   async function page(c: PageContext) {
     const { file, folder = '' } = c.req.query();
@@ -79,8 +73,8 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
     const directory = c.get('directory');
     // A link's URL has to name the machine that has the files.
     await files.checkHome(directory);
-    const { reads } = rules.database;
-    const now = rules.clock.now();
+    const { reads } = context.database;
+    const now = context.clock.now();
     const after = await linkById(reads, directory.id, c.req.query('after') ?? '');
     const listed = await linksOf(reads, directory.id, { now, limit: PAGE + 1, after });
     const links = listed.slice(0, PAGE);
@@ -151,7 +145,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
         for: kind,
         path,
         expires_at:
-          days === undefined ? expires_at && isoTime(expires_at) : formatMicros(rules.clock.now() + days * DAY),
+          days === undefined ? expires_at && isoTime(expires_at) : formatMicros(context.clock.now() + days * DAY),
         once: uses === 'once',
         ...(kind === 'upload' && { max_bytes: bytesIn(max_bytes.trim()) }),
       };
@@ -159,7 +153,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
       const made = await sent.create<MadeLink>(
         c,
         given,
-        (target) => makeLink(rules, { ...targetOf(c), ...target }, fields, requestedPath),
+        (target) => makeLink(context, { ...targetOf(c), ...target }, fields, requestedPath),
         ({ target }) => ({ kind: 'link', value: linkOrigin + target, page: c.req.path }),
       );
       return `${made}?for=${kind}`;
@@ -167,12 +161,12 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
   );
 
   app.post(`${PATH}/:link/revoke`, async (c) => {
-    await revokeLink(rules, targetOf(c), c.req.param('link'));
+    await revokeLink(context, targetOf(c), c.req.param('link'));
     return c.redirect(`${pathOf(c)}/links?done=revoked-one`, 303);
   });
 
   app.post(`${PATH}/revoke`, async (c) => {
-    await revokeLinks(rules, targetOf(c));
+    await revokeLinks(context, targetOf(c));
     return c.redirect(`${pathOf(c)}/links?done=revoked`, 303);
   });
 }

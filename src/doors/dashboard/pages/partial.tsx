@@ -1,10 +1,10 @@
 /** Partial files. The Files page lists them; users mark each as complete or delete it, after a confirmation that needs no script. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { BerthError } from '../../../foundation/base/errors.ts';
-import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { type PartialFile, partialFiles, reasonOf } from '../../../arrivals/files/partial.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
 import { confirmedAction } from '../components/confirmation.tsx';
@@ -21,11 +21,6 @@ const SHOWN = 100;
 const PATH_LENGTH = 400;
 
 const PATH = '/dashboard/directories/:id/partial/:file';
-
-export interface PartialOptions {
-  readonly reads: Kysely<Tables>;
-  readonly files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>;
-}
 
 /** The list of partial files; empty if there are none. */
 export async function partialSection(reads: Kysely<Tables>, directoryId: string) {
@@ -58,7 +53,7 @@ function titleOf({ length }: { readonly length: number }): string {
 
 const ABOUT = 'These uploads were cut off, so no webhook was sent. The client can resume them.';
 
-export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialOptions): void {
+export function partialPages(app: Hono<DashboardEnv>, { database: { reads }, files }: AppContext): void {
   const shown = async (c: PageContext) => {
     const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
     return <FileFacts of={file} more={{ Since: <Time at={file.since} />, Why: why(file) }} />;

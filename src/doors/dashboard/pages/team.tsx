@@ -1,6 +1,6 @@
 /** The users of the account. An admin invites others; members see the list. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import * as users from '../../../rules/users/users.ts';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { SettingsLayout } from '../components/layout.tsx';
@@ -17,7 +17,7 @@ const PAGE = 100;
 const DONE = { removed: 'The user has been removed.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
-export function teamPage(app: Hono<DashboardEnv>, context: RuleContext): void {
+export function teamPage(app: Hono<DashboardEnv>, context: AppContext): void {
   const sent = new CreatingForms(context);
 
   const page = async (c: PageContext) => {

@@ -1,7 +1,7 @@
 /** A user of the account, with everything that an admin can change. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import { type Link, linkPath, linksMadeBy, revokeLink } from '../../../arrivals/links/links.ts';
 import { type ApiKey, keysMadeBy, revokeKey } from '../../../rules/keys/api-keys.ts';
 import { linkPath as invitationPath } from '../../../rules/users/password-links.ts';
@@ -28,7 +28,7 @@ interface Action {
   /** The question before the action, if something may be lost. */
   readonly confirm?: string;
   readonly isFor: (user: users.User) => boolean;
-  readonly change: (context: RuleContext, target: users.UserTarget) => Promise<void>;
+  readonly change: (context: AppContext, target: users.UserTarget) => Promise<void>;
 }
 
 /** The one-click actions, by the last part of their paths. */
@@ -85,7 +85,7 @@ export function invitation(c: PageContext, userId: string, token: string): Shown
   return { kind: 'link', value, page: `${TEAM}/${userId}` };
 }
 
-export function userPage(app: Hono<DashboardEnv>, context: RuleContext): void {
+export function userPage(app: Hono<DashboardEnv>, context: AppContext): void {
   const userOf = (c: PageContext) =>
     users.userById(context.database.reads, c.get('user').principal.accountId, c.req.param('id') ?? '');
 

@@ -1,14 +1,13 @@
 /** A directory's webhook: its health, its URL and a test, its secret, its latest deliveries, and code that verifies it. */
+import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import { accountWebhook, noteSecretShown, renewSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import type { DirectoryRow } from '../../../foundation/db/schema.ts';
-import type { Turn } from '../../web/turns.ts';
-import { type MayReach, unreachable } from '../../web/warnings.ts';
+import { unreachable } from '../../web/warnings.ts';
 import { receiverIfAny, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
-import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
+import { tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { DeliveryTable, TrialResult } from '../components/exchange.tsx';
 import { changedFields } from '../changed-fields.ts';
 import { ActionButton } from '../components/form.tsx';
@@ -39,14 +38,9 @@ const DONE = {
   ...SECRET_DONE,
 };
 
-export interface WebhookPageOptions {
-  readonly rules: RuleContext & TrialRules;
-  readonly mayReach: MayReach;
-  readonly testTurn: Turn;
-}
-
-export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTurn }: WebhookPageOptions): void {
-  const { reads } = rules.database;
+export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void {
+  const { database, mayReach, web } = context;
+  const { reads } = database;
   const snippets = readSnippets();
 
   async function page(c: PageContext) {
@@ -54,7 +48,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
     const { id, webhook_url: url } = directory;
     const receiver = await receiverIfAny(reads, directory);
     const path = `${pathOf(c)}/webhook`;
-    const health = await webhookHealth(reads, id, { now: rules.clock.now(), url: receiver?.url });
+    const health = await webhookHealth(reads, id, { now: context.clock.now(), url: receiver?.url });
     const deliveries = await latestDeliveries(reads, id, LATEST);
     const isShown = takeShownOnce(c) !== undefined;
     const { url: accountUrl } = await accountWebhook(reads, directory.account_id);
@@ -113,7 +107,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
       if (to === 'own' && url === '') throw new ValidationError({ webhook_url: ["can't be blank"] });
       const stored = { webhook_url: directory.webhook_url ?? '', to: choiceOf(directory) };
       const changed = changedFields({ ...given, webhook_url: to === 'own' ? url : stored.webhook_url, to }, stored);
-      if (Object.keys(changed).length > 0) await updateWebhook(rules, targetOf(c), TARGETS[to](url));
+      if (Object.keys(changed).length > 0) await updateWebhook(context, targetOf(c), TARGETS[to](url));
       return `${c.req.path}?done=${to}`;
     }),
   );
@@ -123,8 +117,8 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
   app.post(`${PATH}/test`, (c) =>
     submitted(c, page, async () => {
       const target = targetOf(c);
-      await testTurn(target.accountId, c.env.outgoing);
-      const trial = await tryWebhook(rules, target);
+      await web.testTurn(target.accountId, c.env.outgoing);
+      const trial = await tryWebhook(context, target);
       return c.render(
         <DirectoryLayout tab="Webhook" page="Test">
           <TrialResult trial={trial} />
@@ -145,14 +139,14 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
       async noteShown(c) {
         const directory = c.get('directory');
         const isOfAccount = directory.webhook_url === null && (await receiverUrl(reads, directory)) !== null;
-        await noteSecretShown(rules, isOfAccount ? accountTarget(c) : targetOf(c));
+        await noteSecretShown(context, isOfAccount ? accountTarget(c) : targetOf(c));
       },
-      renew: (c, fields) => renewSecret(rules, targetOf(c), fields),
+      renew: (c, fields) => renewSecret(context, targetOf(c), fields),
     },
     page,
   );
   app.get(`${PATH}/deliveries`, (c) => c.redirect(deliveriesOf(c.get('directory').id), 303));
-  deliveryPage(app, rules);
+  deliveryPage(app, context);
 }
 
 /** What is said about the secret, by whose it is. */

@@ -1,11 +1,10 @@
 /** Queries for the head of a directory's pages. Each uses an index. */
 import type { Kysely } from 'kysely';
-import { type Clock, type Micros, hasExpired } from '../../../foundation/base/clock.ts';
+import { hasExpired, type Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { lacksKey } from '../../../rules/directories/access.ts';
 import { auditSentence } from '../../../rules/history/sentences.ts';
-import type { LoginLog } from '../../../operating/reports/login-log.ts';
-import type { LiveSessions } from '../../../rules/directories/end-session.ts';
+import type { AppContext } from '../../web/context.ts';
 import { receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
 import type { AccessState, DirectoryStatus } from '../environment.ts';
 import { failedLogin } from './failed-login.ts';
@@ -34,15 +33,8 @@ export async function accessState(
   return { kind: 'suspended', ...(row && { at: row.at, by: auditSentence(row).who }) };
 }
 
-export interface StatusOptions {
-  readonly reads: Kysely<Tables>;
-  readonly clock: Clock;
-  readonly sessions: Pick<LiveSessions, 'of'>;
-  readonly logins: Pick<LoginLog, 'unwritten'>;
-}
-
 export async function directoryStatus(
-  { reads, clock, sessions, logins }: StatusOptions,
+  { database: { reads }, clock, sessions, logins }: AppContext,
   directory: DirectoryRow,
 ): Promise<DirectoryStatus> {
   const { id, sftp_username } = directory;

@@ -1,8 +1,7 @@
 /** The limits of a directory: its suspension, expiry, allowed networks and quota. Also its password. */
+import type { AppContext } from '../../web/context.ts';
 import { formatMicros, hasExpired } from '../../../foundation/base/clock.ts';
 import { type Access, AccessFields, accessOf, updateAccess } from '../../../rules/directories/access.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
@@ -22,17 +21,17 @@ const ACCESS_EXAMPLE = {
   allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
 };
 
-export function accessRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+export function accessRoutes(context: AppContext): Route[] {
   const show: Endpoint<'/:id'> = async (c, { accountId }) =>
-    dataResponse(accessJson(await accessOf(rules.database.reads, { accountId, id: c.req.param('id') })));
+    dataResponse(accessJson(await accessOf(context.database.reads, { accountId, id: c.req.param('id') })));
 
   const update: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(AccessFields.entries, fields);
-    const access = await updateAccess(rules, target, fields);
-    const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
+    const access = await updateAccess(context, target, fields);
+    const closed = hasExpired(access, context.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
     return dataResponse(accessJson(access), 200, warning(closed));
   };
 
@@ -72,7 +71,7 @@ function accessJson({ suspended, expires_at, allowed_networks }: Access): string
   return JSON.stringify({ suspended, expires_at: until, allowed_networks });
 }
 
-export function passwordRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+export function passwordRoutes(context: AppContext): Route[] {
   const renew: Endpoint<'/:id'> = async (c, principal) => {
     const answer = ({ directory, password }: Renewed): Response =>
       dataResponse(fullDirectory(directory, password), 200, {
@@ -80,9 +79,9 @@ export function passwordRoutes(directories: DirectoryQueries, rules: RuleContext
         ...SECRET,
         ...warning(passwordUnused(directory)),
       });
-    const target = await ownTarget(directories, c, principal, answer);
+    const target = await ownTarget(context, c, principal, answer);
     requireAdmin(principal);
-    return answer(await renewPassword(rules, target));
+    return answer(await renewPassword(context, target));
   };
 
   return [
@@ -114,16 +113,16 @@ const QUOTA_EXAMPLE = { max_bytes: 10_000_000_000, used_bytes: 48_211 };
 
 const quotaResponse = (quota: Quota): Response => dataResponse(JSON.stringify(quota));
 
-export function quotaRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+export function quotaRoutes(context: AppContext): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) =>
-    quotaResponse(await quotaOf(rules, { accountId: principal.accountId, id: c.req.param('id') }));
+    quotaResponse(await quotaOf(context, { accountId: principal.accountId, id: c.req.param('id') }));
 
   const set: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(QuotaFields.entries, fields);
-    return quotaResponse(await setQuota(rules, target, fields));
+    return quotaResponse(await setQuota(context, target, fields));
   };
 
   const answer = {

@@ -1,4 +1,5 @@
 /** /api/v1/api_keys: lets programs create and revoke keys for other programs. */
+import type { AppContext } from '../../web/context.ts';
 import {
   type ApiKey,
   createKey,
@@ -10,7 +11,6 @@ import {
   ROLES,
 } from '../../../rules/keys/api-keys.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import { accountTarget, type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
@@ -57,7 +57,7 @@ const EXAMPLE = {
   revoked_at: null,
 };
 
-export function apiKeyRoutes(context: RuleContext): Route[] {
+export function apiKeyRoutes(context: AppContext): Route[] {
   const list: Endpoint = async (c, principal) => {
     requireAdmin(principal);
     const { reads } = context.database;

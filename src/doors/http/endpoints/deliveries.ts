@@ -1,6 +1,6 @@
 /** Deliveries of a directory's webhooks: lists them with their attempts, and sends them again. */
+import type { AppContext } from '../../web/context.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { announce } from '../../../arrivals/uploads/announce.ts';
 import {
   type Delivery,
@@ -9,7 +9,6 @@ import {
   listDeliveries,
 } from '../../../deliveries/webhooks/delivery-list.ts';
 import { checked, INVALID, orBlank, timestamp } from '../../../foundation/base/validation.ts';
-import type { WebhookRules } from '../../../deliveries/webhooks/receiver-of.ts';
 import { replay, replayFailed } from '../../../deliveries/webhooks/replay.ts';
 import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
 import { readFields } from '../body.ts';
@@ -45,40 +44,40 @@ const ANSWER = {
   example: { data: { ...EXAMPLE, state: 'pending', attempts: [], next_attempt_at: '2026-11-20T22:16:39.364712Z' } },
 };
 
-export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRules): Route[] {
+export function deliveryRoutes(context: AppContext): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { id } = await ownDirectory(context, principal, c.req.param('id'));
     const { state } = checked(Filter, c.req.query());
     const read = ({ limit = LIMIT, after }: RequestedPage) =>
-      listDeliveries(rules.database.reads, id, { state, limit, after });
+      listDeliveries(context.database.reads, id, { state, limit, after });
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);
     return dataResponse(JSON.stringify(rows.map(deliveryJson)), 200, headers);
   };
 
   const show: Endpoint<'/:id/:delivery_id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { id } = await ownDirectory(context, principal, c.req.param('id'));
     return dataResponse(
-      JSON.stringify(deliveryJson(await deliveryById(rules.database.reads, id, c.req.param('delivery_id')))),
+      JSON.stringify(deliveryJson(await deliveryById(context.database.reads, id, c.req.param('delivery_id')))),
     );
   };
 
   const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, accepted);
-    return accepted(await replay(rules, target, c.req.param('delivery_id')));
+    const target = await ownTarget(context, c, principal, accepted);
+    return accepted(await replay(context, target, c.req.param('delivery_id')));
   };
 
   const replayMany: Endpoint<'/:id'> = async (c, principal) => {
     const answer = (replayed: { count: number }): Response => dataResponse(JSON.stringify(replayed), 202);
-    const target = await ownTarget(directories, c, principal, answer);
+    const target = await ownTarget(context, c, principal, answer);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(Since.entries, fields);
     const { since } = checked(Since, fields);
-    return answer(await replayFailed(rules, target, { since }));
+    return answer(await replayFailed(context, target, { since }));
   };
 
   const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, accepted);
-    return accepted(await announce(rules, target, c.req.param('upload_id')));
+    const target = await ownTarget(context, c, principal, accepted);
+    return accepted(await announce(context, target, c.req.param('upload_id')));
   };
 
   return [

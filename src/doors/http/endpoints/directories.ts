@@ -1,9 +1,9 @@
 /** The specification's endpoints for directories. Each reads the request, calls one rule, and writes the response. */
+import type { AppContext } from '../../web/context.ts';
 import { type Created, createDirectory } from '../../../rules/directories/create.ts';
 import { deleteDirectory } from '../../../rules/directories/delete.ts';
 import { AuthFields, BasicFields, isAuthChange, NewDirectory, SETTABLE } from '../../../rules/directories/fields.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
-import type { DirectoryQueries, ListedDirectory, ShownDirectory } from '../../../rules/directories/view.ts';
+import { type ListedDirectory, listDirectories, type ShownDirectory } from '../../../rules/directories/view.ts';
 import { removePublicKeys, updateAuth, updateBasics } from '../../../rules/directories/update.ts';
 import { accountTarget, type Endpoint, ownDirectory, ownTarget, requireAdmin } from '../access.ts';
 import { readDirectoryFields } from '../body.ts';
@@ -12,15 +12,16 @@ import { PAGE, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
-import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../../web/warnings.ts';
+import { lockedOut, notApplied, unreachable, warning } from '../../web/warnings.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 
 import * as v from 'valibot';
 
-export function directoryRoutes(directories: DirectoryQueries, rules: RuleContext, mayReach: MayReach): Route[] {
+export function directoryRoutes(context: AppContext): Route[] {
   const list: Endpoint = async (c, { accountId, scope }) => {
     const externalId = c.req.query('external_id');
-    const read = (page: RequestedPage) => directories.list(accountId, { ...page, externalId, only: scope.directories });
+    const read = (page: RequestedPage) =>
+      listDirectories(context.database.reads, accountId, { ...page, externalId, only: scope.directories });
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at);
     return dataResponse(JSON.stringify(rows.map(listItem)), 200, headers);
   };
@@ -33,35 +34,35 @@ export function directoryRoutes(directories: DirectoryQueries, rules: RuleContex
         ...SECRET,
         ...warning(notApplied(SETTABLE.create, fields, beside)),
       });
-    return answer(await createDirectory(rules, accountTarget(c, principal, answer), fields));
+    return answer(await createDirectory(context, accountTarget(c, principal, answer), fields));
   };
 
   const show: Endpoint<'/:id'> = async (c, principal) =>
-    dataResponse(fullDirectory(await ownDirectory(directories, principal, c.req.param('id'))), 200, SECRET);
+    dataResponse(fullDirectory(await ownDirectory(context, principal, c.req.param('id'))), 200, SECRET);
 
   /** If a request has auth settings, only these are applied, and it needs the admin role (specification, PATCH). */
   const update: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     const { fields, beside } = await readDirectoryFields(c.env.incoming);
     const isAuth = isAuthChange(fields);
     if (isAuth) requireAdmin(principal);
     const change = isAuth ? updateAuth : updateBasics;
-    const directory = await change(rules, target, fields);
+    const directory = await change(context, target, fields);
     const found = isAuth
       ? [notApplied(SETTABLE.auth, fields, beside), lockedOut(directory)]
-      : [notApplied(SETTABLE.basics, fields, beside), unreachable(fields, mayReach)];
+      : [notApplied(SETTABLE.basics, fields, beside), unreachable(fields, context.mayReach)];
     return dataResponse(fullDirectory(directory), 200, { ...SECRET, ...warning(...found) });
   };
 
   const destroy: Endpoint<'/:id'> = async (c, principal) => {
-    await deleteDirectory(rules, { ...accountTarget(c, principal), id: c.req.param('id') });
+    await deleteDirectory(context, { ...accountTarget(c, principal), id: c.req.param('id') });
     return c.body(null, 204);
   };
 
   const destroyPublicKey: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     requireAdmin(principal);
-    return dataResponse(fullDirectory(await removePublicKeys(rules, target)), 200, SECRET);
+    return dataResponse(fullDirectory(await removePublicKeys(context, target)), 200, SECRET);
   };
 
   const shown = { description: 'The directory', schema: data(Directory), example: DIRECTORY };

@@ -1,7 +1,7 @@
 /** GET /api/v1/events: the feed of what happened in all directories of the account. */
+import type { AppContext } from '../../web/context.ts';
 import * as v from 'valibot';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import type { Database } from '../../../foundation/db/open.ts';
 import { eventsAfter, type NumberedEvent } from '../../../rules/history/events.ts';
 import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
 import type { Endpoint } from '../access.ts';
@@ -36,7 +36,7 @@ const EXAMPLE = {
   data: UPLOADED,
 };
 
-export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
+export function eventRoutes({ database }: AppContext): Route[] {
   const list: Endpoint = async (c, { accountId, scope }) => {
     const { after = '0', limit = LIMIT } = checked(Query, c.req.query());
     const page = { after: Number(after), limit: limit + 1, only: scope.directories };

@@ -1,12 +1,9 @@
 /** The content of files: programs fetch and remove uploads, and put files there for customers to fetch. */
+import type { AppContext } from '../../web/context.ts';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Kysely } from 'kysely';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import type { Tables } from '../../../foundation/db/schema.ts';
 import { BerthError, type ErrorCode } from '../../../foundation/base/errors.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { filesByPath, LISTED_STATES, type ListedFile as FileRow } from '../../../arrivals/files/file-rows.ts';
-import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
 import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
 import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
@@ -16,7 +13,7 @@ import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, STATUS } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
-import { arrivals, type Turn } from '../../web/turns.ts';
+import { arrivals } from '../../web/turns.ts';
 import { warning } from '../../web/warnings.ts';
 
 import * as v from 'valibot';
@@ -120,26 +117,22 @@ function fileJson({ id, path, size_bytes, state, uploaded_at }: FileRow) {
   return { id, path: displayName(path), size_bytes, state, upload_id, modified_at: formatMicros(uploaded_at) };
 }
 
-export function fileRoutes(
-  directories: DirectoryQueries,
-  reads: Kysely<Tables>,
-  files: DirectoryFiles,
-  turn: Turn,
-): Route[] {
+export function fileRoutes(context: AppContext): Route[] {
+  const { files, database, web } = context;
   const content: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const directory = await ownDirectory(directories, principal, c.req.param('id'));
+    const directory = await ownDirectory(context, principal, c.req.param('id'));
     const found = await files.content(directory, c.req.param('upload_id'));
-    return fileAnswer(c.env, found, () => turn(principal.accountId, c.env.outgoing));
+    return fileAnswer(c.env, found, () => web.fileTurn(principal.accountId, c.env.outgoing));
   };
 
   const remove: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     await files.remove(target, c.req.param('upload_id'));
     return c.body(null, 204);
   };
 
   const removeEach: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     // Some clients send a list as a parameter for each of its values.
     const { ids } = checked(Batch, { ids: c.req.queries('ids')?.join(',') });
     const deleted: string[] = [];
@@ -160,7 +153,7 @@ export function fileRoutes(
   const arriving = arrivals();
   const put: Endpoint<'/:id'> = async (c, principal) => {
     const { incoming, untimed } = c.env;
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     checkCoding(incoming.headers);
     const path = requestedPath(incoming.url ?? '', `/api/v1/directories/${target.id}/files/`);
     const arrived = arriving({ [target.accountId]: AT_ONCE });
@@ -184,10 +177,10 @@ export function fileRoutes(
     requestedPath(c.env.incoming.url ?? '', `/api/v1/directories/${id}/files/`);
 
   const list: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { id } = await ownDirectory(context, principal, c.req.param('id'));
     const { prefix, after, state: states, limit = LIMIT } = checked(Listing, c.req.query());
     const start = after === undefined ? undefined : Buffer.from(after, 'base64url');
-    const found = await filesByPath(reads, id, { states, prefix, limit: limit + 1, after: start });
+    const found = await filesByPath(database.reads, id, { states, prefix, limit: limit + 1, after: start });
     const hasMore = found.length > limit;
     found.length = Math.min(found.length, limit);
     const next = new URL(c.req.url);
@@ -197,13 +190,13 @@ export function fileRoutes(
   };
 
   const get: Endpoint<'/:id'> = async (c, principal) => {
-    const directory = await ownDirectory(directories, principal, c.req.param('id'));
+    const directory = await ownDirectory(context, principal, c.req.param('id'));
     const found = await files.contentAt(directory, pathIn(c, c.req.param('id')));
-    return fileAnswer(c.env, found, () => turn(principal.accountId, c.env.outgoing));
+    return fileAnswer(c.env, found, () => web.fileTurn(principal.accountId, c.env.outgoing));
   };
 
   const removeAt: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     await files.removeAt(target, pathIn(c, target.id), requestedPrecondition(c.env.incoming.headers));
     return c.body(null, 204);
   };

@@ -1,14 +1,10 @@
 /** GET /api/v1/host_keys: the keys by which a client recognizes this server before it sends a password. */
+import type { AppContext } from '../../web/context.ts';
 import * as v from 'valibot';
 import type { Endpoint } from '../access.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, HostKey } from '../schemas.ts';
-
-type Keys = readonly v.InferOutput<typeof HostKey>[];
-
-/** The keys that sshd presents now: those in use, and those that are to follow. */
-export type HostKeys = () => Promise<{ readonly inUse: Keys; readonly next: Keys }>;
 
 const EXAMPLE = {
   type: 'ssh-ed25519',
@@ -21,7 +17,7 @@ const EXAMPLE = {
   ],
 };
 
-export function hostKeyRoutes(hostKeys: HostKeys): Route[] {
+export function hostKeyRoutes({ hostKeys }: AppContext): Route[] {
   const list: Endpoint = async () => {
     const { inUse, next } = await hostKeys();
     return dataResponse(JSON.stringify([...inUse, ...next]));

@@ -2,27 +2,26 @@
  * /links/…: downloads and uploads with a link, without a key. A link gives access to its own path only; nothing is listed, no
  * folder is named, and no cookie is set or read.
  */
+import type { AppContext } from '../../web/context.ts';
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
-import { type Clock, formatMicros } from '../../../foundation/base/clock.ts';
+import { formatMicros } from '../../../foundation/base/clock.ts';
 import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
 import type { LinksTable } from '../../../foundation/db/schema.ts';
 import { limitInWords } from '../../../arrivals/links/limit.ts';
 import { encoded, TOKEN } from '../../../arrivals/links/links.ts';
 import type { Part } from '../../../arrivals/links/progress.ts';
-import type { Admitted, LinkUses, Visit } from '../../../arrivals/links/use.ts';
-import type { Log } from '../../../foundation/base/log.ts';
-import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
+import { type Admitted, linkUses, type Visit } from '../../../arrivals/links/use.ts';
 import type { ByLink } from '../../../arrivals/files/placing.ts';
 import { baseName, displayName, type FilePath, pathOf } from '../../../arrivals/uploads/file-path.ts';
-import { type ClientAddress, clientNetwork } from '../../web/client-address.ts';
+import { clientNetwork } from '../../web/client-address.ts';
 import { fileAnswer } from '../../web/file-answer.ts';
-import { LINK_HEADERS, type LinkPages, type Receipt } from '../link-page.ts';
+import { LINK_HEADERS, linkPages, type Receipt } from '../link-page.ts';
 import { type BodyFile, fileInBody, isForm } from '../multipart.ts';
 import type { ApiEnv } from '../../web/observe.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, errorResponse, refusal } from '../../web/responses.ts';
-import { arrivals, type Turn } from '../../web/turns.ts';
+import { arrivals } from '../../web/turns.ts';
 import { checkCoding } from './files.ts';
 
 export const LINK = '/links/:token/*';
@@ -39,20 +38,12 @@ const FORM_BYTES = 16_384;
 /** The precondition that no file is replaced. */
 const NEW = { isNew: true, allows: (tag: string | undefined) => tag === undefined };
 
-export interface LinkEndpointOptions {
-  readonly uses: LinkUses;
-  readonly files: Pick<DirectoryFiles, 'checkHome' | 'contentAt' | 'place'>;
-  readonly clientAddress: ClientAddress;
-  readonly pages: LinkPages;
-  readonly clock: Clock;
-  readonly turn: Turn;
-  readonly log: Log;
-}
-
 type LinkContext = Context<ApiEnv>;
 
-export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => Promise<Response> {
-  const { uses, files, clientAddress, pages, clock, turn, log } = options;
+export function linkEndpoint(context: AppContext): (c: LinkContext) => Promise<Response> {
+  const { files, web, clock, log } = context;
+  const uses = linkUses(context);
+  const pages = linkPages();
   const arriving = arrivals();
 
   async function download(c: LinkContext, visit: Visit, admitted: Admitted): Promise<Response> {
@@ -68,7 +59,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     };
     const found = { upload: of, content: { ...content, read } };
     const answer = await fileAnswer(c.env, found, async () => {
-      await turn(`link ${directory.id}`, outgoing);
+      await web.fileTurn(`link ${directory.id}`, outgoing);
       // The link may have been revoked meanwhile.
       await uses.check(visit);
     });
@@ -129,7 +120,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
   async function answerTo(c: LinkContext): Promise<Response> {
     const { incoming } = c.env;
     const { token, name } = requestedLink(incoming.url ?? '');
-    const visit = { token, address: clientAddress(incoming) };
+    const visit = { token, address: web.clientAddress(incoming) };
     const admitted = await uses.check(visit);
     const { link, directory } = admitted;
     const isRead = incoming.method === 'GET' || incoming.method === 'HEAD';

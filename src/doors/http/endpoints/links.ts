@@ -1,8 +1,8 @@
 /** /api/v1/directories/:id/links: links for people without an SFTP client. */
+import { apiOrigin } from '../../../foundation/base/config.ts';
+import type { AppContext } from '../../web/context.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import {
   type Link,
   linkById,
@@ -14,7 +14,6 @@ import {
   revokeLink,
   revokeLinks,
 } from '../../../arrivals/links/links.ts';
-import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
 import { readFields } from '../body.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
@@ -84,26 +83,23 @@ function linkJson(link: Link) {
 }
 
 /** @param origin where people reach this machine's API. */
-export function linkRoutes(
-  directories: DirectoryQueries,
-  rules: RuleContext,
-  files: Pick<DirectoryFiles, 'checkHome'>,
-  origin: string,
-): Route[] {
+export function linkRoutes(context: AppContext): Route[] {
+  const { files, config } = context;
+  const origin = apiOrigin(config);
   const make: Endpoint<'/:id'> = async (c, principal) => {
     const answer = ({ target: own, link }: MadeLink): Response =>
       dataResponse(JSON.stringify({ ...linkJson(link), url: origin + own }), 201, SECRET);
-    const target = await ownTarget(directories, c, principal, answer);
+    const target = await ownTarget(context, c, principal, answer);
     // The link's URL has to name the machine that has the files.
     await files.checkHome(target);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewLink.entries, fields);
-    return answer(await makeLink(rules, target, fields, requestedPath));
+    return answer(await makeLink(context, target, fields, requestedPath));
   };
 
   const list: Endpoint<'/:id'> = async (c, principal) => {
-    const { reads } = rules.database;
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { reads } = context.database;
+    const { id } = await ownDirectory(context, principal, c.req.param('id'));
     const placeOf = async (after: RequestedPage['after']) => {
       if (typeof after !== 'string') return after && { inserted_at: after.at, id: after.id };
       const link = await linkById(reads, id, after);
@@ -111,19 +107,19 @@ export function linkRoutes(
       return link;
     };
     const read = async ({ limit = LIMIT, after }: RequestedPage) =>
-      linksOf(reads, id, { now: rules.clock.now(), limit, after: await placeOf(after) });
+      linksOf(reads, id, { now: context.clock.now(), limit, after: await placeOf(after) });
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);
     return dataResponse(JSON.stringify(rows.map(linkJson)), 200, headers);
   };
 
   const revokeOne: Endpoint<'/:id/:link_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
-    await revokeLink(rules, target, c.req.param('link_id'));
+    const target = await ownTarget(context, c, principal);
+    await revokeLink(context, target, c.req.param('link_id'));
     return c.body(null, 204);
   };
 
   const revoke: Endpoint<'/:id'> = async (c, principal) => {
-    await revokeLinks(rules, await ownTarget(directories, c, principal));
+    await revokeLinks(context, await ownTarget(context, c, principal));
     return c.body(null, 204);
   };
 

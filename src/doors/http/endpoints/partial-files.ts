@@ -1,15 +1,13 @@
 /** Files whose upload was cut off, or that nobody saw end: an admin announces or deletes each. `files.ts` lists them. */
+import type { AppContext } from '../../web/context.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import type { DirectoryFiles } from '../../../arrivals/files/directory-files.ts';
 import type { AnnouncedPartial } from '../../../arrivals/files/partial.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Endpoint, ownTarget, requireAdmin } from '../access.ts';
 import { UPLOAD } from '../openapi/examples.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
-import type { HeldFiles } from '../../../arrivals/checks/held.ts';
 
 import * as v from 'valibot';
 
@@ -28,17 +26,15 @@ function announced({ id, path, size_bytes, uploaded_at, state }: AnnouncedPartia
   return dataResponse(JSON.stringify(shown));
 }
 
-export function partialRoutes(
-  directories: DirectoryQueries,
-  files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>,
-): Route[] {
+export function partialRoutes(context: AppContext): Route[] {
+  const { files } = context;
   const announce: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal, announced);
+    const target = await ownTarget(context, c, principal, announced);
     requireAdmin(principal);
     return announced(await files.announcePartial(target, c.req.param('file_id')));
   };
   const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     requireAdmin(principal);
     await files.removePartial(target, c.req.param('file_id'));
     return c.body(null, 204);
@@ -75,14 +71,15 @@ export function partialRoutes(
 /** For root's commands about files in check or in the quarantine. The customers' API does not have these. */
 const HELD = '/api/v1/directories/:id/held/:file_id';
 
-export function heldRoutes(directories: DirectoryQueries, held: HeldFiles): Omit<Route, 'operation'>[] {
+export function heldRoutes(context: AppContext): Omit<Route, 'operation'>[] {
+  const { held } = context;
   const release: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     await held.release(target, c.req.param('file_id'));
     return c.body(null, 204);
   };
   const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     await held.remove(target, c.req.param('file_id'));
     return c.body(null, 204);
   };

@@ -1,4 +1,5 @@
 /** /api/v1/directories/:id/public_keys: lists, adds and removes single keys of a directory. */
+import type { AppContext } from '../../web/context.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import {
   type Added,
@@ -8,8 +9,6 @@ import {
   removePublicKey,
   type ShownKey,
 } from '../../../rules/directories/public-keys.ts';
-import type { RuleContext } from '../../../rules/directories/target.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
 import { type Endpoint, ownDirectory, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { dataResponse } from '../../web/responses.ts';
@@ -29,26 +28,26 @@ const EXAMPLE = {
   last_used_at: '2026-11-21T03:00:02.654321Z',
 };
 
-export function publicKeyRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+export function publicKeyRoutes(context: AppContext): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    return dataResponse(JSON.stringify((await publicKeysOf(rules.database.reads, id)).map(publicKeyJson)));
+    const { id } = await ownDirectory(context, principal, c.req.param('id'));
+    return dataResponse(JSON.stringify((await publicKeysOf(context.database.reads, id)).map(publicKeyJson)));
   };
 
   const add: Endpoint<'/:id'> = async (c, principal) => {
     const answer = ({ directory, key }: Added): Response =>
       dataResponse(JSON.stringify(publicKeyJson(key)), 201, warning(keyUnused(directory)));
-    const target = await ownTarget(directories, c, principal, answer);
+    const target = await ownTarget(context, c, principal, answer);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewPublicKey.entries, fields);
-    return answer(await addPublicKey(rules, target, fields));
+    return answer(await addPublicKey(context, target, fields));
   };
 
   const remove: Endpoint<'/:id/:fingerprint'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     requireAdmin(principal);
-    const directory = await removePublicKey(rules, target, fingerprintIn(c.req.param('fingerprint')));
+    const directory = await removePublicKey(context, target, fingerprintIn(c.req.param('fingerprint')));
     return c.body(null, 204, warning(lockedOut(directory)));
   };
 

@@ -1,14 +1,8 @@
 /** The uploads of a directory: the list, and a single one. */
+import type { AppContext } from '../../web/context.ts';
 import type { Context } from 'hono';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
-import {
-  displayName,
-  type Filters,
-  type Page,
-  type UploadList,
-  type UploadRow,
-} from '../../../arrivals/uploads/upload-list.ts';
+import { displayName, type Filters, type Page, type UploadRow } from '../../../arrivals/uploads/upload-list.ts';
 import { checked, timestamp } from '../../../foundation/base/validation.ts';
 import { type Endpoint, ownDirectory } from '../access.ts';
 import type { ApiEnv } from '../../web/observe.ts';
@@ -17,7 +11,6 @@ import { PAGE, readPage, requestedPage } from '../page.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
-import type { Turn } from '../../web/turns.ts';
 
 import * as v from 'valibot';
 
@@ -35,15 +28,16 @@ type ReadAfter = (after: UploadRow | undefined) => Promise<UploadRow[]>;
 /** Rows that are read, serialized and sent at once, in about 1 ms. A list may have any number of rows. */
 const BATCH = 200;
 
-export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList, turn: Turn): Route[] {
+export function uploadRoutes(context: AppContext): Route[] {
+  const { uploads, web } = context;
   const list: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { id } = await ownDirectory(context, principal, c.req.param('id'));
     const { limit, after: place } = requestedPage(c);
     const after = typeof place === 'object' ? { uploaded_at: place.at, id: place.id } : place;
     const filters = requestedFilters(c);
     const { outgoing } = c.env;
     let turned: Promise<void> | undefined;
-    const ownTurn = (): Promise<void> => (turned ??= turn(principal.accountId, outgoing));
+    const ownTurn = (): Promise<void> => (turned ??= web.listTurn(principal.accountId, outgoing));
     const readOn = async (): Promise<boolean> => {
       await ownTurn();
       return !outgoing.destroyed;
@@ -55,7 +49,7 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
       if (rows.length < BATCH) return dataResponse(json(rows));
       await ownTurn();
       // The directory may have been deleted meanwhile.
-      await ownDirectory(directories, principal, id);
+      await ownDirectory(context, principal, id);
     }
     if (limit === undefined) return longResponse(await read(after), read);
     const { rows, headers } = await readPage(
@@ -66,7 +60,7 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
     return dataResponse(json(rows), 200, headers);
   };
   const show: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { id } = await ownDirectory(context, principal, c.req.param('id'));
     return dataResponse(JSON.stringify(uploadJson(await uploads.byId(id, c.req.param('upload_id')))));
   };
 

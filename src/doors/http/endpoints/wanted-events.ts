@@ -1,6 +1,5 @@
 /** …/webhook/events: the events besides uploads that a directory or the account subscribes to. */
-import type { RuleContext } from '../../../rules/directories/target.ts';
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import type { AppContext } from '../../web/context.ts';
 import { EventsFields, eventsOf, setEvents, type WantedEvents } from '../../../rules/directories/wanted-events.ts';
 import { type Endpoint, isOfDirectory, ownerIn, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
@@ -16,20 +15,20 @@ const EVENTS = ['file.uploaded', 'file.deleted', 'upload.failed'] as const;
 const ABOUT =
   '`file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know.';
 
-export function wantedEventRoutes(directories: DirectoryQueries, rules: RuleContext): Route[] {
+export function wantedEventRoutes(context: AppContext): Route[] {
   const eventsResponse = (wanted: WantedEvents): Response => dataResponse(JSON.stringify(wanted));
 
   const show: Endpoint = async (c, { accountId }) =>
     eventsResponse(
-      await eventsOf(rules.database.reads, isOfDirectory(c) ? { accountId, id: c.req.param('id') } : { accountId }),
+      await eventsOf(context.database.reads, isOfDirectory(c) ? { accountId, id: c.req.param('id') } : { accountId }),
     );
 
   const set: Endpoint = async (c, principal) => {
-    const owner = await ownerIn(directories, c, principal);
+    const owner = await ownerIn(context, c, principal);
     if (owner.id === undefined) requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(EventsFields.entries, fields);
-    return eventsResponse(await setEvents(rules, owner, fields));
+    return eventsResponse(await setEvents(context, owner, fields));
   };
 
   const answer = (inherited: boolean) => ({

@@ -1,5 +1,5 @@
 /** The webhook of a directory and that of the account: its URL, a test, and a new secret. */
-import type { DirectoryQueries } from '../../../rules/directories/view.ts';
+import type { AppContext } from '../../web/context.ts';
 import {
   type AccountWebhook,
   accountWebhook,
@@ -11,17 +11,16 @@ import {
   updateWebhook,
   WebhookFields,
 } from '../../../rules/directories/webhook.ts';
-import { liveDirectory, type RuleContext } from '../../../rules/directories/target.ts';
+import { liveDirectory } from '../../../rules/directories/target.ts';
 import { type Destined, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
-import { type TrialRules, tryWebhook } from '../../../deliveries/webhooks/try.ts';
+import { tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { accountTarget, type Endpoint, ownerIn, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccountWebhook as ShownOfAccount, data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
-import type { Turn } from '../../web/turns.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { type MayReach, unreachable, warning } from '../../web/warnings.ts';
+import { unreachable, warning } from '../../web/warnings.ts';
 
 const PATH = '/api/v1/directories/:id/webhook';
 const OF_ACCOUNT = '/api/v1/webhook';
@@ -30,33 +29,29 @@ const EXAMPLE = {
   data: { webhook_url: null, uses_account_webhook: true, sends_to: 'https://example.com/hook' },
 };
 
-export function webhookRoutes(
-  directories: DirectoryQueries,
-  rules: RuleContext & TrialRules,
-  turn: Turn,
-  mayReach: MayReach,
-): Route[] {
+export function webhookRoutes(context: AppContext): Route[] {
+  const { web, mayReach } = context;
   async function webhookJson(directory: Destined): Promise<string> {
     const { webhook_url, uses_account_webhook } = directory;
-    const sends_to = await receiverUrl(rules.database.reads, directory);
+    const sends_to = await receiverUrl(context.database.reads, directory);
     return JSON.stringify({ webhook_url, uses_account_webhook: uses_account_webhook === 1, sends_to });
   }
 
   const show: Endpoint<'/:id'> = async (c, { accountId }) =>
-    dataResponse(await webhookJson(await liveDirectory(rules.database.reads, { accountId, id: c.req.param('id') })));
+    dataResponse(await webhookJson(await liveDirectory(context.database.reads, { accountId, id: c.req.param('id') })));
 
   const update: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
+    const target = await ownTarget(context, c, principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(WebhookFields.entries, fields);
-    const directory = await updateWebhook(rules, target, fields);
+    const directory = await updateWebhook(context, target, fields);
     return dataResponse(await webhookJson(directory), 200, warning(unreachable(fields, mayReach)));
   };
 
   const tryOne: Endpoint<'/:id'> = async (c, principal) => {
-    const target = await ownTarget(directories, c, principal);
-    await turn(principal.accountId, c.env.outgoing);
-    const { ok: delivered, status, error, latency } = (await tryWebhook(rules, target)).answer;
+    const target = await ownTarget(context, c, principal);
+    await web.testTurn(principal.accountId, c.env.outgoing);
+    const { ok: delivered, status, error, latency } = (await tryWebhook(context, target)).answer;
     return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
   };
 
@@ -100,7 +95,7 @@ export function webhookRoutes(
       },
       refusals: [404, 422, 507],
     }),
-    route('POST', '/api/v1/directories/:id/webhook_secret', renewing(directories, rules), {
+    route('POST', '/api/v1/directories/:id/webhook_secret', renewing(context), {
       id: 'renewWebhookSecret',
       tag: 'Webhooks',
       summary: 'Replace the webhook secret, in two steps',
@@ -119,16 +114,16 @@ export function webhookRoutes(
   ];
 }
 
-export function accountWebhookRoutes(directories: DirectoryQueries, rules: RuleContext, mayReach: MayReach): Route[] {
+export function accountWebhookRoutes(context: AppContext): Route[] {
   const show: Endpoint = async (_c, { accountId }) =>
-    dataResponse(shownOfAccount(await accountWebhook(rules.database.reads, accountId)), 200, SECRET);
+    dataResponse(shownOfAccount(await accountWebhook(context.database.reads, accountId)), 200, SECRET);
 
   const set: Endpoint = async (c, principal) => {
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(AccountWebhookFields.entries, fields);
-    const webhook = await setAccountWebhook(rules, accountTarget(c, principal), fields);
-    const warnings = warning(unreachable({ webhook_url: webhook.url }, mayReach));
+    const webhook = await setAccountWebhook(context, accountTarget(c, principal), fields);
+    const warnings = warning(unreachable({ webhook_url: webhook.url }, context.mayReach));
     return dataResponse(shownOfAccount(webhook), 200, { ...SECRET, ...warnings });
   };
 
@@ -156,7 +151,7 @@ export function accountWebhookRoutes(directories: DirectoryQueries, rules: RuleC
       answer: { ...answer, headers: ['Warning'] },
       refusals: [507],
     }),
-    route('POST', `${OF_ACCOUNT}/secret`, renewing(directories, rules), {
+    route('POST', `${OF_ACCOUNT}/secret`, renewing(context), {
       id: 'renewAccountWebhookSecret',
       tag: 'Webhooks',
       summary: "Replace the secret of the account's webhook, in two steps",
@@ -179,13 +174,13 @@ function shownOfAccount({ url, secret }: AccountWebhook): string {
 }
 
 /** Renews the secret of the directory in the path, or of the account. */
-function renewing(directories: DirectoryQueries, rules: RuleContext): Endpoint {
+function renewing(context: AppContext): Endpoint {
   return async (c, principal) => {
-    const owner = await ownerIn(directories, c, principal, secretResponse);
+    const owner = await ownerIn(context, c, principal, secretResponse);
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
     refuseUnknown(SecretFields.entries, fields);
-    return secretResponse(await renewSecret(rules, owner, fields));
+    return secretResponse(await renewSecret(context, owner, fields));
   };
 }
 

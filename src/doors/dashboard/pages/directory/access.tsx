@@ -2,14 +2,12 @@
  * How customers log in to a directory: what stops them, with the remedy; what to send to them; and who may log in. The settings
  * take effect at the next login.
  */
+import type { AppContext } from '../../../web/context.ts';
 import type { Hono } from 'hono';
-import type { RuleContext } from '../../../../rules/directories/target.ts';
 import { accessOf, updateAccess } from '../../../../rules/directories/access.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../../../rules/directories/public-keys.ts';
 import { renewPassword, updateAuth } from '../../../../rules/directories/update.ts';
-import type { PublicHostKeys } from '../../../../machine/sftp/public-host-keys.ts';
 import { loginChecks } from '../../../../operating/reports/login-rules.ts';
-import type { LoginLog } from '../../../../operating/reports/login-log.ts';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
 import { showOnce, takeShownOnce } from '../../after-redirect.ts';
@@ -32,13 +30,9 @@ const DONE = {
   'key-removed': 'The key is removed. Logins with it fail.',
 };
 
-export interface AccessOptions {
-  readonly hostKeys: () => Promise<PublicHostKeys>;
-  readonly logins: LoginLog;
-}
-
-export function accessPage(app: Hono<DashboardEnv>, rules: RuleContext, { hostKeys, logins }: AccessOptions): void {
-  const { reads } = rules.database;
+export function accessPage(app: Hono<DashboardEnv>, context: AppContext): void {
+  const { database, hostKeys, logins } = context;
+  const { reads } = database;
 
   async function connectionOf(c: PageContext) {
     const directory = c.get('directory');
@@ -51,7 +45,7 @@ export function accessPage(app: Hono<DashboardEnv>, rules: RuleContext, { hostKe
     const connection = await connectionOf(c);
     const { directory, path } = connection;
     const keys = await publicKeysOf(reads, directory.id);
-    const now = rules.clock.now();
+    const now = context.clock.now();
     const shown = { directory, path, isAdmin: isAdmin(c) };
     const password = takeShownOnce(c);
     const problem = (
@@ -95,29 +89,29 @@ export function accessPage(app: Hono<DashboardEnv>, rules: RuleContext, { hostKe
     });
 
   adminAction('password', 'password', async (c, target) => {
-    const { password } = await renewPassword(rules, target);
+    const { password } = await renewPassword(context, target);
     showOnce(c, { kind: 'sftp-password', value: password, page: `${pathOf(c)}/access` });
   });
-  adminAction('auth-mode', 'saved', (_, target, { auth_mode }) => updateAuth(rules, target, { auth_mode }));
-  adminAction('public-keys', 'key-added', (_, target, { public_key }) => addPublicKey(rules, target, { public_key }));
+  adminAction('auth-mode', 'saved', (_, target, { auth_mode }) => updateAuth(context, target, { auth_mode }));
+  adminAction('public-keys', 'key-added', (_, target, { public_key }) => addPublicKey(context, target, { public_key }));
   adminAction('public-keys/remove', 'key-removed', (_, target, { fingerprint = '' }) =>
-    removePublicKey(rules, target, fingerprint),
+    removePublicKey(context, target, fingerprint),
   );
-  adminAction('suspend', 'suspended', (_, target) => updateAccess(rules, target, { suspended: true }));
+  adminAction('suspend', 'suspended', (_, target) => updateAccess(context, target, { suspended: true }));
   // Each page of the directory has the button, and shows the result.
   adminAction(
     'resume',
     'resumed',
-    (_, target) => updateAccess(rules, target, { suspended: false }),
+    (_, target) => updateAccess(context, target, { suspended: false }),
     ({ tab = 'Access' }) => tab,
   );
   adminAction('access/limits', 'saved', (c, target, given) =>
-    updateAccess(rules, target, limitFields(given, c.get('directory'))),
+    updateAccess(context, target, limitFields(given, c.get('directory'))),
   );
   adminAction('access/allow', 'allowed', async (_, target, { address = '' }) => {
     const { allowed_networks: allowed } = await accessOf(reads, target);
     // An empty list allows every address already.
     if (allowed.length === 0) return;
-    await updateAccess(rules, target, { allowed_networks: [...allowed, address] });
+    await updateAccess(context, target, { allowed_networks: [...allowed, address] });
   });
 }

@@ -1,9 +1,9 @@
 /** A directory's settings: name, quota and deletion. */
+import type { AppContext } from '../../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { LRUCache } from 'lru-cache';
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
-import type { RuleContext } from '../../../../rules/directories/target.ts';
 import { deleteDirectory } from '../../../../rules/directories/delete.ts';
 import { setQuota } from '../../../../rules/directories/quota.ts';
 import { updateBasics } from '../../../../rules/directories/update.ts';
@@ -28,7 +28,7 @@ const DONE = {
 /** How long the answer whether quotas can be set is cached, since each check may start a process. */
 const OBSTACLE_TTL_MS = 60_000;
 
-export function settingsPage(app: Hono<DashboardEnv>, rules: RuleContext): void {
+export function settingsPage(app: Hono<DashboardEnv>, context: AppContext): void {
   const obstacles = new LRUCache<string, { readonly obstacle: string | undefined }>({
     max: 100,
     ttl: OBSTACLE_TTL_MS,
@@ -38,7 +38,7 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: RuleContext): void 
   async function quotaObstacle(directory: DirectoryRow): Promise<string | undefined> {
     const known = obstacles.get(directory.node);
     if (known) return known.obstacle;
-    const obstacle = await rules.host.quotaObstacle(directory);
+    const obstacle = await context.host.quotaObstacle(directory);
     obstacles.set(directory.node, { obstacle });
     return obstacle;
   }
@@ -59,15 +59,17 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: RuleContext): void 
   const { action, adminAction } = directoryActions(app, page, 'Settings');
 
   action('settings', 'saved', (c, target, given) =>
-    updateBasics(rules, target, settingsFields(given, c.get('directory'))),
+    updateBasics(context, target, settingsFields(given, c.get('directory'))),
   );
-  adminAction('quota', 'saved', (c, target, given) => setQuota(rules, target, quotaFields(given, c.get('directory'))));
+  adminAction('quota', 'saved', (c, target, given) =>
+    setQuota(context, target, quotaFields(given, c.get('directory'))),
+  );
 
   app.post('/dashboard/directories/:id/delete', (c) =>
     submitted(c, page, async ({ confirmation = '' }) => {
       if (!isNameTyped(confirmation, c.get('directory').name))
         throw new ValidationError({ confirmation: ['The name doesn’t match.'] });
-      await deleteDirectory(rules, targetOf(c));
+      await deleteDirectory(context, targetOf(c));
       return '/dashboard/directories?done=deleted';
     }),
   );

@@ -1,28 +1,15 @@
-/** The dashboard's pages. Each topic gets only the options that it needs. */
+/** The dashboard's pages. */
+import type { AppContext } from '../web/context.ts';
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
-import type { HeldFiles } from '../../arrivals/checks/held.ts';
-import { apiOrigin, type Config } from '../../foundation/base/config.ts';
-import type { RuleContext } from '../../rules/directories/target.ts';
-import type { LiveSessions } from '../../rules/directories/end-session.ts';
-import { type ClientAddress, clientNetwork, clientSite } from '../web/client-address.ts';
-import { type AnsweredRequest, observed } from '../web/observe.ts';
-import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../web/rate-limits.ts';
+import { clientNetwork, clientSite } from '../web/client-address.ts';
+import { observed } from '../web/observe.ts';
+import { createAddressLimit, createRateLimit, createSteadyLimit } from '../web/rate-limits.ts';
 import { rawPath } from '../web/requested-path.ts';
-import type { Turn } from '../web/turns.ts';
-import type { PublicHostKeys } from '../../machine/sftp/public-host-keys.ts';
-import type { MayReach } from '../web/warnings.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import type { LoginLog } from '../../operating/reports/login-log.ts';
-import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
-import type { FileChanges } from '../../arrivals/uploads/file-changes.ts';
-import type { UploadList } from '../../arrivals/uploads/upload-list.ts';
-import type { PasswordHashing } from '../../rules/users/password-hashing.ts';
 import { createPasswords } from '../../rules/users/passwords.ts';
 import { createSignIn } from '../../rules/users/sign-in.ts';
 import { createTries } from '../../rules/users/tries.ts';
-import type { Send } from '../../deliveries/webhooks/send.ts';
 import { serveAssets } from './assets.ts';
 import { noteDone } from './after-redirect.ts';
 import { type DashboardEnv, pathOf } from './environment.ts';
@@ -68,52 +55,10 @@ const MOVED = {
   '/dashboard/account/audit.csv': `${ACTIVITY}/export.csv?topic=changes`,
 };
 
-export interface DashboardOptions {
-  readonly rules: RuleContext;
-  /** Host and port of the API; undefined if they are the dashboard's own. */
-  readonly apiHost: string | undefined;
-  /** The origin of this machine's API, and of its links. */
-  readonly linkOrigin: string;
-  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
-  readonly uploads: UploadList;
-  readonly files: DirectoryFiles;
-  readonly held: HeldFiles;
-  readonly fileTurn: Turn;
-  readonly changes: FileChanges;
-  readonly hostKeys: () => Promise<PublicHostKeys>;
-  readonly sessions: LiveSessions;
-  readonly logins: LoginLog;
-  readonly webhooks: { wake(): void; readonly send: Send };
-  readonly mayReach: MayReach;
-  readonly testTurn: Turn;
-  readonly clientAddress: ClientAddress;
-  /** Limits requests without a session, by their address. */
-  readonly addressLimit: RateLimit;
-  /** How passwords are kept; tests have one that costs next to nothing. */
-  readonly hashing?: PasswordHashing | undefined;
-  /** Aborted when the service closes. */
-  readonly closing: AbortSignal;
-  readonly log: Log;
-}
-
-export interface StartOptions extends Omit<DashboardOptions, 'apiHost' | 'closing' | 'linkOrigin' | 'settings'> {
-  readonly config: Pick<Config, 'api' | 'apiUrl' | 'dashboard' | 'environment' | 'tls'>;
-  /** Called with each answered request. */
-  observe(request: AnsweredRequest): void;
-}
-
-export function startDashboard({ config, observe, ...options }: StartOptions) {
-  const { api, dashboard: settings, tls } = config;
+export function startDashboard(context: AppContext) {
   const closing = new AbortController();
-  const app = createDashboard({
-    ...options,
-    settings,
-    apiHost: settings.own && `${tls.name}:${api.port}`,
-    linkOrigin: apiOrigin(config),
-    closing: closing.signal,
-  });
   return {
-    app: observed(app, { log: options.log, observe }),
+    app: observed(createDashboard(context, closing.signal), context),
     isDashboard,
     /** Ends the pages that stay open for updates. */
     endUpdates: () => closing.abort(),
@@ -126,10 +71,10 @@ function isDashboard({ url = '', headers }: Pick<IncomingMessage, 'url' | 'heade
   return /^\/dashboard(?:[/?]|$)/.test(url);
 }
 
-export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
-  const { rules, log, apiHost } = options;
-  const { hasPasswordLogin, companyLogin, url } = options.settings;
-  const { database, clock } = rules;
+/** @param closing aborted when the service closes. */
+export function createDashboard(context: AppContext, closing: AbortSignal): Hono<DashboardEnv> {
+  const { config, database, clock, log } = context;
+  const { hasPasswordLogin, companyLogin, url } = config.dashboard;
   const app = new Hono<DashboardEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
   app.onError((error, c) => errorPage(error, c, log));
   app.notFound(notFoundPage);
@@ -137,16 +82,15 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   // Gives components the request that they are rendered for.
   app.use(jsxRenderer(({ children }) => <>{children}</>, { docType: true }));
   app.use('/dashboard/link/*', hidingLink);
-  app.use(...everyRequest(options.clientAddress));
+  app.use(...everyRequest(context.web.clientAddress));
   app.use(noteDone);
   app.get('/', (c) => c.redirect('/dashboard', 302));
   serveAssets(app);
 
-  const userLimit = createRateLimit({ clock, limit: USER_LIMIT });
-  app.use(findSession({ database, clock, userLimit, addressLimit: options.addressLimit }));
+  app.use(findSession(context, createRateLimit({ clock, limit: USER_LIMIT })));
 
-  const passwords = createPasswords(options.hashing);
-  const entry = { database, clock, passwords };
+  const passwords = createPasswords(context.hashing);
+  const entry = { ...context, passwords };
   const signIn = createSignIn({
     ...entry,
     networkOf: { network: clientNetwork, site: clientSite },
@@ -156,37 +100,37 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
     signIn: hasPasswordLogin ? signIn : undefined,
     companyLogin: companyLogin && COMPANY_LOGIN,
   });
-  if (companyLogin) companyLoginPages(app, { ...companyLogin, url }, { database, clock, log });
+  if (companyLogin) companyLoginPages(app, { ...companyLogin, url }, context);
   linkPage(app, entry);
 
   // Pages that require no session are added before this line.
   app.use(requireSession, withinLimits);
   for (const [old, address] of Object.entries(MOVED)) app.get(old, (c) => c.redirect(address, 303));
-  const secondFactor = { ...entry, tries: createTries({ database, clock }) };
+  const secondFactor = { ...entry, tries: createTries(context) };
   signInCodePage(app, secondFactor);
   signOut(app, database);
   const stored = createStored(database.reads);
-  homePage(app, { ...options, database, clock, stored });
-  directoriesPage(app, rules);
-  importPage(app, rules, log);
-  findPage(app, database.reads);
-  app.use('/dashboard/directories/:id/*', withDirectory({ ...options, clock, reads: database.reads }));
+  homePage(app, context, stored);
+  directoriesPage(app, context);
+  importPage(app, context);
+  findPage(app, context);
+  app.use('/dashboard/directories/:id/*', withDirectory(context));
   formerAddresses(app);
-  accessPage(app, rules, options);
-  settingsPage(app, rules);
-  const live = createLive({ ...options, database, clock });
-  filesPage(app, { ...options, reads: database.reads, live });
-  activityPage(app, { ...options, database, clock, live });
-  filePages(app, { ...options, rules: { ...rules, ...options.webhooks } });
-  partialPages(app, { ...options, reads: database.reads });
-  linksPage(app, options);
-  heldPages(app, options);
-  webhookPages(app, { ...options, rules: { ...rules, ...options.webhooks } });
-  apiKeysPage(app, rules, apiHost);
-  teamPage(app, rules);
-  userPage(app, rules);
-  accountDeliveriesPage(app, { ...options, rules: { ...rules, ...options.webhooks }, live });
-  accountPage(app, { ...options, stored, rules: { ...rules, ...options.webhooks } });
+  accessPage(app, context);
+  settingsPage(app, context);
+  const live = createLive(context, closing);
+  filesPage(app, context, live);
+  activityPage(app, context, live);
+  filePages(app, context);
+  partialPages(app, context);
+  linksPage(app, context);
+  heldPages(app, context);
+  webhookPages(app, context);
+  apiKeysPage(app, context);
+  teamPage(app, context);
+  userPage(app, context);
+  accountDeliveriesPage(app, context, live);
+  accountPage(app, context, stored);
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);
   return app;

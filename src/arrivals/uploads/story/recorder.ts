@@ -42,9 +42,6 @@ const BATCH = 64;
  */
 const EXPLAINING = 16;
 
-/** How long a transaction goes on taking operations, in ms: everybody else's waits for it. */
-const TRANSACTION_MS = 25;
-
 /**
  * How long notes wait for another write that they can join, in ms, and how many may wait. A flood loses the notes
  * beyond that.
@@ -316,7 +313,7 @@ export class Recorder {
       write(tx, taken, notes, {
         node,
         repeating: { inDoubtUntil: this.#inDoubtUntil },
-        isOver: lasting(TRANSACTION_MS, () => world.monotonic()),
+        monotonic: () => world.monotonic(),
         worldOf: (work) => this.#worldOf(work, now),
         requestsOf: ({ jail, story, agenda }) => ({
           look: (path, inMs) => this.look(jail, path, inMs),
@@ -526,10 +523,4 @@ export class Recorder {
     this.#now.add(work, work.amount);
     this.#options.wake();
   }
-}
-
-/** Whether that many ms are over since the first question, which is answered with no: something is done in each turn. */
-function lasting(ms: number, monotonic: () => number): () => boolean {
-  let until: number | undefined;
-  return () => monotonic() >= (until ??= monotonic() + ms);
 }

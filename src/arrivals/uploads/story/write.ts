@@ -29,6 +29,9 @@ const live = compiled<{ id: string; node: string }>()((db, p) =>
     .where('deleted_at', 'is', null),
 );
 
+/** How long a transaction goes on taking operations, in ms: everybody else's waits for it. */
+const TRANSACTION_MS = 25;
+
 /** The work taken from one directory. */
 export interface Taken<W> {
   readonly work: W;
@@ -49,8 +52,8 @@ export interface WriteOptions<W> {
   /** The node of these directories. */
   readonly node: string;
   readonly repeating: Repeating;
-  /** Whether the rest has to wait for the next transaction. */
-  isOver(): boolean;
+  /** A monotonic clock, in ms. */
+  monotonic(): number;
   worldOf(work: W): WorldOfDirectory;
   /** Receives the looks and comparisons that a transaction requests. */
   requestsOf(work: W): Requests;
@@ -70,7 +73,8 @@ export async function write<W extends { readonly jail: Jail }>(
   notes: readonly SessionNote[],
   options: WriteOptions<W>,
 ): Promise<Enqueued<Written<W>>> {
-  const { node, repeating, isOver, worldOf, requestsOf, found } = options;
+  const { node, repeating, monotonic, worldOf, requestsOf, found } = options;
+  const isOver = lasting(TRANSACTION_MS, monotonic);
   const applied: Applied<W>[] = [];
   const history: HistoryRow[] = [];
   const uploads: UploadEvent[] = [];
@@ -115,6 +119,12 @@ function deferred({ look, compared, compare, waits, committed }: Requests, after
     waits: (pid: number, path: FilePath) => void afterwards.push(() => waits(pid, path)),
     committed: (action: () => void) => void afterwards.push(() => committed(action)),
   };
+}
+
+/** Whether that many ms are over since the first question, which is answered with no: something is done in each turn. */
+function lasting(ms: number, monotonic: () => number): () => boolean {
+  let until: number | undefined;
+  return () => monotonic() >= (until ??= monotonic() + ms);
 }
 
 /**

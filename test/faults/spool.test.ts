@@ -9,7 +9,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { pathsOf, prepareFolders } from '../../src/machine/sftp/paths.ts';
+import { copyEmptyDatabase } from '../support/empty-database.ts';
 import { directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
+import { rounds } from '../support/long.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
@@ -23,6 +25,9 @@ const CHILD = fileURLToPath(new URL('spool-child.ts', import.meta.url));
 /** Longer than a file has to rest before it is recorded, and than berth waits for lines that the journal has no room for. */
 const STILL_MS = 8000;
 
+/** More than are in memory at once. */
+const MANY = rounds(4000, 8000);
+
 /** Numbers that no process has. */
 const PID = 5_000_000;
 
@@ -31,6 +36,7 @@ async function spoolPlace(count: number) {
   const place = parts.use(scratch());
   const { config, environment } = place;
   prepareFolders(pathsOf(config));
+  copyEmptyDatabase(config);
   const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const rows = Array.from({ length: count }, (_, index) => directoryRow({ name: `Acme ${index}` }));
   await insertDirectories(database.db, await newAccount(database.db), rows);
@@ -96,14 +102,14 @@ void describe('kept while the database is away', { concurrency: true }, () => {
       const uploads = await startSpooling(config, database);
       try {
         place.leave();
-        await say(config, busy, PID, passingUploads(busy, 8000));
+        await say(config, busy, PID, passingUploads(busy, MANY));
         await say(config, quiet, PID + 1, passingUploads(quiet, 10));
         await until('all of it is in the spool', () => place.spooled().split('session-closed').length === 3);
         place.comeBack();
-        await until('all is announced', async () => (await announced(database)).length >= 8010, 200);
+        await until('all is announced', async () => (await announced(database)).length >= MANY + 10, 200);
         await until('the spool is empty', () => place.spooled() === '', 150);
         const names = await announced(database);
-        assert.deepEqual(names.toSorted(), [...namesOf(busy, 8000), ...namesOf(quiet, 10)].toSorted());
+        assert.deepEqual(names.toSorted(), [...namesOf(busy, MANY), ...namesOf(quiet, 10)].toSorted());
         const last = names.findLastIndex((name) => name.startsWith(quiet));
         assert.ok(last < 2000, `the last of the quiet one is announced after ${last} others`);
       } finally {

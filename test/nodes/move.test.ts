@@ -33,7 +33,7 @@ import { type Created, letsIn, nodesPlace, type TestNode } from './nodes-place.t
 /** How long logins may be refused, in ms: the promise is 10 s on an idle machine, and other tests run here. */
 const LONGEST = 30_000;
 
-const FILES = rounds(600, 2000);
+const FILES = rounds(200, 2000);
 const BYTES = 50_000;
 
 interface Upload {

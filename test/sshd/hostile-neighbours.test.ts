@@ -18,9 +18,9 @@ import { connect } from '../support/sftp-client.ts';
 import { startSshd } from '../support/sshd.ts';
 
 const MIB = 1024 * 1024;
-const FOLDERS = rounds(4000, 30_000);
+const FOLDERS = rounds(2000, 30_000);
 /** Measurements without and with the flood. */
-const [CALM, UNDER] = [rounds(5, 20), rounds(6, 40)];
+const [CALM, UNDER] = [rounds(3, 20), rounds(3, 40)];
 
 /** `berth serve` as a process, a hostile user's session and a neighbour's, and how long the neighbour waits. */
 async function neighbours() {

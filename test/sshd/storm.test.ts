@@ -26,7 +26,7 @@ import { scratch } from '../support/scratch.ts';
 /** The flag of attributes that say a size. */
 const SIZE = 1;
 
-const ROUNDS = Number(process.env['ROUNDS'] ?? rounds(12, 200));
+const ROUNDS = Number(process.env['ROUNDS'] ?? rounds(8, 200));
 /** Directories that have their storm at the same time. */
 const TOGETHER = 8;
 const SESSIONS = 3;

@@ -87,7 +87,7 @@ async function watchedFolder(berth: TestBerth, directory: TestDirectory): Promis
   return folder;
 }
 
-const COPIED = rounds(3000, 10_000);
+const COPIED = rounds(1000, 10_000);
 
 test(`${COPIED} files at once, of which the kernel reports half`, async () => {
   using place = scratch();
@@ -110,7 +110,7 @@ test('files in many folders within each other, and what comes into those later',
   mkdirSync(folder);
   write(folder, rounds(1000, 4000), 10);
   await listsAll(berth, directory);
-  write(join(folder, '0', '9', '9'), rounds(1000, 4100));
+  write(join(folder, '0', '9', '9'), rounds(300, 4100));
   await listsAll(berth, directory);
 });
 
@@ -119,9 +119,9 @@ test('a folder that is renamed while files are copied into it', async () => {
   await using berth = await startBerth(place);
   const directory = await berth.directory();
   const folder = await watchedFolder(berth, directory);
-  const copying = spawn(process.execPath, writer(folder, rounds(3000, 6000)));
+  const copying = spawn(process.execPath, writer(folder, rounds(1500, 6000)));
   const ended = once(copying, 'exit');
-  await until('some are copied', () => readdirSync(folder).length > 1000);
+  await until('some are copied', () => readdirSync(folder).length > 300);
   renameSync(folder, `${folder}-renamed`);
   mkdirSync(folder);
   await ended;
@@ -133,7 +133,7 @@ test('files that are removed while others are copied: their rows go', async () =
   await using berth = await startBerth(place);
   const directory = await berth.directory();
   const folder = await watchedFolder(berth, directory);
-  const some = rounds(600, 3000);
+  const some = rounds(300, 3000);
   write(folder, some);
   await until('a third is listed', async () => (await berth.storage(directory)) > (some / 3) * 4);
   const more = join(directory.files, 'more');

@@ -16,7 +16,7 @@ import { type Finished, upload } from '../../torture/uploader.ts';
 import type { Created } from '../nodes-place.ts';
 import { type Cluster, cluster, clustered, type ClusterNode } from './cluster.ts';
 
-const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(2, 30));
+const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(1, 30));
 const UPLOADS = Number(process.env['CLUSTER_UPLOADS'] ?? 100);
 
 /** The clients of each node. */

@@ -16,7 +16,7 @@ import assert from 'node:assert/strict';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
-const berth = (place: Scratch, ...args: string[]) => runCommand(place.environment, ...args);
+const berth = (place: Scratch, ...args: string[]) => runHere(place.environment, ...args);
 
 async function json(place: Scratch, ...args: string[]): Promise<Record<string, unknown>> {
   const { status, stdout, stderr } = await berth(place, ...args, '--json');
@@ -96,7 +96,7 @@ test('--version is that of package.json; every command has examples, and the exi
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
     version: string;
   };
-  assert.deepEqual(await berth(place, '--version'), { status: 0, stdout: `${version}\n`, stderr: '' });
+  assert.deepEqual(await runCommand(place.environment, '--version'), { status: 0, stdout: `${version}\n`, stderr: '' });
   const { stdout } = await berth(place, '--help');
   assert.match(stdout, /Exit status: 0 success; 1 an error/);
   const names = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}([\w-]+)/gm)].map(([, name = '']) => name);

@@ -11,7 +11,7 @@ import type { Tables } from '../../src/foundation/db/schema.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
 import { ROOT, type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
@@ -109,8 +109,8 @@ export interface CheckPlace extends AsyncDisposable {
   /** The event and path of each row of the history, sessions aside. */
   history(): Promise<string[]>;
   /** `berth quarantine …` */
-  run(...words: string[]): ReturnType<typeof runCommand>;
-  command(...words: string[]): ReturnType<typeof runCommand>;
+  run(...words: string[]): ReturnType<typeof runHere>;
+  command(...words: string[]): ReturnType<typeof runHere>;
   explain(): Promise<string>;
   /** Changes of files, with who asked for them. */
   audit(): Promise<string[]>;
@@ -149,7 +149,7 @@ export function sharedChecks(): { socket: string; shared: () => Promise<CheckPla
 async function checkPlaceOf(berth: TestBerth): Promise<CheckPlace> {
   const { place, accountId: account } = berth;
   const directory = await berth.directory();
-  const command = (...words: string[]) => runCommand({ ...place.environment, SUDO_USER: 'alice' }, ...words);
+  const command = (...words: string[]) => runHere({ ...place.environment, SUDO_USER: 'alice' }, ...words);
   const run = (...words: string[]) => command('quarantine', ...words);
   const rows = async <T>(read: (database: Awaited<ReturnType<typeof openDatabase>>) => Promise<T>): Promise<T> => {
     const database = await openDatabase(berth.config.database);

@@ -9,7 +9,7 @@ import { openDatabase } from '../../src/foundation/db/open.ts';
 import type { Plan } from '../../src/foundation/db/schema.ts';
 import { apiClient } from '../support/api-client.ts';
 import type { TestBerth } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';
@@ -187,7 +187,7 @@ test('many keys page by page, each once', async () => {
 test('the audit has keys of the command line too, by their operator; their names follow the same rules', async () => {
   using files = scratch({ SUDO_USER: 'olga' });
   const berth = async (...args: string[]) => {
-    const { status, stdout, stderr } = await runCommand(files.environment, ...args, '--json');
+    const { status, stdout, stderr } = await runHere(files.environment, ...args, '--json');
     return {
       status,
       stderr,
@@ -235,7 +235,7 @@ test('a key is limited to reading, to directories and to a time, in the browser 
   assert.match(unknown.text, /&quot;nobody&quot; is not the SFTP username of one of your directories\./);
 
   const options = ['--role', 'member', '--read-only', '--directory', mine.username, '--expires', '2030-01-02T03:04Z'];
-  const { stdout } = await runCommand(berth.place.environment, 'key', 'create', berth.accountId, ...options, '--json');
+  const { stdout } = await runHere(berth.place.environment, 'key', 'create', berth.accountId, ...options, '--json');
   const { key } = JSON.parse(stdout) as { key: string };
   for (const each of [made, key]) {
     using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key: each });
@@ -244,7 +244,7 @@ test('a key is limited to reading, to directories and to a time, in the browser 
     assert.equal((await client.send('GET', `/directories/${other.id}`)).status, 404);
     assert.equal((await client.send('DELETE', `/directories/${mine.id}`)).status, 403);
   }
-  const list = await runCommand(berth.place.environment, 'key', 'list', berth.accountId);
+  const list = await runHere(berth.place.environment, 'key', 'list', berth.accountId);
   assert.equal(list.stdout.match(/2030-01-02.*read-only, 1 directory/g)?.length, 2, list.stdout);
   const keys = await withDatabase(berth, ({ db }) =>
     db.selectFrom('api_keys').selectAll().where('account_id', '=', berth.accountId).execute(),

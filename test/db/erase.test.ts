@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { backUp } from '../../src/operating/backup/backup.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runCommand, runHere } from '../support/command-line.ts';
 import { hosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
@@ -106,7 +106,7 @@ test('names, addresses and usernames go from the history of one directory, then 
   const environment = { ...place.environment, SUDO_USER: 'ann' };
   const refused = await runCommand(place.environment, 'erase');
   assert.match(refused.stderr, /give either a directory or --account/);
-  const { status, stdout, stderr } = await runCommand(environment, 'erase', one.sftp_username ?? '', '--yes');
+  const { status, stdout, stderr } = await runHere(environment, 'erase', one.sftp_username ?? '', '--yes');
   assert.equal(status, 0, stderr);
   assert.match(
     stdout,
@@ -139,7 +139,7 @@ test('names, addresses and usernames go from the history of one directory, then 
     [1, 'erased'],
     [2, 'file.uploaded'],
   ]);
-  const account = await runCommand(environment, 'erase', '--account', account_id, '--yes');
+  const account = await runHere(environment, 'erase', '--account', account_id, '--yes');
   assert.equal(account.status, 0, account.stderr);
   assert.deepEqual(await left(other.id ?? ''), [0, 0, 'queued', false, false, 0]);
   assert.deepEqual((await erasures())[1], { ...by, directory_id: '' });
@@ -171,7 +171,7 @@ test('names in events that somebody asked for go as well, and what is left is su
       .insertInto('events')
       .values({ account_id, at: 1, event: body.event, directory_id, upload_id: null, body: JSON.stringify(body) })
       .execute();
-  const { status, stderr } = await runCommand(place.environment, 'erase', sftp_username, '--yes');
+  const { status, stderr } = await runHere(place.environment, 'erase', sftp_username, '--yes');
   assert.equal(status, 0, stderr);
   const { text } = await api.send('GET', '/events');
   assert.equal(text.match(/"event":"erased"/g)?.length, 2);

@@ -12,7 +12,7 @@ import { errorCode } from '../../src/foundation/base/errors.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
@@ -89,7 +89,7 @@ test('a full disk: 507 and nothing left behind; uploads fail in the client and a
     ['whole'],
   );
   assert.equal(berth.receiver.requests.length, 1);
-  const { stdout } = await runCommand(place.environment, 'explain', directory.id);
+  const { stdout } = await runHere(place.environment, 'explain', directory.id);
   assert.match(stdout, / Customer could not write big: Failure \(the disk is full\)\n/);
   assert.match(stdout, /\nNote: Customer could not write big: .* Make room on the machine’s disk\.\n/);
 });

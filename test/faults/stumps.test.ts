@@ -10,7 +10,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { issueKey, webhookOf } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
@@ -196,7 +196,7 @@ void describe('stumps', { concurrency: 3 }, () => {
     await wait(LONG);
     assert.deepEqual(place.announced(), ['empty 0']);
     assert.deepEqual(await place.listed(), ['empty 0']);
-    const { stdout, stderr } = await runCommand(place.environment, 'partial', 'list', '--json');
+    const { stdout, stderr } = await runHere(place.environment, 'partial', 'list', '--json');
     assert.notEqual(stdout, '', stderr);
     const partial = JSON.parse(stdout) as { filename: string; reason: string }[];
     const closed = 'closed it, and the machine went down before the file was known to be on the disk';

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { checkSocket, fakeClamd, questions } from '../checks/check-place.ts';
 import { webhookOf } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
@@ -41,7 +41,7 @@ async function rejectedOf({ db }: NodesPlace, { id }: Created): Promise<string> 
 }
 
 const quarantine = ({ environment }: TestNode, ...words: string[]) =>
-  runCommand({ ...environment, SUDO_USER: 'alice' }, 'quarantine', ...words);
+  runHere({ ...environment, SUDO_USER: 'alice' }, 'quarantine', ...words);
 
 test(
   'each node checks and keeps the files of its own directories, and says where a rejected file is',
@@ -133,7 +133,7 @@ test(
     assert.equal((await next()).content.toString(), 'good');
     await first.kill('SIGKILL');
     await until('a counts it as gone', async () => {
-      const { stdout } = await runCommand(a.environment, 'node', 'list', '--json');
+      const { stdout } = await runHere(a.environment, 'node', 'list', '--json');
       const nodes = JSON.parse(stdout) as { name: string; state: string }[];
       return nodes.some(({ name, state }) => name === 'b' && state === 'away');
     });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { apiClient } from '../support/api-client.ts';
 import { issueKey } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runCommand, runHere } from '../support/command-line.ts';
 import { connect } from '../support/sftp-client.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 
@@ -30,10 +30,10 @@ test('deleting an account deletes everything in it, and nothing else', async () 
   await using session = await connect(first.login);
   writeFileSync(join(first.files, 'data.csv'), 'data');
   const environment = { ...place.environment, SUDO_USER: 'alice' };
-  const berthAccount = (...args: string[]) => runCommand(environment, 'account', ...args);
+  const berthAccount = (...args: string[]) => runHere(environment, 'account', ...args);
 
   // Nobody is at a terminal here.
-  const asked = await berthAccount('delete', id);
+  const asked = await runCommand(environment, 'account', 'delete', id);
   assert.deepEqual([asked.status, asked.stdout], [1, '']);
   assert.match(asked.stderr, /there is no terminal to ask on: add --yes\n$/);
   assert.equal((await berth.send('GET', '/directories')).status, 200);
@@ -78,7 +78,7 @@ test('without a service the command does nothing', async () => {
   await using database = await opened(berth.config.database);
   const { accountId: id } = berth;
   await berth.stop();
-  const { status, stderr } = await runCommand(place.environment, 'account', 'delete', id, '--yes');
+  const { status, stderr } = await runHere(place.environment, 'account', 'delete', id, '--yes');
   assert.equal(status, 1);
   assert.match(stderr, /^berth: berth serve does not run here/);
   const accounts = database.db.selectFrom('accounts').select('deleted_at').where('id', '=', id);

@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { afterLatecomers, startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
@@ -87,7 +87,7 @@ test('a file that the API placed is only for the customer to fetch: no webhook a
   assert.equal(berth.receiver.requests.length, 0);
   assert.equal(await berth.storage(directory), 10);
   assert.deepEqual(inTransit(berth), []);
-  const { stdout } = await runCommand(place.environment, 'audit', '--directory', directory.id, '--json');
+  const { stdout } = await runHere(place.environment, 'audit', '--directory', directory.id, '--json');
   assert.match(stdout, /put-file/);
 });
 
@@ -138,9 +138,9 @@ test('a receiver fetches an upload and acknowledges it: the file and its row go,
   assert.deepEqual([await berth.uploads(directory), await berth.storage(directory)], [[], 0]);
   assert.equal((await berth.send('GET', `${path}/content`)).status, 404);
   assert.deepEqual(inTransit(berth), []);
-  const { stdout } = await runCommand(place.environment, 'transfers', '--event', 'removed', '--json');
+  const { stdout } = await runHere(place.environment, 'transfers', '--event', 'removed', '--json');
   assert.match(stdout, /report\.bin/);
-  const audit = await runCommand(place.environment, 'audit', '--directory', directory.id, '--json');
+  const audit = await runHere(place.environment, 'audit', '--directory', directory.id, '--json');
   assert.match(audit.stdout, /remove-file/);
   await afterLatecomers(berth);
   assert.equal(berth.receiver.requests.length, 1);

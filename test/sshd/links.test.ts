@@ -10,7 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { DAY, systemClock } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { afterLatecomers, historyOf, startBerth, webhookOf } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { ask, downloadLink, form, inTransit, open, put, soon, uploadLink } from '../support/links.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -77,7 +77,7 @@ test('an upload by link is an upload: on the disk, announced once, with its link
     assert.match(String(received_at), /^\d{4}-\d\d-\d\dT/);
     assert.equal(webhookOf(await berth.receiver.next()).size_bytes, body.length);
   }
-  const { stdout } = await runCommand(
+  const { stdout } = await runHere(
     place.environment,
     'transfers',
     '--directory',
@@ -302,7 +302,7 @@ test('a download: attachment, ranges, resumed by the same link; once means until
     return history.filter((event) => event === 'downloaded').length >= 4;
   });
   const of = ['--directory', directory.id, '--event', 'downloaded'];
-  const { stdout } = await runCommand(place.environment, 'transfers', ...of, '--json');
+  const { stdout } = await runHere(place.environment, 'transfers', ...of, '--json');
   assert.deepEqual(
     (JSON.parse(stdout) as { via: unknown }[]).map(({ via }) => via),
     Array(4).fill('link'),
@@ -406,7 +406,7 @@ test('berth directory link makes and revokes them, and the audit names who did',
   await using berth = await shared();
   const { place } = berth;
   const directory = await berth.directory();
-  const command = (...words: string[]) => runCommand(place.environment, 'directory', 'link', ...words);
+  const command = (...words: string[]) => runHere(place.environment, 'directory', 'link', ...words);
   const { stdout } = await command('upload', directory.id, 'in/x', '--until', '1h', '--max-bytes', '10', '--once');
   const path = /https:\/\/[^/\s]+(\/\S+)/.exec(stdout)?.[1] ?? '';
   assert.equal((await ask(berth, path)).status, 200);
@@ -422,7 +422,7 @@ test('berth directory link makes and revokes them, and the audit names who did',
   assert.equal((await ask(berth, folder)).status, 200);
   assert.match((await command('revoke', directory.id, '--yes')).stdout, /Revoked all links/);
   assert.equal((await ask(berth, folder)).status, 403);
-  const audit = (await runCommand(place.environment, 'audit', '--directory', directory.id, '--json')).stdout;
+  const audit = (await runHere(place.environment, 'audit', '--directory', directory.id, '--json')).stdout;
   assert.match(audit, /create-link/);
   assert.match(audit, /revoke-link/);
   assert.ok(!audit.includes(path.split('/')[2] ?? ''));

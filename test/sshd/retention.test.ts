@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts';
 import { checkClock } from '../../src/operating/doctor/checks/clock.ts';
 import { startBerth } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -84,7 +84,7 @@ test('a start with a clock that is ahead removes nothing, and says so until the 
   assert.deepEqual([finding?.verdict, finding?.remedy?.split(';')[0]], ['warn', 'if it is right: berth clock confirm']);
 
   await berth.stop();
-  const { status, stdout } = await runCommand(place.environment, 'clock', 'confirm');
+  const { status, stdout } = await runHere(place.environment, 'clock', 'confirm');
   assert.deepEqual([status, stdout.includes('is right; it seemed 40.0 days off')], [0, true], stdout);
   await berth.start();
   await berth.service().covered;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { historyOf, type TestBerth, type TestDirectory } from '../support/berth.ts';
-import { runCommand, startCommand } from '../support/command-line.ts';
+import { runHere, startCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
@@ -33,7 +33,7 @@ async function scrapeSince(berth: TestBerth, before: ReadonlyMap<string, number>
 }
 
 async function json(environment: Record<string, string>, ...args: string[]): Promise<Row[]> {
-  const { status, stdout, stderr } = await runCommand(environment, ...args, '--json');
+  const { status, stdout, stderr } = await runHere(environment, ...args, '--json');
   assert.equal(status, 0, stderr);
   return JSON.parse(stdout) as Row[];
 }
@@ -105,7 +105,7 @@ test('the history names who did what, from where; metrics, log and commands agre
   assert.equal(now.get('berth_sftp_sessions'), 0);
   assert.equal(now.get('berth_transfer_log_up'), 1);
 
-  const table = (await runCommand(place.environment, ...ofDirectory, '--event', 'renamed')).stdout;
+  const table = (await runHere(place.environment, ...ofDirectory, '--event', 'renamed')).stdout;
   assert.match(
     table,
     /^TIME +EVENT +USERNAME +ADDRESS +BYTES +PATH\n\S+Z +renamed +\S+ +127\.0\.0\.1 +5 +first -> renamed\n$/,

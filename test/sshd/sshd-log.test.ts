@@ -13,7 +13,7 @@ import { systemClock } from '../../src/foundation/base/clock.ts';
 import { sshdLogOf } from '../../src/operating/reports/sshd-log-file.ts';
 import type { LogLine } from '../../src/operating/reports/sshd-log.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
@@ -117,7 +117,7 @@ test('refusals with their reasons are on the pages and in explain, none is forge
     [`Login of ${username} from 127.0.0.1 refused: too many connections`],
   );
 
-  const explained = await runCommand(place.environment, 'explain', username, '--json');
+  const explained = await runHere(place.environment, 'explain', username, '--json');
   assert.equal(explained.status, 0, explained.stderr);
   const { events, notes } = JSON.parse(explained.stdout) as {
     events: { kind: string; address: string; text: string }[];

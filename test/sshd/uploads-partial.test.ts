@@ -15,7 +15,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { afterLatecomers, startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
@@ -33,7 +33,7 @@ interface Listed {
 async function partialPlace(place: Scratch) {
   const berth = await startBerth(place);
   const directory = await berth.directory();
-  const run = (...words: string[]) => runCommand({ ...place.environment, SUDO_USER: 'alice' }, 'partial', ...words);
+  const run = (...words: string[]) => runHere({ ...place.environment, SUDO_USER: 'alice' }, 'partial', ...words);
   const list = async (...words: string[]): Promise<Listed[]> => {
     const { status, stdout, stderr } = await run('list', '--json', ...words);
     assert.equal(status, 0, stderr);
@@ -101,7 +101,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
       [id, 'report.csv', 4, directory.username],
     );
     assert.equal(file?.reason, 'the session from 127.0.0.1 was cut off while writing it');
-    const explained = await runCommand(place.environment, 'explain', directory.username);
+    const explained = await runHere(place.environment, 'explain', directory.username);
     assert.match(
       explained.stdout,
       new RegExp(`Note: "report.csv" .*partial: the session .* berth partial announce ${id}`),

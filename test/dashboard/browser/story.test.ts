@@ -8,7 +8,7 @@ import { TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { startBerth, type TestBerth } from '../../support/berth.ts';
 import { openMenu, PHONE, sharedBrowser, WIDE } from '../../support/browser.ts';
-import { runCommand } from '../../support/command-line.ts';
+import { runHere } from '../../support/command-line.ts';
 import { sftp } from '../../support/openssh-client.ts';
 import { until } from '../../support/poll.ts';
 import { scratch, type Scratch } from '../../support/scratch.ts';
@@ -48,7 +48,7 @@ for (const [name, javaScriptEnabled, viewport] of [
 
 async function linkOf(place: Scratch, { accountId }: TestBerth): Promise<string> {
   const create = ['user', 'create', EMAIL, '--account', accountId, '--role', 'admin', '--json'];
-  const { status, stdout, stderr } = await runCommand(place.environment, ...create);
+  const { status, stdout, stderr } = await runHere(place.environment, ...create);
   assert.equal(status, 0, stderr);
   const { link, email } = JSON.parse(stdout) as { link: string; email: string };
   assert.equal(email, EMAIL);

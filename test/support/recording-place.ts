@@ -31,6 +31,18 @@ export const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
 /** Longer than a file has to be stable, and a session to be asked about, in ms. */
 const LONG = 6000;
 
+/**
+ * A monotonic clock that stands still while this thread is at work, in ms. Otherwise a busy machine, which takes the processor away from a
+ * turn of the recorder, would divide what it does in one transaction.
+ */
+function standingClock(): () => number {
+  let now: number | undefined;
+  return () => {
+    if (now === undefined) setImmediate(() => (now = undefined));
+    return (now ??= performance.now());
+  };
+}
+
 /** @returns also the folder `files`, and the announcements and records, as short texts. */
 export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   await using parts = new AsyncDisposableStack();
@@ -45,7 +57,9 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   const filesRoot = jailFiles(config.jailDir);
   const clock = movedClock();
   clock.offset = (options.hoursAhead ?? 0) * 3600 * SECOND;
-  const parting = parts.use(recording({ ...options, clock, database, node: config.node, filesRoot }));
+  const parting = parts.use(
+    recording({ ...options, clock, monotonic: standingClock(), database, node: config.node, filesRoot }),
+  );
   const owned = parts.move();
 
   /** `a 5`: a webhook for `a` with 5 bytes, in the order of their uploads. */

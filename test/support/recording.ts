@@ -36,6 +36,8 @@ export interface RecordingOptions {
   readonly isDead?: () => boolean;
   /** How long the log takes to be heard, in ms. */
   readonly lag?: number;
+  /** In ms; the machine's when left out. */
+  readonly monotonic?: () => number;
   /** Called when a transaction begins. */
   readonly begun?: () => void;
   /** Called after the looks of a transaction, before it is committed. */
@@ -52,6 +54,7 @@ export function recording(options: RecordingOptions) {
     isHeld = () => false,
     isDead = () => false,
     lag = 0,
+    monotonic = () => performance.now(),
     beforeCommit,
   } = options;
   const log = createLog('silent');
@@ -78,7 +81,7 @@ export function recording(options: RecordingOptions) {
       sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
       journalled: () => wait(lag, true),
       isDiskThere: () => true,
-      monotonic: () => performance.now(),
+      monotonic,
       wait,
     },
     clock,

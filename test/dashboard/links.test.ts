@@ -99,6 +99,9 @@ test('a link to upload takes a file of its size, once; all are revoked together'
   assert.match(third, /\/links\/[\w-]{32}\/$/);
   const list = await user.get(path);
   assert.match(list.text, /in\/other\.pdf[^]*upload, up to 1 KB, once/);
+  assert.match(list.text, /<datalist id="path-choices"><option value="in\/">/, 'a folder that has a file');
+  const download = await user.get(`${path}?for=download`);
+  assert.match(download.text, /<datalist id="path-choices"><option value="in\/scan\.pdf">/);
   assert.doesNotMatch(list.text, /in\/scan\.pdf<|\/links\/[\w-]{32}\//, 'neither used ones nor URLs');
   // The newest is the first.
   const [, id = ''] = /links\/([\da-f-]{36})\/revoke/.exec(list.text) ?? [];

@@ -239,6 +239,65 @@ test('one file among others is found and its webhook sent again, in 2 clicks and
   assert.deepEqual(wrong, []);
 });
 
+test('a secret is replaced by what the page shows, and no webhook is refused meanwhile', async () => {
+  await using berth = await shared();
+  const directory = await berth.directory({ name: 'Gringotts statements' });
+  await using visit = await openSignedIn(await openBrowser(), berth);
+  const { page, wrong } = visit;
+  await page.goto(`/dashboard/directories/${directory.id}/webhook`);
+  const { taken, click } = counting(page);
+  const code = await page.locator('pre').filter({ hasText: 'timingSafeEqual' }).first().textContent();
+  const module = join(berth.place.dir, 'verify.mjs');
+  writeFileSync(module, code ?? '');
+  const { verify } = (await import(module)) as { verify: (body: Buffer, header: string, secrets: string[]) => boolean };
+  const shown = () => page.locator('[data-secret="webhook-secret"]').allTextContents();
+
+  /** The secrets that the receiver knows. It refuses a webhook that none of them has signed. */
+  let secrets: string[] = [];
+  const refused: string[] = [];
+  let count = 0;
+  const sent = async (): Promise<void> => {
+    count += 1;
+    const name = `statement-${count}.csv`;
+    writeFileSync(join(berth.place.dir, name), name);
+    assert.equal((await sftp(berth.place.dir, directory.login, [`put ${name}`])).code, 0);
+    const { body, headers } = await berth.receiver.next();
+    if (!verify(body, String(headers['x-service-signature']), secrets)) refused.push(name);
+  };
+
+  await click(page.getByRole('button', { name: 'Show secret' }));
+  await page.locator('[data-secret="webhook-secret"]').waitFor();
+  secrets = await shown();
+  await sent();
+  await click(page.getByText('Replace the secret', { exact: true }));
+  await click(page.getByRole('button', { name: 'Create new secret' }));
+  await page.getByText('Step 2 of 2').waitFor();
+  await sent();
+  const [old = '', next = ''] = await shown();
+  assert.deepEqual([old, next !== '' && next !== old], [secrets[0], true]);
+  secrets = [old, next];
+  await sent();
+  await click(page.getByRole('button', { name: 'Switch to the new secret' }));
+  await click(page.getByRole('dialog').getByRole('button', { name: 'Switch to the new secret' }));
+  await page.getByText('The new secret is active.').waitFor();
+  await sent();
+  secrets = [next];
+  await sent();
+  assert.deepEqual([refused, count], [[], 5]);
+  assert.deepEqual(taken, { clicks: 5, pages: 3 });
+  secrets = [old];
+  await sent();
+  assert.deepEqual(refused, ['statement-6.csv'], 'the old one is of no use any more');
+
+  // On a phone the tabs scroll, and fade where they go on.
+  await page.setViewportSize(PHONE);
+  const fades = await page.evaluate<string[]>(
+    `[...document.querySelectorAll('.tabs ul, .views ul')].map((each) => getComputedStyle(each).backgroundAttachment)`,
+  );
+  assert.ok(fades.length > 0 && fades.every((fade) => fade.includes('local')), fades.join());
+  assert.deepEqual(wrong, []);
+});
+
 test('40 directories fit into 3,000 px of a phone, and a finger finds every control', async () => {
   await using berth = await shared();
   for (let n = 0; n < 40; n += 1) await berth.directory({ name: `Customer ${n} with quite a long name` });

@@ -103,6 +103,8 @@ interface FieldProps extends NamedProps {
   /** Whether it has the focus when the page opens. */
   readonly isFirst?: boolean;
   readonly placeholder?: string;
+  /** Values that the browser suggests; others can be typed. */
+  readonly choices?: readonly string[];
   /** Where the script finds directories to pick, whose usernames it writes into the field. */
   readonly picks?: string;
   /** Where the script finds directories to suggest. The one that is chosen replaces the text. */
@@ -124,6 +126,7 @@ export const Field: FC<FieldProps> = ({
   isRequired,
   isFirst,
   rows,
+  choices = [],
   picks,
   suggests,
   file,
@@ -141,6 +144,7 @@ export const Field: FC<FieldProps> = ({
     'aria-invalid': wrong ? ('true' as const) : undefined,
     'aria-describedby': about === '' ? undefined : about,
     step: type === 'datetime-local' ? 1 : undefined,
+    list: choices.length > 0 ? `${name}-choices` : undefined,
     'data-picks': picks,
     'data-suggests': suggests,
     'data-file': file,
@@ -165,6 +169,13 @@ export const Field: FC<FieldProps> = ({
         <textarea rows={rows} {...attributes}>
           <LongText of={text ?? ''} />
         </textarea>
+      )}
+      {choices.length > 0 && (
+        <datalist id={`${name}-choices`}>
+          {choices.map((choice) => (
+            <option value={choice} />
+          ))}
+        </datalist>
       )}
       {hint !== undefined && (
         <p class="hint" id={`${name}-hint`}>

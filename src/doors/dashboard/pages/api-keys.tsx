@@ -11,6 +11,7 @@ import {
 } from '../../../rules/keys/api-keys.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
+import { Confirmation } from '../components/confirmation.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout, SettingsLayout } from '../components/layout.tsx';
 import { LIMIT_FIELDS, LimitFields, limitsIn, limitsInWords, RoleField, usernamesOf } from '../components/rights.tsx';
@@ -30,6 +31,11 @@ const PAGE = 50;
 const REVOKED = 20;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
+const REVOKE_KEY = {
+  title: 'Revoke this key?',
+  about: 'Programs that use it stop working immediately. This can’t be undone.',
+  label: 'Revoke key',
+};
 const DONE = { revoked: 'The key is revoked.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
@@ -115,13 +121,9 @@ export function apiKeysPage(app: Hono<DashboardEnv>, context: AppContext): void 
     if (!key || key.revoked_at !== null) return c.notFound();
     return c.render(
       <Layout title="Revoke an API key" above={[['API keys', PATH]]}>
-        <Section title="Revoke this key?" about="Programs that use it stop working immediately. This can’t be undone.">
+        <Confirmation of={REVOKE_KEY} back={PATH}>
           <Facts of={{ Name: <Text of={key.name} />, 'Last used': <Time at={key.last_used_at} /> }} />
-          <Form class="actions">
-            <button class="danger solid">Revoke key</button>
-            <a href={PATH}>Cancel</a>
-          </Form>
-        </Section>
+        </Confirmation>
       </Layout>,
     );
   });

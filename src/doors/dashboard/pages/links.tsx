@@ -40,6 +40,13 @@ const PAGE = 50;
 /** How many characters of a path are shown. */
 const PATH_LENGTH = 300;
 
+/** A path can be chosen among those of this many uploads; at most so many are suggested. */
+const LATEST = 200;
+const MOST_CHOICES = 50;
+/** The folders that have the file: `in/` and `in/2026/` for `in/2026/report.pdf`. */
+const foldersAbove = (path: string): string[] =>
+  Array.from(path.matchAll(/\//g), ({ index }) => path.slice(0, index + 1));
+
 /** How long a link works by default. */
 const WEEK: Micros = 7 * DAY;
 /** How long a link may work, in days, by the form's choice. */
@@ -102,7 +109,12 @@ export function linksPage(app: Hono<DashboardEnv>, context: AppContext): void {
               current={texts.label}
             />
             <Section title={texts.label} about={texts.about}>
-              <LinkForm kind={kind} path={path} until={formatMicros(now + WEEK).slice(0, 'YYYY-MM-DDTHH:MM'.length)} />
+              <LinkForm
+                kind={kind}
+                path={path}
+                choices={await choicesFor(kind, directory.id)}
+                until={formatMicros(now + WEEK).slice(0, 'YYYY-MM-DDTHH:MM'.length)}
+              />
             </Section>
           </>
         )}
@@ -132,6 +144,15 @@ export function linksPage(app: Hono<DashboardEnv>, context: AppContext): void {
         </Section>
       </DirectoryLayout>,
     );
+  }
+
+  /** The folders of the latest uploads, or their paths, for the path of a link. */
+  async function choicesFor(kind: keyof typeof KINDS, directoryId: string): Promise<string[]> {
+    const names = (await uploads.list(directoryId, { limit: LATEST })).map(({ path }) => displayName(path));
+    // A name that is not UTF-8 cannot be typed.
+    const known = names.filter((name) => !name.includes('\u{FFFD}'));
+    const all = kind === 'download' ? known : known.flatMap(foldersAbove).toSorted();
+    return [...new Set(all)].slice(0, MOST_CHOICES);
   }
 
   app.get(PATH, (c) => page(c));
@@ -174,11 +195,13 @@ export function linksPage(app: Hono<DashboardEnv>, context: AppContext): void {
 interface LinkFormProps {
   readonly kind: keyof typeof KINDS;
   readonly path: string;
+  /** The paths that are suggested. */
+  readonly choices: readonly string[];
   /** The date that is filled in. */
   readonly until: string;
 }
 
-const LinkForm: FC<LinkFormProps> = ({ kind, path, until }) => {
+const LinkForm: FC<LinkFormProps> = ({ kind, path, choices, until }) => {
   const { given } = useRequestContext<DashboardEnv>().get('refused') ?? {};
   const chosen = given ? (given['lasts'] ?? 'date') : '7';
   const texts = KINDS[kind];
@@ -188,6 +211,7 @@ const LinkForm: FC<LinkFormProps> = ({ kind, path, until }) => {
         label={kind === 'upload' ? 'Folder or file' : 'Path'}
         name="path"
         value={path}
+        choices={choices}
         placeholder={kind === 'upload' ? 'in/' : 'out/invoice.pdf'}
         hint={texts.path}
         isRequired

@@ -12,8 +12,16 @@ export function dashboardRoutes(): DashboardRoute[] {
   const anything: unknown = new Proxy(() => anything, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : anything),
   });
+  // Pages copy parts of it, which a proxy alone does not have.
   const parts = {
-    config: { dashboard: { hasPasswordLogin: true, companyLogin: anything }, api: anything, tls: anything },
+    database: anything,
+    clock: anything,
+    config: {
+      dashboard: { hasPasswordLogin: true, companyLogin: anything },
+      api: anything,
+      tls: anything,
+      apiUrl: 'https://api.example',
+    },
   };
   const options = new Proxy(parts, { get: (known, name) => Reflect.get(known, name) ?? anything });
   const { routes } = createDashboard(options as unknown as AppContext, new AbortController().signal);

@@ -19,8 +19,9 @@ const ASKPASS = fileURLToPath(new URL('../support/askpass', import.meta.url));
 async function commandOf(visitor: Visitor, directory: TestDirectory, client: string): Promise<string> {
   const { text: html } = await visitor.get(`${pathOf(directory)}/access`);
   const shown =
-    new RegExp(`<h3[^>]*>${client}</h3><p[^>]*>[^<]*</p><div class="code"><pre[^>]*>([^<]*)</pre>`).exec(html)?.[1] ??
-    '';
+    new RegExp(`<summary>${client}</summary><p[^>]*>[^<]*</p><div class="code"><pre[^>]*>([^<]*)</pre>`).exec(
+      html,
+    )?.[1] ?? '';
   return unescaped(shown);
 }
 

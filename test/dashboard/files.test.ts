@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
+import { questionIn, unescaped } from '../support/directory-page.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
@@ -47,7 +48,7 @@ async function fetchBytes(berth: TestBerth, user: Visitor, path: string, headers
 
 /** The ids of the files on a page, in order. */
 function idsIn(text: string): string[] {
-  return [...text.matchAll(/href="files\/([\da-f-]{36})\/delete/g)].map(([, id = '']) => id);
+  return [...text.matchAll(/formaction="files\/([\da-f-]{36})\/delete/g)].map(([, id = '']) => id);
 }
 
 function nextOf(text: string): string | undefined {
@@ -94,17 +95,17 @@ test('an upload is listed, found by its folder and a part of its name, fetched b
   assert.equal((await fetchBytes(berth, user, url, { 'if-none-match': String(headers.etag) })).status, 304);
   assert.equal((await fetchBytes(berth, user, url, { range: 'bytes=300000-' })).status, 416);
 
-  const question = await user.get(
+  const question = await user.post(
     `${filesOf(directory)}/${id}/delete?folder=${bytes('in/2026').toString('base64url')}`,
+    questionIn(newest.text, 'Delete file'),
   );
-  assert.match(question.text, /Delete this file\?.*in\/2026\/report\.bin.*<button class="danger solid">Delete file</s);
+  assert.match(question.text, /Delete file: in\/2026\/report\.bin.*<button class="danger solid">Delete file</s);
   assert.equal((await berth.uploads(directory)).length, 1, 'a question deletes nothing');
   const done = await user.submit(`${filesOf(directory)}/${id}/delete?folder=${bytes('in/2026').toString('base64url')}`);
   assert.match(done.text, /The file has been deleted\..*<bdi>2026<\/bdi>.*This folder is empty/s);
   assert.deepEqual([await berth.uploads(directory), await berth.storage(directory)], [[], 0]);
   assert.ok(!existsSync(join(directory.files, 'in/2026/report.bin')));
   assert.equal((await user.get(url)).status, 404);
-  assert.equal((await user.get(`${filesOf(directory)}/${id}/delete`)).status, 404);
   assert.equal((await user.post(`${filesOf(directory)}/${id}/delete`)).status, 404);
   await using database = await opened(berth);
   const audit = await database.db.selectFrom('audit').selectAll().where('action', '=', 'remove-file').execute();
@@ -125,7 +126,7 @@ test('another account finds nothing of it, and a file that has changed stays', a
   const account = { id: other, name: 'Other', plan: 'business', inserted_at: 1 } as const;
   await database.db.insertInto('accounts').values(account).execute();
   using stranger = await signedIn(place(berth), other);
-  for (const path of ['', `/${id}/content`, `/${id}/delete`, '?folder=', '?q=m'])
+  for (const path of ['', `/${id}/content`, '?folder=', '?q=m'])
     assert.equal((await stranger.get(filesOf(directory) + path)).status, 404, path);
   assert.equal((await stranger.post(`${filesOf(directory)}/${id}/delete`)).status, 404);
 
@@ -177,10 +178,9 @@ test('names that are HTML, controls, directions, no text or very long stand on e
     const { text, status } = await user.get(path);
     assert.equal(status, 200, path);
     assertPlain(text);
-    for (const id of idsIn(text)) {
-      contents.add((await user.get(`${filesOf(directory)}/${id}/content`)).text);
-      assertPlain((await user.get(`${filesOf(directory)}/${id}/delete`)).text);
-    }
+    for (const id of idsIn(text)) contents.add((await user.get(`${filesOf(directory)}/${id}/content`)).text);
+    for (const [, _ask = ''] of text.matchAll(/name="_ask" value="([^"]*)"/g))
+      assertPlain((await user.post(`${filesOf(directory)}/delete-selected`, { _ask: unescaped(_ask) })).text);
     const folders = [...text.matchAll(/<td[^>]*colspan="5"[^>]*><a[^>]* href="([^"]*)"/g)].map(
       ([, query = '']) => query,
     );

@@ -114,6 +114,20 @@ test('pages have titles of their own and the mark as icon; forms that one comes 
   assert.match((await nobody.get('/dashboard/sign-in')).text, /<input type="email"[^>]* autofocus/);
 });
 
+test('the title says first whether the form before was taken, since a screen reader reads it first', async () => {
+  await using berth = await shared();
+  using user = await signIn(berth);
+  const { id } = await berth.directory({ name: 'Acme' });
+  const settings = `/dashboard/directories/${id}/settings`;
+  const titleOf = ({ text }: { readonly text: string }) => /<title>([^<]*)<\/title>/.exec(text)?.[1];
+  assert.equal(titleOf(await user.submit(settings, { name: 'Acme 2' })), 'Saved. Settings · Acme 2 · berth');
+  assert.equal(titleOf(await user.get(`${settings}?done=saved`)), 'Settings · Acme 2 · berth', 'once');
+  assert.equal(titleOf(await user.post(settings, { name: '' })), 'Error: Settings · Acme 2 · berth');
+  using nobody = visitorOf(place(berth));
+  const refused = await nobody.post('/dashboard/sign-in', { email: 'a@example.com', password: 'x' });
+  assert.equal(titleOf(refused), 'Error: Sign in · berth');
+});
+
 test('a joiner within an emoji stays, and every other one is shown as its code point', async () => {
   await using berth = await shared();
   using user = await signIn(berth);

@@ -161,7 +161,7 @@ test('somebody who may only read changes nothing but the own profile, and sees n
   const token = await tokenOf(reader);
   const headers = { 'content-type': FORM_TYPE, origin: origin(berth) };
   for (const [route, { fields }] of OURS) {
-    // It asks whether to delete the files, or downloads them.
+    // It downloads the files.
     if (route.endsWith('/files/selected')) continue;
     const body = new URLSearchParams({ _csrf: token, ...fields }).toString();
     const { status, text } = await reader.send('POST', addressOf(route, mine), headers, body);
@@ -176,7 +176,7 @@ test('somebody who may only read changes nothing but the own profile, and sees n
   assert.doesNotMatch(page.text, /New password|Suspend access/);
   const settings = await reader.get(`/dashboard/directories/${mine.directories}/settings`);
   assert.match(settings.text, /<fieldset disabled(?:="")?>.*name="name"/s);
-  const selected = { do: 'zip', file: mine.partial };
+  const selected = { file: mine.partial };
   const zip = await reader.post(`/dashboard/directories/${mine.directories}/files/selected`, selected);
   assert.match(zip.text, /Some of the files no longer exist/, 'it is read, and not refused');
 });

@@ -90,7 +90,7 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/directories/:id/activity/end-session': { by: 'admin', fields: { pid: '1' } },
   '/dashboard/directories/:id/files/:upload/delete': user,
   '/dashboard/directories/:id/files/:upload/send': user,
-  '/dashboard/directories/:id/files/selected': { by: 'user', fields: { do: 'delete' } },
+  '/dashboard/directories/:id/files/selected': { by: 'user', fields: { file: 'x' } },
   '/dashboard/directories/:id/files/delete-selected': { by: 'user', fields: { file: 'x' } },
   '/dashboard/directories/:id/links': { by: 'user', fields: { for: 'download', path: 'a.csv' } },
   '/dashboard/directories/:id/links/revoke': user,

@@ -109,10 +109,13 @@ test(
       for (const [what, body] of Object.entries(bodiesOf(Object.keys(fields))))
         await tried(`${route}, ${what}`, { path, body: `${csrf}&${body}` });
     }
-    for (const wanted of ['zip', 'delete']) {
+    for (const [wanted, more] of [
+      ['selected', []],
+      ['delete-selected', [`_ask=${hidden(2000)}`]],
+    ] as const) {
       const chosen = Array.from({ length: 110 }, (_, index) => `file=${idOf('file', index)}`);
-      const path = addressOf('/dashboard/directories/:id/files/selected', ids);
-      await tried(`selected files, ${wanted}`, { path, body: [csrf, `do=${wanted}`, ...chosen].join('&') });
+      const path = addressOf(`/dashboard/directories/:id/files/${wanted}`, ids);
+      await tried(`files, ${wanted}`, { path, body: [csrf, ...more, ...chosen].join('&') });
     }
     assert.deepEqual(slow, []);
   },

@@ -61,7 +61,9 @@ test('the code in each language accepts berth’s signatures, and no others', as
   await using place = await dashboardPlace();
   const { admin, path, berth, directory } = place;
   const { text } = await admin.get(path);
-  const shown = [...text.matchAll(/<h3[^>]*>([^<]+)<\/h3><div[^>]*><pre[^>]*>([^]*?)<\/pre>.*?data-copy="([^"]*)"/g)];
+  const shown = [
+    ...text.matchAll(/<summary>([^<]+)<\/summary><div[^>]*><pre[^>]*>([^]*?)<\/pre>.*?data-copy="([^"]*)"/g),
+  ];
   assert.deepEqual(
     shown.map(([, language]) => language),
     Object.keys(LANGUAGES),

@@ -59,7 +59,7 @@ test('an admin invites: the link is shown once, and anyone who has it can set th
   assert.match(list.text, /new@example\.com.*Member.*<time.*off.*enabled/s);
   assert.match(
     (await admin.get(`${TEAM}/${id}`)).text,
-    /data-confirm="The user is signed out everywhere and the password is removed.*Reset password…/s,
+    /name="_ask" value="Reset password…\n[^"]*\nThe user is signed out everywhere and the password is removed/,
   );
 });
 

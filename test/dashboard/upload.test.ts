@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { tableIn } from '../../src/doors/dashboard/preview.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
+import { questionIn } from '../support/directory-page.ts';
 import { dashboardOf, pathOf, unescaped } from '../support/directory-page.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
@@ -123,15 +124,15 @@ test('texts, tables and images are previewed unless the name misleads; several f
   for (const name of ['fake.png', 'page.svg', 'data.csv', 'letter.pdf'])
     assert.equal((await user.get(of(name, 'view'))).status, 415, name);
 
-  const form = (names: readonly string[], what: string, csrf: string) =>
+  const form = (names: readonly string[], csrf: string, question?: string) =>
     new URLSearchParams([
       ['_csrf', csrf],
-      ['do', what],
+      ...(question === undefined ? [] : [['_ask', question] satisfies [string, string]]),
       ...names.map((name): [string, string] => ['file', ids.get(name) ?? '']),
     ]).toString();
   const chosen = ['data.csv', 'pixel.png'];
   const path = `${pathOf(directory)}/files/selected`;
-  const zip = await bytesOf(berth, user, path, form(chosen, 'zip', await tokenOf(user)));
+  const zip = await bytesOf(berth, user, path, form(chosen, await tokenOf(user)));
   assert.equal(zip.status, 200);
   const archive = join(berth.place.dir, 'all.zip');
   writeFileSync(archive, zip.body);
@@ -144,15 +145,14 @@ test('texts, tables and images are previewed unless the name misleads; several f
     );
   for (const name of chosen) assert.ok(zip.body.includes(contents[name] ?? ''), name);
 
-  const question = await bytesOf(berth, user, path, form(chosen, 'delete', await tokenOf(user)));
-  assert.match(question.body.toString(), /Delete 2 files\?.*data\.csv/s);
+  const all = await user.get(`${pathOf(directory)}/files`);
+  const { _ask: asked } = questionIn(all.text, 'Delete selected');
+  const remove = `${pathOf(directory)}/files/delete-selected`;
+  const question = (await bytesOf(berth, user, remove, form(chosen, await tokenOf(user), asked))).body.toString();
+  assert.match(question, /Delete selected: Acme.*This can’t be undone/s);
+  for (const name of chosen) assert.ok(question.includes(`name="file" value="${ids.get(name)}"`), name);
   assert.ok(existsSync(join(directory.files, 'data.csv')), 'it was only asked');
-  const gone = await bytesOf(
-    berth,
-    user,
-    `${pathOf(directory)}/files/delete-selected`,
-    form(chosen, '', await tokenOf(user)),
-  );
+  const gone = await bytesOf(berth, user, remove, form(chosen, await tokenOf(user)));
   assert.equal(gone.status, 303);
   assert.deepEqual(
     chosen.map((name) => existsSync(join(directory.files, name))),
@@ -160,13 +160,13 @@ test('texts, tables and images are previewed unless the name misleads; several f
   );
   assert.ok(existsSync(join(directory.files, 'notes.txt')));
   const stale = ['data.csv', 'notes.txt'];
-  const fewer = await bytesOf(berth, user, path, form(stale, 'delete', await tokenOf(user)));
-  assert.match(fewer.body.toString(), /Delete 1 file\?.*notes\.txt/s);
-  const partly = await bytesOf(berth, user, path, form(stale, 'zip', await tokenOf(user)));
+  const partly = await bytesOf(berth, user, path, form(stale, await tokenOf(user)));
   assert.equal(partly.status, 409);
   assert.match(partly.body.toString(), /Some of the files no longer exist/);
-  const nothing = await bytesOf(berth, user, path, form([], 'zip', await tokenOf(user)));
-  assert.match(String(nothing.headers.location), /done=none-selected$/);
+  for (const action of [path, remove]) {
+    const nothing = await bytesOf(berth, user, action, form([], await tokenOf(user)));
+    assert.match(String(nothing.headers.location), /done=none-selected$/);
+  }
 });
 
 test('rows of CSV files: quotes, line ends in them, other separators, and what is cut off', async () => {

@@ -17,6 +17,7 @@ import { openDatabase } from '../../src/foundation/db/open.ts';
 import { afterLatecomers, startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { runHere } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
+import { questionIn } from '../support/directory-page.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
@@ -237,24 +238,22 @@ void describe('unfinished files', { concurrency: 3 }, () => {
     const [one, two] = [await at.cutOff('<b>one'), await at.cutOff('two')];
     const { text } = await user.get(`${path}/files`);
     assert.match(text, /<h2>2 uploads did not finish<\/h2>.*&lt;b&gt;one.*connection from 127\.0\.0\.1 lost/s);
-    assert.match(
-      text,
-      new RegExp(`href="partial/${one}/announce">Mark complete</a> <a href="partial/${one}/delete">Delete<`),
-    );
+    assert.match(text, new RegExp(`action="partial/${one}/announce".*action="partial/${one}/delete"`, 's'));
 
-    assert.match(
-      (await user.get(`${path}/partial/${one}/announce`)).text,
-      /Mark this file as complete\?.*&lt;b&gt;one/s,
-    );
+    const ask = (action: string, label: string) =>
+      user.post(`${path}/partial/${action}`, questionIn(text, label, action.startsWith(one) ? '<b>one' : 'two'));
+    const question = await ask(`${one}/announce`, 'Mark complete');
+    assert.match(question.text, /Mark complete: &lt;b&gt;one/);
+    assert.equal((await listed(berth, directory)).length, 0, 'it was only asked');
     const announced = await user.post(`${path}/partial/${one}/announce`, {});
     assert.equal(announced.status, 303);
     assert.match((await user.get(String(announced.headers['location']))).text, /Marked complete\. Its webhook/);
     assert.equal(webhookOf(await berth.receiver.next()).filename, '<b>one');
-    assert.match((await user.get(`${path}/partial/${two}/delete`)).text, /Delete this file\?.*two/s);
+    assert.match((await ask(`${two}/delete`, 'Delete')).text, /Delete: .*This can’t be undone/s);
     assert.equal((await user.post(`${path}/partial/${two}/delete`, {})).status, 303);
     assert.deepEqual(await listed(berth, directory), ['<b>one 4']);
     assert.equal((await user.post(`${path}/partial/${two}/announce`, {})).status, 404);
-    assert.equal((await user.get(`${path}/partial/${two}/delete`)).status, 404);
+    assert.equal((await user.post(`${path}/partial/${two}/delete`, {})).status, 404);
     assert.doesNotMatch((await user.get(`${path}/files`)).text, /did not finish/);
 
     using stranger = await signedIn(
@@ -262,7 +261,7 @@ void describe('unfinished files', { concurrency: 3 }, () => {
       berth.accountId,
       'member',
     );
-    assert.equal((await stranger.get(`${path.slice(0, -1)}0/partial/${one}/announce`)).status, 404);
+    assert.equal((await stranger.post(`${path.slice(0, -1)}0/partial/${one}/announce`, {})).status, 404);
   });
 
   test('by the API: listed where they are asked for, announced once, deleted, all for admin keys', async () => {

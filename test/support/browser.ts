@@ -119,6 +119,29 @@ export async function seriousOf(page: Page): Promise<string[]> {
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
 }
 
+/** A part of a page as a screen reader gets it. */
+interface AccessibleNode {
+  readonly role: string;
+  readonly name: string;
+  readonly description: string;
+  readonly properties: Readonly<Record<string, unknown>>;
+}
+
+/** What chromium tells a screen reader, in order. */
+export async function accessibleNodes(page: Page): Promise<AccessibleNode[]> {
+  const devTools = await page.context().newCDPSession(page);
+  const { nodes } = await devTools.send('Accessibility.getFullAXTree');
+  await devTools.detach();
+  return nodes
+    .filter(({ ignored }) => !ignored)
+    .map(({ role, name, description, properties = [] }) => ({
+      role: String(role?.value),
+      name: String(name?.value ?? ''),
+      description: String(description?.value ?? ''),
+      properties: Object.fromEntries(properties.map((property) => [property.name, property.value.value as unknown])),
+    }));
+}
+
 /** Controls without a label that can be seen. */
 export function unlabelled(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(`(() => {

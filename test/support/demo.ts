@@ -31,11 +31,6 @@ export interface Demo {
   readonly uploadId: string;
   /** Its webhook fails. */
   readonly failing: TestDirectory;
-  /** A file of `directory` that was cut off. */
-  readonly partialId: string;
-  /** A file of `failing` that the checker has rejected. */
-  readonly heldId: string;
-  readonly keyId: string;
   /** One that was given up, of `failing`. */
   readonly deliveryId: string;
   /** Somebody else, who has not used the link yet. */
@@ -79,19 +74,12 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
         .execute();
     return addFailed(tx, { accountId: berth.accountId, directoryId: failing.id, now });
   });
-  const { id: partialId } = await database.reads
-    .selectFrom('files')
-    .select('id')
-    .where('state', '=', 'partial')
-    .executeTakeFirstOrThrow();
-  const heldId = randomUUID();
   const rejected = { size_bytes: 68, inode: 1, mtime: now, reason: 'Eicar-Test-Signature', rejected_at: now };
   const where = { directory_id: failing.id, node: berth.config.node, path: Buffer.from('setup.exe') };
   await database.db
     .insertInto('quarantine')
-    .values({ id: heldId, ...where, ...rejected, released_at: null })
+    .values({ id: randomUUID(), ...where, ...rejected, released_at: null })
     .execute();
-  const key = await database.reads.selectFrom('api_keys').select('id').executeTakeFirstOrThrow();
   const actor = { accountId: berth.accountId, keyId: 'operator', requestId: 'demo', route: 'demo' };
   const invited = { email: 'robin@northwind.example', role: 'member' };
   const { id: userId, token: linkToken } = await createUser({ database, clock: systemClock() }, actor, invited);
@@ -107,9 +95,6 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     directory,
     uploadId: newest.id,
     failing,
-    partialId,
-    heldId,
-    keyId: key.id,
     deliveryId,
     userId,
     linkToken,

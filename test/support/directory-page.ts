@@ -64,3 +64,9 @@ export async function audited(berth: TestBerth, { id }: { id: string }): Promise
     return `${action} ${fields} by ${key_id} through ${route}`;
   });
 }
+
+/** The question that the first button with this label sends, about that if it is given. */
+export function questionIn(text: string, label: string, about = ''): { _ask: string } {
+  const [, question = ''] = new RegExp(`name="_ask" value="(${label}\\n${about}[^"]*)"`).exec(unescaped(text)) ?? [];
+  return { _ask: question };
+}

@@ -12,6 +12,7 @@ import { createSignIn } from '../../rules/users/sign-in.ts';
 import { createTries } from '../../rules/users/tries.ts';
 import { serveAssets } from './assets.ts';
 import { noteDone } from './after-redirect.ts';
+import { askFirst } from './components/confirmation.tsx';
 import { type DashboardEnv, pathOf } from './environment.ts';
 import { everyRequest, findSession, requireSession, withDirectory } from './guard.ts';
 import { withinLimits } from './limits.ts';
@@ -32,8 +33,7 @@ import { hidingLink, linkPage } from './pages/password-link.tsx';
 import { linksPage } from './pages/links.tsx';
 import { homePage } from './pages/home.tsx';
 import { importPage } from './pages/import.tsx';
-import { heldPages } from './pages/held.tsx';
-import { partialPages } from './pages/partial.tsx';
+import { unannouncedForms } from './pages/unannounced.tsx';
 import { profilePage } from './pages/profile.tsx';
 import { secondFactorPage } from './pages/second-factor.tsx';
 import { signInCodePage, signInPage, signOut } from './pages/sign-in.tsx';
@@ -104,7 +104,7 @@ export function createDashboard(context: AppContext, closing: AbortSignal): Hono
   linkPage(app, entry);
 
   // Pages that require no session are added before this line.
-  app.use(requireSession, withinLimits);
+  app.use(requireSession, withinLimits, askFirst);
   for (const [old, address] of Object.entries(MOVED)) app.get(old, (c) => c.redirect(address, 303));
   const secondFactor = { ...entry, tries: createTries(context) };
   signInCodePage(app, secondFactor);
@@ -122,9 +122,8 @@ export function createDashboard(context: AppContext, closing: AbortSignal): Hono
   filesPage(app, context, live);
   activityPage(app, context, live);
   filePages(app, context);
-  partialPages(app, context);
   linksPage(app, context);
-  heldPages(app, context);
+  unannouncedForms(app, context);
   webhookPages(app, context);
   apiKeysPage(app, context);
   teamPage(app, context);

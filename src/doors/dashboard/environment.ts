@@ -99,6 +99,12 @@ export function targetOf(c: PageContext, id = c.get('directory').id): Target {
   return { ...accountTarget(c), id };
 }
 
+/** The address of our page that sent this form; undefined if that is not known. */
+export function cameFrom(c: PageContext): string | undefined {
+  const { pathname = '', search = '', host } = URL.parse(c.req.header('referer') ?? '') ?? {};
+  return host === c.req.header('host') && pathname.startsWith('/dashboard/') ? pathname + search : undefined;
+}
+
 /** The user themselves. The session of the request stays open if the change ends the user's sessions. */
 export function ownTarget(c: PageContext): UserTarget & Pick<SignedIn, 'email' | 'signedInAt'> {
   const { userId, email, sessionId, signedInAt } = c.get('user');

@@ -33,5 +33,4 @@ export function filesOf(c: PageContext, done?: string): string {
   return `${pathOf(c)}/files${queryOf(viewIn(c.req.query()), done === undefined ? {} : { done })}`;
 }
 
-/** The question before a file is deleted, wherever it is listed. */
-export const DELETE_FILE = { title: 'Delete this file?', about: 'This can’t be undone.', label: 'Delete file' };
+export const CANNOT_UNDO = 'This can’t be undone.';

@@ -16,7 +16,7 @@ import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../../rules/users/sessions.ts';
 import { IMPORT } from './directories-view.ts';
 import { accessState, directoryStatus } from './queries/directory.ts';
-import { type DashboardEnv, isAdmin, type PageContext, targetOf, visitorOf } from './environment.ts';
+import { cameFrom, type DashboardEnv, isAdmin, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
 type Handler = MiddlewareHandler<DashboardEnv>;
@@ -143,13 +143,12 @@ const NEEDING_FACTOR = ['/dashboard/profile/second-factor', '/dashboard/sign-out
 
 function signInFor(c: PageContext): string {
   if (c.req.path === '/dashboard') return '/dashboard/sign-in';
+  const isPage = c.req.method === 'GET';
   // After signing in, return to the page with the form, not to the address that it posts to.
-  const from = c.req.method === 'GET' ? c.req.url : c.req.header('referer');
-  const { pathname, search, host } = URL.parse(from ?? '') ?? { pathname: '', search: '', host: '' };
-  const isOurs = host === c.req.header('host') && pathname.startsWith('/dashboard/');
-  if (c.req.method !== 'GET' && !isOurs) return '/dashboard/sign-in';
-  const ended = c.req.method === 'GET' ? {} : { ended: '' };
-  return `/dashboard/sign-in?${new URLSearchParams({ next: pathname + search, ...ended }).toString()}`;
+  const { pathname, search } = new URL(c.req.url);
+  const next = isPage ? pathname + search : cameFrom(c);
+  if (next === undefined) return '/dashboard/sign-in';
+  return `/dashboard/sign-in?${new URLSearchParams({ next, ...(!isPage && { ended: '' }) }).toString()}`;
 }
 
 /** @throws {BerthError} `not_authorized` unless the form belongs to this session. */

@@ -11,7 +11,7 @@ import { type DashboardEnv, type PageContext, visitorOf } from './environment.ts
 const OWN = /^\/dashboard\/(?:profile|sign-in|sign-out)(?:\/|$)/;
 /** The pages that show users only what their limits allow. Those of a directory are checked when it is found (`withDirectory`). */
 const NARROWED = /^\/dashboard\/(?:find|deliveries|activity)(?:\/|$)|^\/dashboard\/directories\/(?!(?:new|import)$)/;
-/** A form that only reads: it downloads files, or asks whether to delete them. */
+/** A form that only reads: it downloads files. */
 const READING = /\/files\/selected$/;
 
 /** @throws {BerthError} `not_authorized`. */

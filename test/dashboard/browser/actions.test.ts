@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Page, Request } from 'playwright-core';
+import type { Locator, Page, Request } from 'playwright-core';
 import { webhookOf } from '../../support/berth.ts';
 import { openMenu, openSignedIn, PHONE, seriousOf, sharedBrowser, WIDE } from '../../support/browser.ts';
 import { freePort } from '../../support/free-port.ts';
@@ -31,12 +31,13 @@ for (const [name, javaScriptEnabled, viewport] of [
     const home = `/dashboard/directories/${id}`;
     const access = async () => (await berth.send('GET', `/directories/${id}/access`)).text;
 
-    /** Presses it, and yes where the page asks. */
-    const press = async (button: string): Promise<void> => {
-      await page.getByRole('button', { name: button, exact: true }).first().click();
-      if (!javaScriptEnabled) return;
-      const dialog = page.getByRole('dialog');
-      if (await dialog.isVisible()) await dialog.getByRole('button', { name: button, exact: true }).click();
+    const press = (button: string, among: Locator = page.locator('body')): Promise<void> =>
+      among.getByRole('button', { name: button, exact: true }).first().click();
+    /** Presses it, and again in the dialog or on the page that asks. */
+    const pressTwice = async (button: string): Promise<void> => {
+      await press(button);
+      const question = javaScriptEnabled ? page.getByRole('dialog') : page.locator('section');
+      await press(button, question.filter({ hasText: `${button}: Acme` }));
     };
 
     await page.goto(`${home}/access`);
@@ -45,7 +46,7 @@ for (const [name, javaScriptEnabled, viewport] of [
       await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
       assert.match(await access(), /"suspended":false/, 'it was only asked');
     }
-    await press('Suspend');
+    await pressTwice('Suspend');
     await page.getByRole('button', { name: 'Resume' }).waitFor();
     assert.match(await access(), /"suspended":true/);
     await press('Resume');
@@ -53,7 +54,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     assert.match(await access(), /"suspended":false/);
 
     await page.goto(`${home}/access`);
-    await press('New password');
+    await pressTwice('New password');
     const shown = page.locator('[data-secret="sftp-password"]');
     await shown.waitFor();
     assert.notEqual(await shown.textContent(), password);

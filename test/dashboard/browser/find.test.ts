@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { webhookOf } from '../../support/berth.ts';
-import { openSignedIn, PHONE, seriousOf, sharedBrowser, tooWide } from '../../support/browser.ts';
+import { accessibleNodes, openSignedIn, PHONE, seriousOf, sharedBrowser, tooWide } from '../../support/browser.ts';
 import { until } from '../../support/poll.ts';
 import { sftpSession } from '../../support/sftp-session.ts';
 import { sharedDashboard } from '../../support/shared-berth.ts';
@@ -131,12 +131,14 @@ test('files are selected, all at once or one by one; only then there are actions
   await page.getByText('1 selected').waitFor();
   assert.deepEqual(await tooWide(page), []);
   await remove.click();
-  await page.getByRole('heading', { name: 'Delete 1 file?' }).waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete selected' }).click();
+  await page.getByText('The files have been deleted.').waitFor();
+  assert.equal(await page.getByLabel('Select b.txt').count(), 1, 'the other one is left');
   assert.deepEqual(wrong, []);
 
   await using plain = await openSignedIn(browser, berth, { javaScriptEnabled: false });
   await plain.page.goto(`/dashboard/directories/${directory.id}/files`);
-  await plain.page.getByRole('button', { name: 'Delete selected' }).click();
+  await plain.page.getByRole('button', { name: 'Download selected' }).click();
   await plain.page.getByText('Select one or more files first.').waitFor();
 });
 
@@ -184,10 +186,13 @@ test('a phone’s menu is a button that says whether it is open, leaves no trace
   await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
   const { page, wrong } = visit;
   await page.goto('/dashboard/directories');
-  const menu = page.getByRole('button', { name: 'Menu' });
-  assert.equal(await menu.getAttribute('aria-expanded'), 'false');
-  await menu.click();
-  assert.equal(await menu.getAttribute('aria-expanded'), 'true');
+  const isOpen = async () =>
+    (await accessibleNodes(page)).find(({ role, name }) => role === 'button' && name === 'Menu')?.properties[
+      'expanded'
+    ];
+  assert.equal(await isOpen(), false);
+  await page.getByRole('button', { name: 'Menu' }).click();
+  assert.equal(await isOpen(), true);
   await page.getByRole('navigation', { name: 'Main' }).waitFor();
   await page.keyboard.press('Escape');
   assert.equal(await page.getByRole('navigation', { name: 'Main' }).isVisible(), false);
@@ -201,7 +206,7 @@ test('a phone’s menu is a button that says whether it is open, leaves no trace
 
   await using plain = await openSignedIn(browser, berth, { viewport: PHONE, javaScriptEnabled: false });
   await plain.page.goto('/dashboard');
-  await plain.page.getByRole('link', { name: 'Menu', exact: true }).click();
+  await plain.page.getByRole('button', { name: 'Menu', exact: true }).click();
   await plain.page.getByRole('link', { name: 'Directories', exact: true }).click();
   await plain.page.getByRole('link', { name: 'New directory' }).click();
   await plain.page.getByLabel('Name').fill('By hand');

@@ -22,6 +22,10 @@ const styleOf = (page: Page, selector: string, property: string): Promise<string
     `getComputedStyle(document.querySelector(${JSON.stringify(selector)}))[${JSON.stringify(property)}]`,
   );
 
+/** The text that the stylesheet adds. */
+const contentOf = (page: Page, selector: string, part: string): Promise<string> =>
+  page.evaluate<string>(`getComputedStyle(document.querySelector(${JSON.stringify(selector)}), '${part}').content`);
+
 test('the chosen days stand out, a wrong field is marked, and the open menu can be closed', async () => {
   await using berth = await shared();
   const browser = await openBrowser();
@@ -48,7 +52,7 @@ test('the chosen days stand out, a wrong field is marked, and the open menu can 
   await page.setViewportSize(PHONE);
   await page.goto(`/dashboard/directories/${id}/files`);
   await page.getByRole('button', { name: 'Menu', exact: true }).click();
-  const menu = page.getByRole('button', { name: 'Menu', expanded: true });
+  const menu = page.getByRole('button', { name: 'Menu', exact: true });
   const close = await menu.boundingBox();
   assert.ok(close && close.y >= 0, 'it is in the window');
   await menu.click();
@@ -105,6 +109,10 @@ test('on a phone each tab is in the window; a time has its zone beside it; print
   assert.ok(await page.getByRole('heading', { name: 'Settings' }).isVisible());
   assert.equal(await page.locator('header').isVisible(), false);
   assert.equal(await page.getByRole('button', { name: 'Create key' }).isVisible(), false);
+  assert.match(await contentOf(page, 'td time', '::after'), /^"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d Europe\/Berlin"$/);
+  await page.goto(`/dashboard/directories/${id}/access`);
+  assert.ok(await page.getByLabel('Allowed addresses').isVisible(), 'a setting is on the paper');
+  assert.equal(await page.getByRole('button', { name: 'Save' }).first().isVisible(), false);
 });
 
 test('no column is cut off: on a desk with long usernames and two badges, on a phone with the fingerprint of a key', async () => {
@@ -226,4 +234,4 @@ test('names, metadata, keys, answers and browsers that say script are read as te
 });
 
 /** Pages that would be no test if they showed nothing of it. */
-const SHOWING = ['/dashboard', '/dashboard/directories', '/dashboard/api-keys', '/dashboard/api-keys/:id/revoke'];
+const SHOWING = ['/dashboard', '/dashboard/directories', '/dashboard/api-keys'];

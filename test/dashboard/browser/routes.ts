@@ -39,25 +39,10 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   // Only posted to; its address leads back.
   '/dashboard/directories/:id/webhook/test': null,
   '/dashboard/directories/:id/files': { path: ({ directory }) => `/dashboard/directories/${directory.id}/files` },
-  '/dashboard/directories/:id/files/:upload/delete': {
-    path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/delete`,
-  },
   '/dashboard/directories/:id/files/:upload/preview': {
     path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/preview`,
   },
   '/dashboard/directories/:id/files/:upload/view': null,
-  '/dashboard/directories/:id/partial/:file/announce': {
-    path: ({ directory, partialId }) => `/dashboard/directories/${directory.id}/partial/${partialId}/announce`,
-  },
-  '/dashboard/directories/:id/partial/:file/delete': {
-    path: ({ directory, partialId }) => `/dashboard/directories/${directory.id}/partial/${partialId}/delete`,
-  },
-  '/dashboard/directories/:id/quarantine/:file/release': {
-    path: ({ failing, heldId }) => `/dashboard/directories/${failing.id}/quarantine/${heldId}/release`,
-  },
-  '/dashboard/directories/:id/quarantine/:file/delete': {
-    path: ({ failing, heldId }) => `/dashboard/directories/${failing.id}/quarantine/${heldId}/delete`,
-  },
   '/dashboard/directories/:id/links': {
     path: ({ directory }) => `/dashboard/directories/${directory.id}/links`,
   },
@@ -65,7 +50,6 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/files/:upload/content': null,
   '/dashboard/directories/:id/files/events': null,
   '/dashboard/api-keys': at('/dashboard/api-keys'),
-  '/dashboard/api-keys/:id/revoke': { path: ({ keyId }) => `/dashboard/api-keys/${keyId}/revoke` },
   '/dashboard/team': at('/dashboard/team'),
   '/dashboard/team/:id': { path: ({ userId }) => `/dashboard/team/${userId}` },
   '/dashboard/account': at('/dashboard/account'),

@@ -146,8 +146,7 @@ async function setWebhook(page: Page, url: string): Promise<void> {
   await page.getByRole('button', { name: 'Show secret' }).click();
   assert.match((await page.locator('[data-secret="webhook-secret"]').textContent()) ?? '', /^\S{32}$/);
   await page.getByRole('button', { name: 'Send test' }).click();
-  await page.getByText('204').first().waitFor();
-  await page.getByRole('link', { name: 'Back to the webhook' }).click();
+  await page.getByRole('heading', { name: '✓ Accepted' }).waitFor();
 }
 
 interface Uploading {
@@ -193,6 +192,7 @@ async function revoke(page: Page): Promise<void> {
   await goToKeys(page);
   const row = page.getByRole('row', { name: 'nightly import' });
   await row.getByRole('button', { name: 'Revoke' }).click();
-  await page.getByRole('button', { name: 'Revoke' }).click();
+  await page.getByRole('heading', { name: 'Revoke: nightly import' }).waitFor();
+  await page.locator('button.solid').click();
   await page.getByRole('status').waitFor();
 }

@@ -1,76 +1,36 @@
-/** The question before an action that cannot be undone, on a page of its own: it needs no script. */
-import type { Context, Hono, MiddlewareHandler } from 'hono';
-import type { Child, FC, PropsWithChildren } from 'hono/jsx';
-import type { DashboardEnv, PageContext } from '../environment.ts';
-import { Form } from './form.tsx';
-import { DirectoryLayout } from './layout.tsx';
+/**
+ * The question before an action that may lose something. A button that asks first sends its question along, and is answered by a page
+ * that repeats its form without the question. The script asks in a dialog instead.
+ */
+import type { MiddlewareHandler } from 'hono';
+import { clipped } from './text.tsx';
+import { type DashboardEnv, cameFrom } from '../environment.ts';
+import { ASK, Form } from './form.tsx';
+import { Layout } from './layout.tsx';
 import { Section } from './section.tsx';
 
-export interface Question {
-  readonly title: string;
-  readonly about: string;
-  /** The word on the button. */
-  readonly label: string;
-  /** Whether the action destroys something. */
-  readonly isDanger?: boolean;
-}
+/** About how many characters a question has at most. */
+const LONGEST = 2000;
 
-interface ConfirmationProps {
-  readonly of: Question;
-  /** The address of the page before, for those who cancel. */
-  readonly back: string;
-  /** Where the form goes, if not to the page's own address. */
-  readonly action?: string;
-  /** What the form sends beside its token. */
-  readonly fields?: readonly (readonly [name: string, value: string])[];
-}
-
-/** Its children name what the question is about. */
-export const Confirmation: FC<PropsWithChildren<ConfirmationProps>> = ({
-  of: { title, about, label, isDanger = true },
-  back,
-  action,
-  fields = [],
-  children,
-}) => (
-  <Section title={title} about={about}>
-    <div class="asked">{children}</div>
-    <Form class="actions" {...(action !== undefined && { action })}>
-      {fields.map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
-      <button class={isDanger ? 'danger solid' : undefined}>{label}</button>
-      <a href={back}>Cancel</a>
-    </Form>
-  </Section>
-);
-
-interface Confirmed {
-  readonly question: Question;
-  /** What the question is about. */
-  shown(c: PageContext): Promise<Child>;
-  /** Does it, and returns the name of what is done. */
-  run(c: PageContext): Promise<string>;
-  /** The address of the list, to which both answers lead. */
-  list(c: Context<DashboardEnv>, done?: string): string;
-  /** Runs before both. */
-  readonly guard?: MiddlewareHandler<DashboardEnv>;
-}
-
-/** Adds the page with the question, and the form that it sends. */
-export function confirmedAction(
-  app: Hono<DashboardEnv>,
-  path: string,
-  { question, shown, run, list, guard = (_, next) => next() }: Confirmed,
-): void {
-  app.get(path, guard, async (c) =>
-    c.render(
-      <DirectoryLayout tab="Files" page={question.label}>
-        <Confirmation of={question} back={list(c)}>
-          {await shown(c)}
-        </Confirmation>
-      </DirectoryLayout>,
-    ),
+/** Answers a form with its question, if it has one. */
+export const askFirst: MiddlewareHandler<DashboardEnv> = async (c, next) => {
+  const { [ASK]: asked, ...fields } = c.req.method === 'POST' ? await c.req.parseBody({ all: true }) : {};
+  if (typeof asked !== 'string') return next();
+  const [label = '', about = '', text = ''] = clipped(asked, LONGEST).split(/\r?\n/);
+  const repeated = Object.entries(fields).filter(([name]) => name !== '_csrf');
+  return c.render(
+    <Layout title={label}>
+      <Section title={`${label}: ${about}`} about={text}>
+        <Form class="actions">
+          {repeated.flatMap(([name, values]) =>
+            [values]
+              .flat()
+              .map((value) => typeof value === 'string' && <input type="hidden" name={name} value={value} />),
+          )}
+          <button class="danger solid">{label}</button>
+          <a href={cameFrom(c) ?? '/dashboard'}>Cancel</a>
+        </Form>
+      </Section>
+    </Layout>,
   );
-  app.post(path, guard, async (c) => c.redirect(list(c, await run(c)), 303));
-}
+};

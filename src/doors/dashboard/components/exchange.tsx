@@ -4,9 +4,11 @@ import type { FC, PropsWithChildren } from 'hono/jsx';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { AttemptsTable } from '../../../foundation/db/schema.ts';
 import type { Trial } from '../../../deliveries/webhooks/try.ts';
+import type { AccountDelivery } from '../queries/account-deliveries.ts';
 import type { ListedDelivery } from '../queries/deliveries.ts';
+import { ActionButton } from './form.tsx';
 import { Section } from './section.tsx';
-import { number, Table } from './table.tsx';
+import { Table } from './table.tsx';
 import { Bytes, clipped, Name, Text } from './text.tsx';
 import { Badge, CopyButton, Facts, Time } from './values.tsx';
 
@@ -99,24 +101,38 @@ export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
   );
 };
 
-interface DeliveryTableProps {
-  readonly deliveries: readonly ListedDelivery[];
-  /** The path of the Webhook page. */
-  readonly path: string;
+const ATTEMPTS = { name: 'Attempts', kind: 'extra' } as const;
+
+interface DeliveryListProps {
+  readonly of: readonly AccountDelivery[];
+  /** Whether all are of the page's directory. */
+  readonly isOne?: boolean;
 }
 
 /** Lists deliveries with the outcome of the last attempt. Without deliveries, shows its children. */
-export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliveries, path, children }) => (
+export const DeliveryList: FC<PropsWithChildren<DeliveryListProps>> = ({ of, isOne = false, children }) => (
   <Table
     caption="Newest first"
-    columns={['File', 'State', 'Last response', number('Attempts'), 'Created']}
-    rows={deliveries.map((delivery) => [
-      <Name of={delivery.filename} most={LISTED} href={`${path}/deliveries/${delivery.id}`} />,
-      <DeliveryState of={delivery} />,
-      <Outcome of={delivery.attempts.at(-1) ?? { status: null, error: null }} url={delivery.url} most={LISTED} />,
-      delivery.attempts.length,
-      <Time at={delivery.inserted_at} />,
-    ])}
+    isCompact
+    columns={[
+      'File',
+      ...(isOne ? [] : ['Directory']),
+      { name: 'State', kind: 'end' },
+      'Last response',
+      ATTEMPTS,
+      'Created',
+    ]}
+    rows={of.map(({ directory_id, directory, ...delivery }) => {
+      const path = `/dashboard/directories/${directory_id}`;
+      return [
+        <Name of={delivery.filename} most={LISTED} href={`${path}/webhook/deliveries/${delivery.id}`} />,
+        ...(isOne ? [] : [<Name of={directory} href={path} />]),
+        <DeliveryState of={delivery} />,
+        <Outcome of={delivery.attempts.at(-1) ?? { status: null, error: null }} url={delivery.url} most={LISTED} />,
+        delivery.attempts.length,
+        <Time at={delivery.inserted_at} />,
+      ];
+    })}
   >
     {children}
   </Table>
@@ -124,7 +140,7 @@ export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliv
 
 /** The result first: what was sent is known. */
 export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }) => (
-  <>
+  <div role="status">
     <Section title={answer.ok ? '✓ Accepted' : answer.isForbidden ? '✗ Nothing was sent' : '✗ Failed'}>
       <Facts
         of={{
@@ -133,6 +149,7 @@ export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }
         }}
       />
       {answer.status !== null && <Excerpt of={answer.response} />}
+      <ActionButton label="Send another test" busy="Sending…" />
     </Section>
     <Section title="Request">
       <pre tabindex={0}>
@@ -141,5 +158,5 @@ export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }
       </pre>
       <SentBody of={request.body} />
     </Section>
-  </>
+  </div>
 );

@@ -6,8 +6,9 @@ import type { FC } from 'hono/jsx';
 import { baseName, bytesOf, displayName, pathOf } from '../../../arrivals/uploads/file-path.ts';
 import type { Delivery } from '../../../deliveries/webhooks/delivery-list.ts';
 import type { ListedEntry, ListedState } from '../../../arrivals/files/folders.ts';
-import { type FilesView, queryOf } from '../files-view.ts';
+import { CANNOT_UNDO, type FilesView, queryOf } from '../files-view.ts';
 import { isPreviewable } from '../preview.ts';
+import { Button } from './form.tsx';
 import { number, Table } from './table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Name, Text } from './text.tsx';
@@ -104,13 +105,17 @@ const Actions: FC<{ id: string; name: string; back: string }> = ({ id, name, bac
       >
         ⋯
       </button>
-      <div class="menu" id={menu} popover>
+      <div class="menu" id={menu} popover="auto">
         <a href={`files/${id}/content`}>Download</a>
-        <button formaction={`files/${id}/send${back}`}>Send webhook again</button>
+        <Button label="Send webhook again" formaction={`files/${id}/send${back}`} />
         <a href={`links?file=${id}`}>Share link</a>
-        <a class="bad" href={`files/${id}/delete${back}`}>
-          Delete
-        </a>
+        <Button
+          label="Delete file"
+          kind="danger"
+          about={clipped(name, 300)}
+          formaction={`files/${id}/delete${back}`}
+          confirm={CANNOT_UNDO}
+        />
       </div>
     </>
   );

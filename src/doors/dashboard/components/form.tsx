@@ -6,7 +6,8 @@ import { randomUUID } from 'node:crypto';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { WAS } from '../changed-fields.ts';
-import type { DashboardEnv } from '../environment.ts';
+import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { type DashboardEnv, directoryIn } from '../environment.ts';
 import { maySend } from '../limits.ts';
 import { FORM_ID } from '../sent-forms.ts';
 import { sentencesOf } from '../words.ts';
@@ -14,10 +15,6 @@ import { LongText } from './text.tsx';
 
 interface FormProps {
   readonly action?: string;
-  /** The question before the form is sent, if there is JavaScript. */
-  readonly confirm?: string | undefined;
-  /** The heading of the dialog with the question. */
-  readonly about?: string | undefined;
   readonly class?: string;
   /** The URL to which the script sends the form's files. Without JavaScript, the form is not shown. */
   readonly upload?: string;
@@ -27,8 +24,6 @@ interface FormProps {
 
 export const Form: FC<PropsWithChildren<FormProps>> = ({
   action,
-  confirm,
-  about,
   upload,
   isOnce = false,
   class: className,
@@ -39,15 +34,7 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
   const isOff = !maySend(c, action);
   if (isOff && upload !== undefined) return <></>;
   return (
-    <form
-      method="post"
-      action={action}
-      class={className}
-      data-confirm={confirm}
-      data-about={about}
-      data-upload={upload}
-      hidden={upload !== undefined}
-    >
+    <form method="post" action={action} class={className} data-upload={upload} hidden={upload !== undefined}>
       {csrf !== undefined && <input type="hidden" name="_csrf" value={csrf} />}
       {isOnce && <input type="hidden" name={FORM_ID} value={randomUUID()} />}
       {isOff ? <fieldset disabled>{children}</fieldset> : children}
@@ -64,28 +51,57 @@ export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
   </>
 );
 
-/** A form with a single button. Those who may not send it do not see it. */
-export const ActionButton: FC<
-  FormProps & {
-    label: string;
-    kind?: 'danger' | 'primary';
-    fields?: Record<string, string>;
-    /** What the button says until the answer arrives. */
-    busy?: string;
-  }
-> = ({ label, kind, fields = {}, busy, ...form }) => {
-  if (!maySend(useRequestContext<DashboardEnv>(), form.action)) return <></>;
+/** The field with a button's question (`confirmation.tsx`). */
+export const ASK = '_ask';
+
+interface ButtonProps {
+  readonly label: string;
+  /** The object of the action, if not the page's directory. It may be a name that somebody has chosen. */
+  readonly about?: string | undefined;
+  /** What the action does, if that is asked about first. */
+  readonly confirm?: string | undefined;
+  readonly kind?: 'danger' | 'primary' | undefined;
+  /** Where it sends the form, if not where the form says. */
+  readonly formaction?: string;
+  /** What it says until the answer arrives. */
+  readonly busy?: string;
+}
+
+/** A button of a form. A list has many with the same label, so each is described by its object. Those who may not send it do not see it. */
+export const Button: FC<ButtonProps> = ({ label, about, confirm, kind, formaction, busy }) => {
+  const c = useRequestContext<DashboardEnv>();
+  if (formaction !== undefined && !maySend(c, formaction)) return <></>;
+  const object = about ?? directoryIn(c)?.name ?? '';
+  const question = confirm !== undefined && { name: ASK, value: [label, plainText(object), confirm].join('\n') };
   return (
-    <Form {...form} class="action">
+    <button
+      class={kind}
+      title={about === undefined ? undefined : plainText(about)}
+      formaction={formaction}
+      data-busy={busy}
+      {...question}
+    >
+      {label}
+    </button>
+  );
+};
+
+/** A form with a single button. Those who may not send it do not see it. */
+export const ActionButton: FC<ButtonProps & { action?: string; fields?: Record<string, string> }> = ({
+  action,
+  fields = {},
+  ...button
+}) =>
+  maySend(useRequestContext<DashboardEnv>(), action) ? (
+    <Form class="action" {...(action !== undefined && { action })}>
       {Object.entries(fields).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
-      <button class={kind} data-busy={busy}>
-        {label}
-      </button>
+      <Button {...button} />
     </Form>
+  ) : (
+    <></>
   );
-};
 
 interface NamedProps {
   readonly label: string;

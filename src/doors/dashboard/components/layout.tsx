@@ -68,17 +68,30 @@ const Head: FC<{ title: string }> = ({ title }) => (
   </head>
 );
 
-/** Says whether the last action succeeded. Screen readers read it out. */
-const Messages: FC<Omit<LayoutProps, 'title' | 'isError'>> = ({ done = {}, problems = {}, problem }) => {
-  const c = useRequestContext<DashboardEnv>();
-  const refused = c.get('refused');
+/** The confirmation of the last action, if it succeeded. It can be taken once. */
+function noticeOf(c: PageContext, done: LayoutProps['done'] = {}): string | undefined {
+  if (c.get('refused')) return undefined;
   // The name may have a count, as in `replayed.850`.
-  const [name = '', count] = (refused ? '' : takeDone(c)).split('.', 2);
+  const [name = '', count] = takeDone(c).split('.', 2);
+  return Object.hasOwn(done, name) ? withCount(done[name] ?? '', Number(count)) : undefined;
+}
+
+/** The title says first what happened: it is what a screen reader reads of a new page. */
+const titleWith = (title: string, { notice, isRefused }: { notice: string | undefined; isRefused: boolean }): string =>
+  [...(isRefused ? ['Error:'] : []), ...(notice === undefined ? [] : [notice]), title].join(' ');
+
+/** Says whether the last action succeeded. */
+const Messages: FC<Pick<LayoutProps, 'problem' | 'problems'> & { notice: string | undefined }> = ({
+  notice,
+  problems = {},
+  problem,
+}) => {
+  const refused = useRequestContext<DashboardEnv>().get('refused');
   return (
     <>
-      {Object.hasOwn(done, name) && (
+      {notice !== undefined && (
         <p class="notice" role="status">
-          {withCount(done[name] ?? '', Number(count))}
+          {notice}
         </p>
       )}
       <Problems problem={problem ?? refused?.problem} refused={refused} problems={problems} />
@@ -151,13 +164,15 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   actions,
   above = [],
   isError = false,
+  done,
   children,
   ...messages
 }) => {
   const c = useRequestContext<DashboardEnv>();
+  const notice = noticeOf(c, done);
   return (
     <html lang="en">
-      <Head title={title} />
+      <Head title={titleWith(title, { notice, isRefused: c.get('refused') !== undefined })} />
       <body data-user={c.get('user').userId} data-answer={answerMark(c, isError)}>
         <a class="skip" href="#content">
           Skip to the content
@@ -171,7 +186,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
             {actions}
           </div>
           {!maySend(c, '/') && <p class="quiet">You may only read. An admin of your account can change that.</p>}
-          <Messages {...messages} />
+          <Messages notice={notice} {...messages} />
           {children}
         </main>
         <footer data-zone>Times are in UTC.</footer>
@@ -216,13 +231,10 @@ const Header: FC<{ c: PageContext }> = ({ c }) => {
         <Mark />
         berth
       </a>
-      <a class="button plain menu" href="#menu">
+      <button type="button" class="plain menu" popovertarget="menu">
         Menu
-      </a>
-      <a class="button plain close" href="#">
-        Close menu
-      </a>
-      <div id="menu">
+      </button>
+      <div id="menu" popover="auto">
         <form class="find" role="search" aria-label="Everything" action={DIRECTORIES} data-find="/dashboard/find/all">
           <label for="find">
             Find anything <kbd aria-hidden="true">/</kbd>
@@ -395,19 +407,27 @@ const NotAllowed = async () => {
 };
 
 /** For pages that require no session: one narrow column without navigation. */
-export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, isError = false, children, ...messages }) => (
-  <html lang="en">
-    <Head title={title} />
-    <body class="narrow" data-answer={answerMark(useRequestContext<DashboardEnv>(), isError)}>
-      <main id="content">
-        <p class="brand">
-          <Mark />
-          berth
-        </p>
-        <h1>{plainText(title)}</h1>
-        <Messages {...messages} />
-        {children}
-      </main>
-    </body>
-  </html>
-);
+export const NarrowLayout: FC<PropsWithChildren<Omit<LayoutProps, 'done'>>> = ({
+  title,
+  isError = false,
+  children,
+  ...messages
+}) => {
+  const c = useRequestContext<DashboardEnv>();
+  return (
+    <html lang="en">
+      <Head title={titleWith(title, { notice: undefined, isRefused: c.get('refused') !== undefined })} />
+      <body class="narrow" data-answer={answerMark(c, isError)}>
+        <main id="content">
+          <p class="brand">
+            <Mark />
+            berth
+          </p>
+          <h1>{plainText(title)}</h1>
+          <Messages notice={undefined} {...messages} />
+          {children}
+        </main>
+      </body>
+    </html>
+  );
+};

@@ -17,6 +17,18 @@ export const Section: FC<PropsWithChildren<SectionProps>> = ({ title, about, id,
   </section>
 );
 
+/** Folded texts, of which one is open at a time. `name` is unique on the page. */
+export const Folds: FC<{ name: string; of: Readonly<Record<string, Child>> }> = ({ name, of }) => (
+  <>
+    {Object.entries(of).map(([summary, text], index) => (
+      <details name={name} open={index === 0}>
+        <summary>{summary}</summary>
+        {text}
+      </details>
+    ))}
+  </>
+);
+
 /** Replaces an empty list: says that it is empty, and what to do next. */
 export const Empty: FC<PropsWithChildren<{ title: string }>> = ({ title, children }) => (
   <div class="empty">

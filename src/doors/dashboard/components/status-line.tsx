@@ -45,11 +45,11 @@ const Wrong: FC<{ href: string | undefined; children?: Child }> = ({ href, child
 
 const Webhook: FC<{ of: DirectoryStatus['webhook']; id: string }> = ({ of: webhook, id }) => {
   if (webhook === undefined) return <>No webhook</>;
-  const { failing, last } = webhook;
-  if (failing)
+  const { failingSince, last } = webhook;
+  if (failingSince !== undefined)
     return (
       <Wrong href={`${deliveriesOf(id)}&state=failed`}>
-        Webhook failing, started <Time at={failing.since} />
+        Webhook failing, started <Time at={failingSince} />
       </Wrong>
     );
   if (!last) return <>Webhook not tried yet</>;

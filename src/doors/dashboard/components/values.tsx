@@ -1,9 +1,7 @@
 /** Components for times, sizes, states and texts to copy. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { formatMicros, type Micros, SECOND } from '../../../foundation/base/clock.ts';
-import { displayName } from '../../../arrivals/uploads/file-path.ts';
 import type { ShownOnce } from '../after-redirect.ts';
-import { Text } from './text.tsx';
 
 /**
  * How long ago a time is, or with `isExact` the time itself. The server writes what the script will: it only counts on, and puts
@@ -105,16 +103,6 @@ export const Copyable: FC<{ text: string; label?: string; secret?: string }> = (
 /** A list of names and values, without those that are undefined. */
 export const Facts: FC<{ of: Readonly<Record<string, Child>> }> = ({ of }) => (
   <dl>{Object.entries(of).map(([name, value]) => value !== undefined && [<dt>{name}</dt>, <dd>{value}</dd>])}</dl>
-);
-
-interface FileFactsProps {
-  readonly of: { readonly path: Buffer; readonly size_bytes: number };
-  readonly more: Readonly<Record<string, Child>>;
-}
-
-/** A file's name and size, and what else is known of it. */
-export const FileFacts: FC<FileFactsProps> = ({ of: { path, size_bytes }, more }) => (
-  <Facts of={{ Name: <Text of={displayName(path)} most={1000} />, Size: <Size bytes={size_bytes} />, ...more }} />
 );
 
 /** Shows a secret that was just created, if there is one. `label` says what it is, and the children what to do with it. */

@@ -1,8 +1,7 @@
 /** Code that verifies a webhook, in four languages: the files of `snippets/`, which the tests run. */
 import { readFileSync } from 'node:fs';
 import type { FC } from 'hono/jsx';
-import { Choice } from './choice.tsx';
-import { Section } from './section.tsx';
+import { Folds, Section } from './section.tsx';
 import { Code } from './values.tsx';
 
 const FILES = { 'verify.js': 'Node.js', 'verify.py': 'Python', 'verify.php': 'PHP', 'verify.go': 'Go' };
@@ -28,8 +27,7 @@ export const Verification: FC<{ snippets: readonly Snippet[] }> = ({ snippets })
       Compute the signature of the raw body before you parse it, and compare it with the header{' '}
       <code class="whole">x-service-signature</code>. Respond with 2xx within 5 seconds, and do the work afterwards.
     </p>
-    <Choice
-      label="Language"
+    <Folds
       name="language"
       of={Object.fromEntries(
         snippets.map(({ language, text }) => [language, <Code text={text} label={`the ${language} code`} />]),

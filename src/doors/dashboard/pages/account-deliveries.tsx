@@ -8,18 +8,16 @@ import { replayFailed, stopReplays } from '../../../deliveries/webhooks/replay.t
 import { type Trial, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { Candidates } from '../components/directory.tsx';
-import { Cause, DeliveryState, Duration, Excerpt, LISTED, Outcome } from '../components/exchange.tsx';
-import { ActionButton, Field, Form } from '../components/form.tsx';
+import { Cause, DeliveryList, Duration, Excerpt, LISTED } from '../components/exchange.tsx';
+import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Links, Pager } from '../components/section.tsx';
-import { Table } from '../components/table.tsx';
 import { Name, Text } from '../components/text.tsx';
 import { counted, Time } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, type PageContext, targetOf } from '../environment.ts';
 import { formFields, submitted, timeIn } from '../form.ts';
 import { type Live, renderedIn } from '../live.tsx';
 import {
-  type AccountDelivery,
   accountDeliveries,
   type Count,
   countDeliveries,
@@ -161,7 +159,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
             </div>
             <div data-live={events}>
               <Problems of={problems} tested={tested} sent={sentIn(c)} />
-              <DeliveryList of={deliveries} />
+              <DeliveryList of={deliveries}>{NONE}</DeliveryList>
             </div>
             <Pager
               of="deliveries"
@@ -196,7 +194,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
         c,
         <>
           <Problems of={(await problemsIn(c, filter)) ?? []} sent={sentIn(c)} />
-          <DeliveryList of={deliveries} />
+          <DeliveryList of={deliveries}>{NONE}</DeliveryList>
         </>,
       );
     });
@@ -419,39 +417,19 @@ const TestLine: FC<{ of: Trial }> = ({ of: { request, answer } }) => (
   </div>
 );
 
-const ATTEMPTS = { name: 'Attempts', kind: 'extra' } as const;
-
-const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
-  <Table
-    caption="Newest first"
-    isCompact
-    columns={['File', 'Directory', { name: 'State', kind: 'end' }, 'Last response', ATTEMPTS, 'Created']}
-    rows={of.map(({ directory_id, directory, ...delivery }) => [
-      <Name
-        of={delivery.filename}
-        most={LISTED}
-        href={`/dashboard/directories/${directory_id}/webhook/deliveries/${delivery.id}`}
-      />,
-      <Name of={directory} href={`/dashboard/directories/${directory_id}`} />,
-      <DeliveryState of={delivery} />,
-      <Outcome of={delivery.attempts.at(-1) ?? { status: null, error: null }} url={delivery.url} most={LISTED} />,
-      delivery.attempts.length,
-      <Time at={delivery.inserted_at} />,
-    ])}
-  >
-    <Empty title="No deliveries match these filters" />
-  </Table>
-);
+const NONE = <Empty title="No deliveries match these filters" />;
 
 /** Sends the failed deliveries of the list again. */
 const Replay: FC<{ count: Count; query: Query }> = ({ count, query }) => {
   const words = count.count > MOST_REPLAYED ? `the newest ${counted(MOST_REPLAYED)}` : inWords(count);
   return (
-    <Form action={PATH} confirm="Sends the same content again, oldest first." about={`${words} failed`}>
-      {Object.entries(query).map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
-      <button>Send {words} again</button>
-    </Form>
+    <ActionButton
+      action={PATH}
+      label={`Send ${words} again`}
+      about={`${words} failed`}
+      kind="primary"
+      fields={query}
+      confirm="Sends the same content again, oldest first."
+    />
   );
 };

@@ -2,25 +2,38 @@
 import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
+import { accountWebhook, noteSecretShown, renewSecret, setAccountWebhook } from '../../../rules/directories/webhook.ts';
 import { requireSecondFactor } from '../../../rules/users/second-factor.ts';
+import { TrialResult } from '../components/exchange.tsx';
+import { unreachable } from '../../web/warnings.ts';
+import { ValidationError } from '../../../foundation/base/errors.ts';
+import type { Trial } from '../../../deliveries/webhooks/try.ts';
 import { ActionButton } from '../components/form.tsx';
 import { SettingsLayout } from '../components/layout.tsx';
 import { capitalized, Section } from '../components/section.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, counted, Facts, Size } from '../components/values.tsx';
-import { accountTarget, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
-import { formFields } from '../form.ts';
+import { choiceIn, WebhookTarget } from '../components/webhook-target.tsx';
+import { accountTarget, type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
+import { formFields, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { isSecondFactorRequired } from '../queries/account.ts';
+import { takeShownOnce } from '../after-redirect.ts';
+import { directoryForTest, isSecondFactorRequired } from '../queries/account.ts';
 import type { Stored } from '../queries/home.ts';
-import { accountWebhookForms, accountWebhookSections, WEBHOOK_DONE, WEBHOOK_PROBLEMS } from './account-webhook.tsx';
+import { SECRET_DONE, SECRET_PROBLEMS, SigningSecret, webhookForms } from './webhook-forms.tsx';
 
 const PATH = '/dashboard/account';
 
 const DONE = {
-  ...WEBHOOK_DONE,
+  webhook: 'The webhook is saved.',
+  ...SECRET_DONE,
   yes: 'Everyone needs a second factor from now on.',
   no: 'A second factor is optional from now on.',
+};
+
+const PROBLEMS = {
+  ...SECRET_PROBLEMS,
+  webhook_url: 'There is nothing to test. Save a URL, and create a directory without a webhook URL of its own.',
 };
 
 export function accountPage(
@@ -28,14 +41,18 @@ export function accountPage(
   context: AppContext,
   stored: (accountId: string) => Promise<Stored>,
 ): void {
-  const { reads } = context.database;
+  const { database, mayReach } = context;
+  const { reads } = database;
 
-  async function page(c: PageContext) {
+  async function page(c: PageContext, trial?: Trial) {
     const { accountId, plan } = c.get('user').principal;
     const { directories, bytes } = await stored(accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
+    const webhook = await accountWebhook(reads, accountId);
+    const isShown = takeShownOnce(c) !== undefined;
     return c.render(
-      <SettingsLayout tab="Account" done={DONE} problems={WEBHOOK_PROBLEMS}>
+      <SettingsLayout tab="Account" done={DONE} problems={PROBLEMS}>
+        {trial && <TrialResult trial={trial} />}
         <Section title="Plan">
           <Facts
             of={{
@@ -47,14 +64,61 @@ export function accountPage(
             }}
           />
         </Section>
-        {await accountWebhookSections(c, context)}
+        <WebhookTarget
+          about="Directories without a webhook URL of their own send their webhooks here."
+          path={`${PATH}/webhook`}
+          name="url"
+          url={webhook.url}
+          choices={{ own: 'To this URL', off: 'Nowhere: only directories with a URL of their own send webhooks' }}
+          chosen={webhook.url === null ? 'off' : 'own'}
+          warning={unreachable({ webhook_url: webhook.url }, mayReach)}
+          canTest={webhook.url !== null}
+        >
+          {isAdmin(c) ? undefined : <Facts of={{ URL: webhook.url ?? 'none' }} />}
+        </WebhookTarget>
+        {webhook.secret !== null && (
+          <SigningSecret
+            secret={webhook.secret}
+            next={webhook.next_secret}
+            path={`${PATH}/webhook/secret`}
+            isShown={isShown}
+            isAdmin={isAdmin(c)}
+            about="It signs the webhooks that go to the account’s URL. A directory with a URL of its own has its own secret."
+          />
+        )}
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
       </SettingsLayout>,
     );
   }
 
-  app.get(PATH, page);
-  accountWebhookForms(app, context, page);
+  app.get(PATH, (c) => page(c));
+
+  app.post(`${PATH}/webhook`, adminOnly, (c) =>
+    submitted(
+      c,
+      (again) => page(again),
+      async (given) => {
+        const url = (given['url'] ?? '').trim();
+        const to = choiceIn(given, url);
+        if (to === 'own' && url === '') throw new ValidationError({ url: ["can't be blank"] });
+        await setAccountWebhook(context, accountTarget(c), { url: to === 'own' ? url : null });
+        return `${PATH}?done=webhook`;
+      },
+    ),
+  );
+
+  webhookForms(
+    app,
+    {
+      route: `${PATH}/webhook`,
+      pageOf: () => PATH,
+      testOf: async (c) => targetOf(c, await directoryForTest(reads, c.get('user').principal.accountId)),
+      noteShown: (c) => noteSecretShown(context, accountTarget(c)),
+      renew: (c, fields) => renewSecret(context, accountTarget(c), fields),
+    },
+    context,
+    page,
+  );
 
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';

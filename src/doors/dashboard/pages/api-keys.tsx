@@ -11,14 +11,13 @@ import {
 } from '../../../rules/keys/api-keys.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { Confirmation } from '../components/confirmation.tsx';
-import { Field, Folded, Form } from '../components/form.tsx';
-import { Layout, SettingsLayout } from '../components/layout.tsx';
+import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
+import { SettingsLayout } from '../components/layout.tsx';
 import { LIMIT_FIELDS, LimitFields, limitsIn, limitsInWords, RoleField, usernamesOf } from '../components/rights.tsx';
 import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Badge, Copyable, Facts, Secret, Time } from '../components/values.tsx';
+import { Badge, Copyable, Secret, Time } from '../components/values.tsx';
 import { accountTarget, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
@@ -31,11 +30,6 @@ const PAGE = 50;
 const REVOKED = 20;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
-const REVOKE_KEY = {
-  title: 'Revoke this key?',
-  about: 'Programs that use it stop working immediately. This can’t be undone.',
-  label: 'Revoke key',
-};
 const DONE = { revoked: 'The key is revoked.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
@@ -116,18 +110,6 @@ export function apiKeysPage(app: Hono<DashboardEnv>, context: AppContext): void 
     }),
   );
 
-  app.get(REVOKE, adminOnly, async (c) => {
-    const key = await keyOf(c, c.req.param('id'));
-    if (!key || key.revoked_at !== null) return c.notFound();
-    return c.render(
-      <Layout title="Revoke an API key" above={[['API keys', PATH]]}>
-        <Confirmation of={REVOKE_KEY} back={PATH}>
-          <Facts of={{ Name: <Text of={key.name} />, 'Last used': <Time at={key.last_used_at} /> }} />
-        </Confirmation>
-      </Layout>,
-    );
-  });
-
   app.post(REVOKE, adminOnly, async (c) => {
     const key = await keyOf(c, c.req.param('id'));
     if (!key) return c.notFound();
@@ -189,12 +171,15 @@ const State = ({ of: { revoked_at, expires_at }, now }: StateProps) => {
   );
 };
 
-/** The button leads to a page that asks for confirmation. */
-const Revoke = ({ of: { id, revoked_at, expires_at }, now }: StateProps) =>
+const Revoke = ({ of: { id, name, revoked_at, expires_at }, now }: StateProps) =>
   revoked_at === null && (expires_at === null || expires_at > now) ? (
-    <form class="action" action={`${PATH}/${id}/revoke`}>
-      <button class="danger">Revoke</button>
-    </form>
+    <ActionButton
+      action={`${PATH}/${id}/revoke`}
+      label="Revoke"
+      about={name}
+      kind="danger"
+      confirm="Programs that use it stop working immediately. This can’t be undone."
+    />
   ) : (
     <></>
   );

@@ -9,7 +9,6 @@ import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Pager } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { Name } from '../components/text.tsx';
 import { counted, Size, Time } from '../components/values.tsx';
 import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../directories-view.ts';
@@ -22,8 +21,6 @@ import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { CreatingForms } from '../sent-forms.ts';
 
 const NEW = `${DIRECTORIES}/new`;
-/** How many directories a search on any page suggests. */
-const FOUND = 8;
 
 const mayCreate = (c: PageContext): boolean => hasAccount(c) && maySend(c, DIRECTORIES);
 
@@ -108,20 +105,6 @@ export function directoriesPage(app: Hono<DashboardEnv>, context: AppContext): v
   }
 
   app.get(NEW, newPage);
-
-  /** What the page that completes a search shows: the first directories with the text, as JSON. */
-  app.get('/dashboard/find', async (c) => {
-    const listing = { ...listingIn({ q: c.req.query('q') ?? '' }), order: 'name', isReversed: false } as const;
-    if (listing.search === '') return c.json([]);
-    const { rows } = await directoryPage(reads, c.get('user').principal, listing);
-    return c.json(
-      rows.slice(0, FOUND).map(({ id, name, sftp_username }) => ({
-        name: plainText(name),
-        username: sftp_username,
-        address: `${DIRECTORIES}/${id}`,
-      })),
-    );
-  });
 
   app.post(DIRECTORIES, (c) =>
     submitted(c, newPage, async (given) => {

@@ -1,4 +1,4 @@
-/** Views, downloads and deletes one file or several, with confirmations that need no script; and uploads files. */
+/** Views, downloads and deletes one file or several, and uploads files. */
 import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
@@ -11,16 +11,15 @@ import { announce } from '../../../arrivals/uploads/announce.ts';
 import { replay } from '../../../deliveries/webhooks/replay.ts';
 import type { Target } from '../../../rules/directories/target.ts';
 import { displayName, type RecordedUpload } from '../../../arrivals/uploads/upload-list.ts';
-import { Confirmation, confirmedAction } from '../components/confirmation.tsx';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped, Text } from '../components/text.tsx';
-import { counted, FileFacts, Size, Time } from '../components/values.tsx';
+import { counted, Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
-import { DELETE_FILE, filesOf, queryOf, viewIn } from '../files-view.ts';
+import { CANNOT_UNDO, filesOf, queryOf, viewIn } from '../files-view.ts';
 import { fileWebhooks } from '../queries/file-webhooks.ts';
 import { isFormOf } from '../session-cookie.ts';
 import { type CsvTable, previewKind, shownType, tableIn, TEXT_BYTES } from '../preview.ts';
@@ -73,7 +72,13 @@ export function filePages(app: Hono<DashboardEnv>, context: AppContext): void {
     return c.render(
       <DirectoryLayout tab="Files" page="Preview">
         <Section title="Preview">
-          <About of={upload} />
+          <Facts
+            of={{
+              Name: <Text of={name} most={1000} />,
+              Size: <Size bytes={upload.size_bytes} />,
+              Uploaded: <Time at={upload.uploaded_at} />,
+            }}
+          />
           <div class="actions">
             <a class="button" href={`${address}/content`}>
               Download
@@ -82,9 +87,13 @@ export function filePages(app: Hono<DashboardEnv>, context: AppContext): void {
             <a class="button plain" href={`${pathOf(c)}/links?file=${upload.id}`}>
               Share link
             </a>
-            <a class="button danger" href={`${address}/delete${queryOf(viewIn(c.req.query()))}`}>
-              Delete
-            </a>
+            <ActionButton
+              action={`${address}/delete${queryOf(viewIn(c.req.query()))}`}
+              label="Delete file"
+              about={clipped(name, 300)}
+              kind="danger"
+              confirm={CANNOT_UNDO}
+            />
             <a href={filesOf(c)}>All files</a>
           </div>
         </Section>
@@ -96,14 +105,9 @@ export function filePages(app: Hono<DashboardEnv>, context: AppContext): void {
     );
   });
 
-  confirmedAction(app, `${PATH}/delete`, {
-    question: DELETE_FILE,
-    list: filesOf,
-    shown: async (c) => <About of={await uploads.byId(c.get('directory').id, c.req.param('upload') ?? '')} />,
-    async run(c) {
-      await files.remove(targetOf(c), c.req.param('upload') ?? '');
-      return 'deleted';
-    },
+  app.post(`${PATH}/delete`, async (c) => {
+    await files.remove(targetOf(c), c.req.param('upload'));
+    return c.redirect(filesOf(c, 'deleted'), 303);
   });
 
   app.post(`${PATH}/send`, async (c) => {
@@ -173,47 +177,17 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, web }: AppCont
 
   app.post(`${FILES}/selected`, async (c) => {
     const ids = await selectedIn(c);
-    const { do: wanted } = await c.req.parseBody();
     if (ids.length === 0) return c.redirect(filesOf(c, 'none-selected'), 303);
     const { id } = c.get('directory');
     const chosen = (await Promise.all(ids.map((each) => uploadIfAny(id, each)))).filter((each) => each !== undefined);
-    if (wanted !== 'zip' && chosen.length > 0) return askBeforeDelete(c, chosen);
     if (chosen.length === ids.length) return zip(c, chosen);
     throw new BerthError('file_changed', 'Some of the files no longer exist. Go back to the list and select again.');
   });
 
-  function askBeforeDelete(c: PageContext, chosen: readonly RecordedUpload[]) {
-    const bytes = chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
-    return c.render(
-      <DirectoryLayout tab="Files" page="Delete">
-        <Confirmation
-          of={{
-            title: `Delete ${countOf(chosen)}?`,
-            about: 'This can’t be undone.',
-            label: `Delete ${countOf(chosen)}`,
-          }}
-          back={filesOf(c)}
-          action={`${pathOf(c)}/files/delete-selected${queryOf(viewIn(c.req.query()))}`}
-          fields={chosen.map(({ id }) => ['file', id] as const)}
-        >
-          <p>
-            <Size bytes={bytes} /> in all:
-          </p>
-          <ul>
-            {chosen.map(({ path }) => (
-              <li>
-                <Text of={displayName(path)} most={300} />
-              </li>
-            ))}
-          </ul>
-        </Confirmation>
-      </DirectoryLayout>,
-    );
-  }
-
   app.post(`${FILES}/delete-selected`, async (c) => {
     const left: { readonly id: string; readonly why: string }[] = [];
     const ids = await selectedIn(c);
+    if (ids.length === 0) return c.redirect(filesOf(c, 'none-selected'), 303);
     for (const id of ids)
       try {
         await files.remove(targetOf(c), id);
@@ -264,8 +238,6 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, web }: AppCont
   }
 }
 
-const countOf = ({ length }: { readonly length: number }): string => `${length} ${length === 1 ? 'file' : 'files'}`;
-
 const dateOf = (at: Micros): Date => new Date(at / 1000);
 
 async function beginningOf(
@@ -276,10 +248,6 @@ async function beginningOf(
   for await (const chunk of content.read(0, Math.min(most, content.size))) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
-
-const About: FC<{ of: RecordedUpload }> = ({ of }) => (
-  <FileFacts of={of} more={{ Uploaded: <Time at={of.uploaded_at} /> }} />
-);
 
 /** The rows of a table file. The first row has the names of the columns. */
 const Rows: FC<{ of: CsvTable }> = ({

@@ -8,19 +8,18 @@ import { folderPage } from '../../../arrivals/files/folders.ts';
 import type { UploadRow } from '../../../arrivals/uploads/upload-list.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { FileList, FolderPath } from '../components/file-list.tsx';
-import { Field, Form } from '../components/form.tsx';
+import { Button, Field, Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Empty, Links, Pager } from '../components/section.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
 import { clipped } from '../components/text.tsx';
 import { counted, sizeInWords } from '../components/values.tsx';
 import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
-import { type FilesView, queryOf, viewIn } from '../files-view.ts';
+import { CANNOT_UNDO, type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.tsx';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
 import { fileWebhooks } from '../queries/file-webhooks.ts';
-import { heldSection } from './held.tsx';
-import { partialSection } from './partial.tsx';
+import { unannouncedSections } from './unannounced.tsx';
 
 /** With this many files, a page stays below 60 KB. */
 const PAGE = 40;
@@ -37,18 +36,15 @@ const DONE = {
 };
 
 export function filesPage(app: Hono<DashboardEnv>, context: AppContext, live: Live): void {
-  const { held: heldFiles, database } = context;
+  const { database } = context;
   app.get('/dashboard/directories/:id/files', async (c) => {
     const view = viewIn(c.req.query());
     const directory = c.get('directory');
     const list = await listOf(context, directory.id, view);
     const folder = view.kind === 'folder' ? view.folder : Buffer.alloc(0);
-    const held = await heldSection(heldFiles, directory.id, isAdmin(c));
-    const partial = await partialSection(database.reads, directory.id);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>
-        {held}
-        {partial}
+        {await unannouncedSections(context, directory.id, isAdmin(c))}
         <Links class="views" label="Views" links={VIEWS} current={TITLES[view.kind]} />
         <form class="toolbar" role="search" aria-label="Files">
           <Field label="Search names" name="q" type="search" value={view.kind === 'search' ? view.text : ''} />
@@ -58,16 +54,19 @@ export function filesPage(app: Hono<DashboardEnv>, context: AppContext, live: Li
           </a>
         </form>
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
-        <Form action={`${pathOf(c)}/files/selected${queryOf(view)}`}>
+        <Form action={`${pathOf(c)}/files/selected`}>
           <div class="selection" data-selection>
             <Totals directory={directory} count={await fileCount(database.reads, directory.id)} />
             <output></output>
-            <button class="plain" name="do" value="zip">
+            <button class="plain" data-download>
               Download selected
             </button>
-            <button class="danger" name="do" value="delete">
-              Delete selected
-            </button>
+            <Button
+              label="Delete selected"
+              kind="danger"
+              formaction={`files/delete-selected${queryOf(view)}`}
+              confirm={CANNOT_UNDO}
+            />
           </div>
           <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
         </Form>

@@ -235,7 +235,7 @@ const Figures: FC<FiguresProps> = ({ days, stored, held, refusals: { byDay, know
       </dl>
       <Section title="Files per day">
         <DaysChoice current={span.days} />
-        <DayChart title="Files per day" days={shown.map(({ day }) => day)} values={uploads} inWords={counted} />
+        <DayChart title="Files per day" days={shown.map(({ day, uploads: value }) => ({ day, value }))} />
       </Section>
     </>
   );

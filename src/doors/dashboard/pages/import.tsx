@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
-import { BerthError, errorMessage, type FieldErrors, ValidationError } from '../../../foundation/base/errors.ts';
+import { BerthError, errorMessage, ValidationError } from '../../../foundation/base/errors.ts';
 import { createDirectory } from '../../../rules/directories/create.ts';
 import { type Fields, newDirectory } from '../../../rules/directories/fields.ts';
 import { once } from '../../../rules/history/stored-responses.ts';
@@ -37,25 +37,28 @@ const SHOWN = 100;
 const COLUMNS = ['name', 'external_id', 'description', 'retention_days', 'max_connections'] as const;
 type Column = (typeof COLUMNS)[number];
 
+/** How many rows are reported as wrong. */
+const MOST_PROBLEMS = 20;
+
 const EXAMPLE = 'name,external_id,retention_days\nAcme Corp,cust-42,30\nUmbrella Logistics,cust-43,0\n';
 
 interface Line {
   readonly given: Readonly<Partial<Record<Column, string>>>;
   readonly fields: Fields;
-  /** Why it cannot be created. */
-  readonly problems: readonly string[];
 }
 
 interface Outcome extends Line {
   readonly username?: string;
   readonly password?: string;
+  /** Why it was not created. */
+  readonly problem?: string;
 }
 
-/** `repeated` when the preview's token has been used; undefined when a row is wrong, or the plan has no room. */
-type Made = readonly Outcome[] | 'repeated' | undefined;
+const AGAIN =
+  'You have already confirmed this preview. These rows have not been created again: check the list of directories first.';
 
 export function importPage(app: Hono<DashboardEnv>, context: AppContext): void {
-  const sent = new SentForms<Made>();
+  const sent = new SentForms<readonly Outcome[]>();
   const page = (c: PageContext) =>
     c.render(
       <ImportLayout>
@@ -85,30 +88,34 @@ export function importPage(app: Hono<DashboardEnv>, context: AppContext): void {
     submitted(c, page, async (given) => {
       const { csv = '', confirmed } = given;
       const lines = await linesIn(csv);
-      const made =
-        confirmed === undefined ? undefined : await sent.once(c, given, () => createIfFine(c, lines, confirmed));
-      if (made !== undefined && made !== 'repeated') return c.render(<Result outcomes={made} />);
-      return c.render(<Preview lines={lines} csv={csv} free={await roomFor(c)} isRepeated={made === 'repeated'} />);
+      const create = async (token: string) => {
+        await checkRoom(c, lines.length);
+        return createAll(c, lines, token);
+      };
+      if (confirmed !== undefined)
+        return c.render(<Result outcomes={await sent.once(c, given, () => create(confirmed))} />);
+      await checkRoom(c, lines.length);
+      return c.render(<Preview lines={lines} csv={csv} />);
     }),
   );
 
-  async function createIfFine(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
-    const isFine = lines.every(({ problems }) => problems.length === 0) && lines.length <= (await roomFor(c));
-    return isFine ? createAll(c, lines, confirmed) : undefined;
-  }
-
-  /** How many more directories the plan allows. */
-  async function roomFor(c: PageContext): Promise<number> {
+  /** @throws {BerthError} `directory_limit` if the plan does not allow that many more. */
+  async function checkRoom(c: PageContext, rows: number): Promise<void> {
     const { plan, accountId } = c.get('user').principal;
     const { directories } = await storedIn(context.database.reads, accountId);
-    return (DIRECTORY_LIMITS[plan] ?? Infinity) - directories;
+    const free = Math.max((DIRECTORY_LIMITS[plan] ?? Infinity) - directories, 0);
+    if (rows > free)
+      throw new BerthError(
+        'directory_limit',
+        `Your plan has room for ${free === 0 ? 'no' : counted(free)} more ${free === 1 ? 'directory' : 'directories'}, but there ${rows === 1 ? 'is 1 row' : `are ${counted(rows)} rows`}. Nothing was created`,
+      );
   }
 
   /**
    * Creates them one after the other, and stops at the first failure, because the others would most likely fail too.
    * @param confirmed the preview's token, which creates once: not again after a reload, nor in a second tab.
    */
-  async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Made> {
+  async function createAll(c: PageContext, lines: readonly Line[], confirmed: string): Promise<Outcome[]> {
     const first = once(c.get('user').principal.accountId, `import ${confirmed}`, context.clock);
     const outcomes: Outcome[] = [];
     let refusal: string | undefined;
@@ -121,19 +128,20 @@ export function importPage(app: Hono<DashboardEnv>, context: AppContext): void {
         const { directory, password } = await createDirectory(context, target, line.fields);
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
-        if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight') return 'repeated';
+        if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight')
+          throw new ValidationError({ csv: [AGAIN] });
         if (outcomes.length === 0) throw error;
         if (!(error instanceof BerthError) && refusal === undefined)
           context.log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
         // Only this answer has the passwords of the created directories, so it is always sent.
         refusal ??= error instanceof BerthError ? `${errorMessage(error)}.` : 'Something went wrong.';
-        outcomes.push({ ...line, problems: [refusal] });
+        outcomes.push({ ...line, problem: refusal });
       }
     return outcomes;
   }
 }
 
-/** @throws {ValidationError} about `csv` when no directory can be read from the text. */
+/** @throws {ValidationError} about `csv` if a directory cannot be read from the text, or cannot be created. */
 async function linesIn(text: string): Promise<Line[]> {
   const wrong = (message: string): ValidationError => new ValidationError({ csv: [message] });
   if (text.trim() === '') throw wrong('Paste or choose a CSV file.');
@@ -150,17 +158,21 @@ async function linesIn(text: string): Promise<Line[]> {
   if (rows.length > MOST) throw wrong(`The file has more than ${MOST} rows. Split it and import one part at a time.`);
   if (openQuote !== undefined)
     throw wrong(`The quotation mark before "${plainText(clipped(openQuote.trim(), SHOWN))}" is never closed.`);
-  return rows.map((row) => {
-    const line = lineOf(Object.fromEntries(names.map((name, index) => [name, row[index]?.trim() ?? ''])));
-    const isLonger = row.slice(names.length).some((cell) => cell.trim() !== '');
-    return isLonger ? { ...line, problems: [LONGER, ...line.problems] } : line;
+  const lines = rows.map((row) => lineOf(Object.fromEntries(names.map((name, at) => [name, row[at]?.trim() ?? '']))));
+  const problems = lines.flatMap((line, index) => {
+    const isLonger = rows[index]?.slice(names.length).some((cell) => cell.trim() !== '');
+    const own = [...(isLonger ? [LONGER] : []), ...problemsOf(line)];
+    return own.length === 0 ? [] : [`Row ${index + 1}: ${plainText(own.join(' '))}`];
   });
+  if (problems.length > MOST_PROBLEMS) problems.splice(MOST_PROBLEMS, Infinity, 'More rows are wrong.');
+  if (problems.length > 0) throw new ValidationError({ csv: problems });
+  return lines;
 }
 
 const LONGER =
   'This row has more cells than the first line has columns. Put quotation marks around a text that contains the separator.';
 
-function lineOf(given: Partial<Record<Column, string>>): Line {
+function lineOf(given: Line['given']): Line {
   const fields = {
     name: given.name,
     external_id: textOrNull(given.external_id),
@@ -168,17 +180,17 @@ function lineOf(given: Partial<Record<Column, string>>): Line {
     retention_days: numberIn(given.retention_days),
     max_connections: numberIn(given.max_connections),
   };
-  return { given, fields, problems: problemsOf(fields, given) };
+  return { given, fields };
 }
 
-function problemsOf(fields: Fields, given: Readonly<Partial<Record<Column, string>>>): string[] {
+/** Why a row cannot be created. */
+function problemsOf({ fields, given }: Line): string[] {
   try {
     newDirectory(fields);
     return [];
   } catch (error) {
     if (!(error instanceof ValidationError)) throw error;
-    const errors: FieldErrors = error.fields;
-    return Object.entries(errors).flatMap(([field, messages]) =>
+    return Object.entries<readonly string[]>(error.fields).flatMap(([field, messages]) =>
       sentencesOf(field, messages, given as Record<string, string>),
     );
   }
@@ -190,58 +202,24 @@ const ImportLayout: FC<PropsWithChildren<{ problem?: string | undefined }>> = ({
   </Layout>
 );
 
-interface PreviewProps {
-  readonly lines: readonly Line[];
-  readonly csv: string;
-  readonly free: number;
-  /** Whether these rows have been created, or another tab is creating them. */
-  readonly isRepeated: boolean;
-}
-
-const Preview: FC<PreviewProps> = ({ lines, csv, free, isRepeated }) => {
-  const wrong = lines.filter(({ problems }) => problems.length > 0).length;
+const Preview: FC<{ lines: readonly Line[]; csv: string }> = ({ lines, csv }) => {
   const many = `${counted(lines.length)} ${lines.length === 1 ? 'directory' : 'directories'}`;
-  const problem =
-    lines.length > free
-      ? `Your plan has room for ${free <= 0 ? 'no' : counted(free)} more ${free === 1 ? 'directory' : 'directories'}, but there ${lines.length === 1 ? 'is 1 row' : `are ${counted(lines.length)} rows`}. Nothing was created.`
-      : wrong > 0
-        ? `${counted(wrong)} of ${counted(lines.length)} ${lines.length === 1 ? 'row' : 'rows'} can’t be created. Correct ${wrong === 1 ? 'it' : 'them'} and preview again. Nothing was created.`
-        : undefined;
-  const again =
-    'You have already confirmed this preview. These rows have not been created again: check the list of directories first.';
   return (
-    <ImportLayout problem={problem ?? (isRepeated ? again : undefined)}>
-      <Section title={problem === undefined ? `Create ${many}?` : 'Preview'}>
-        <Lines lines={lines} last={{ name: 'State', of: ({ problems }) => <Verdict of={problems} /> }} />
-        {problem === undefined && (
-          <Form action={IMPORT} isOnce>
-            <input type="hidden" name="csv" value={csv} />
-            <input type="hidden" name="confirmed" value={randomUUID()} />
-            <div class="actions">
-              <button>Create {many}</button>
-              <a href={IMPORT}>Cancel</a>
-            </div>
-          </Form>
-        )}
+    <ImportLayout>
+      <Section title={`Create ${many}?`}>
+        <Lines of={lines} />
+        <Form action={IMPORT} isOnce>
+          <input type="hidden" name="csv" value={csv} />
+          <input type="hidden" name="confirmed" value={randomUUID()} />
+          <div class="actions">
+            <button>Create {many}</button>
+            <a href={IMPORT}>Cancel</a>
+          </div>
+        </Form>
       </Section>
-      {problem !== undefined && (
-        <Section title="Rows">
-          <Form action={IMPORT}>
-            <Field label="Rows" name="csv" rows={10} value={csv} file="text/csv,.csv,.tsv,.txt" isRequired />
-            <button class="primary">Preview again</button>
-          </Form>
-        </Section>
-      )}
     </ImportLayout>
   );
 };
-
-const Verdict: FC<{ of: readonly string[] }> = ({ of }) =>
-  of.length === 0 ? (
-    <Badge kind="good" text="ready" />
-  ) : (
-    <span class="error">{clipped(plainText(of.join(' ')), 300)}</span>
-  );
 
 /** Only this answer has the passwords. */
 const Result: FC<{ outcomes: readonly Outcome[] }> = ({ outcomes }) => {
@@ -254,7 +232,7 @@ const Result: FC<{ outcomes: readonly Outcome[] }> = ({ outcomes }) => {
     password,
   ]);
   const file = csvText(['name', 'external_id', 'sftp_username', 'sftp_password'], rows);
-  const problem = outcomes.find(({ problems }) => problems.length > 0)?.problems.join(' ');
+  const problem = outcomes.find((outcome) => outcome.problem !== undefined)?.problem;
   return (
     <ImportLayout
       problem={
@@ -277,15 +255,7 @@ const Result: FC<{ outcomes: readonly Outcome[] }> = ({ outcomes }) => {
           </a>
         </p>
       </div>
-      <Lines
-        lines={outcomes}
-        last={{
-          name: 'Username',
-          of: ({ username }) =>
-            username === undefined ? <Badge kind="bad" text="not created" /> : <code>{username}</code>,
-        }}
-        password
-      />
+      <Lines of={outcomes} hasPasswords />
       <p>
         <a href={DIRECTORIES}>All directories</a>
       </p>
@@ -293,24 +263,21 @@ const Result: FC<{ outcomes: readonly Outcome[] }> = ({ outcomes }) => {
   );
 };
 
-interface LinesProps {
-  readonly lines: readonly Outcome[];
-  readonly last: { readonly name: string; readonly of: FC<Outcome> };
-  readonly password?: boolean;
-}
-
-const Lines: FC<LinesProps> = ({ lines, last, password = false }) => {
-  const used = COLUMNS.filter((column) => lines.some(({ given }) => given[column] !== undefined));
-  const shown = password ? used.slice(0, 2) : used;
-  const Last = last.of;
+const Lines: FC<{ of: readonly Outcome[]; hasPasswords?: boolean }> = ({ of, hasPasswords = false }) => {
+  const used = COLUMNS.filter((column) => of.some(({ given }) => given[column] !== undefined));
+  const shown = hasPasswords ? used.slice(0, 2) : used;
   return (
     <Table
       caption="Rows"
-      columns={[...shown.map((column) => HEADS[column]), last.name, ...(password ? ['Password'] : [])]}
-      rows={lines.map((line) => [
-        ...shown.map((column) => <Name of={line.given[column] ?? ''} most={SHOWN} />),
-        <Last {...line} />,
-        ...(password ? [<code>{line.password ?? ''}</code>] : []),
+      columns={[...shown.map((column) => HEADS[column]), ...(hasPasswords ? ['Username', 'Password'] : [])]}
+      rows={of.map(({ given, username, password = '' }) => [
+        ...shown.map((column) => <Name of={given[column] ?? ''} most={SHOWN} />),
+        ...(hasPasswords
+          ? [
+              username === undefined ? <Badge kind="bad" text="not created" /> : <code>{username}</code>,
+              <code>{password}</code>,
+            ]
+          : []),
       ])}
     />
   );

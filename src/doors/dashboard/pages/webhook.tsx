@@ -1,4 +1,4 @@
-/** A directory's webhook: its health, its URL and a test, its secret, its latest deliveries, and code that verifies it. */
+/** A directory's webhook: its URL and a test, its secret, its latest deliveries, and code that verifies it. */
 import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
@@ -7,24 +7,21 @@ import { ValidationError } from '../../../foundation/base/errors.ts';
 import type { DirectoryRow } from '../../../foundation/db/schema.ts';
 import { unreachable } from '../../web/warnings.ts';
 import { receiverIfAny, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
-import { tryWebhook } from '../../../deliveries/webhooks/try.ts';
-import { DeliveryTable, TrialResult } from '../components/exchange.tsx';
+import type { Trial } from '../../../deliveries/webhooks/try.ts';
+import { DeliveryList, TrialResult } from '../components/exchange.tsx';
 import { changedFields } from '../changed-fields.ts';
-import { ActionButton } from '../components/form.tsx';
 import { type Choice, choiceIn, WebhookTarget } from '../components/webhook-target.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Name } from '../components/text.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
-import { WebhookHealthLine } from '../components/webhook-health.tsx';
 import { accountTarget, type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { deliveriesOf } from '../directories-view.ts';
-import { latestDeliveries } from '../queries/deliveries.ts';
-import { webhookHealth } from '../queries/webhook-health.ts';
+import { accountDeliveries } from '../queries/account-deliveries.ts';
 import { takeShownOnce } from '../after-redirect.ts';
 import { deliveryPage } from './delivery.tsx';
-import { SECRET_DONE, SECRET_PROBLEMS, secretForms, SigningSecret } from './webhook-secret.tsx';
+import { SECRET_DONE, SECRET_PROBLEMS, SigningSecret, webhookForms } from './webhook-forms.tsx';
 
 const PATH = '/dashboard/directories/:id/webhook';
 
@@ -39,24 +36,24 @@ const DONE = {
 };
 
 export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void {
-  const { database, mayReach, web } = context;
+  const { database, mayReach } = context;
   const { reads } = database;
   const snippets = readSnippets();
 
-  async function page(c: PageContext) {
+  async function page(c: PageContext, trial?: Trial) {
     const directory = c.get('directory');
     const { id, webhook_url: url } = directory;
     const receiver = await receiverIfAny(reads, directory);
     const path = `${pathOf(c)}/webhook`;
-    const health = await webhookHealth(reads, id, { now: context.clock.now(), url: receiver?.url });
-    const deliveries = await latestDeliveries(reads, id, LATEST);
+    const latest = { accountId: directory.account_id, directoryId: id };
+    const { deliveries } = await accountDeliveries(reads, latest, { after: undefined, limit: LATEST });
     const isShown = takeShownOnce(c) !== undefined;
     const { url: accountUrl } = await accountWebhook(reads, directory.account_id);
     const isOfAccount = url === null && receiver !== undefined;
     const { webhook_secret: secret, next_webhook_secret: next } = receiver ?? directory;
     return c.render(
       <DirectoryLayout tab="Webhook" done={DONE} problems={SECRET_PROBLEMS}>
-        <WebhookHealthLine of={health} deliveries={deliveriesOf(id)} hasReceiver={receiver !== undefined} />
+        {trial && <TrialResult trial={trial} />}
         <WebhookTarget
           about="berth sends a signed POST request there for each file that has arrived."
           path={path}
@@ -87,9 +84,9 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
           }
         />
         <Section title="Latest deliveries">
-          <DeliveryTable deliveries={deliveries} path={path}>
+          <DeliveryList of={deliveries} isOne>
             <p class="quiet">{receiver ? 'Tests and deliveries appear here.' : 'Save a URL to receive webhooks.'}</p>
-          </DeliveryTable>
+          </DeliveryList>
           {deliveries.length > 0 && <a href={deliveriesOf(id)}>All deliveries</a>}
         </Section>
         <Verification snippets={snippets} />
@@ -97,45 +94,31 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
     );
   }
 
-  app.get(PATH, page);
+  app.get(PATH, (c) => page(c));
 
   app.post(PATH, (c) =>
-    submitted(c, page, async (given) => {
-      const directory = c.get('directory');
-      const url = (given['webhook_url'] ?? '').trim();
-      const to = choiceIn(given, url);
-      if (to === 'own' && url === '') throw new ValidationError({ webhook_url: ["can't be blank"] });
-      const stored = { webhook_url: directory.webhook_url ?? '', to: choiceOf(directory) };
-      const changed = changedFields({ ...given, webhook_url: to === 'own' ? url : stored.webhook_url, to }, stored);
-      if (Object.keys(changed).length > 0) await updateWebhook(context, targetOf(c), TARGETS[to](url));
-      return `${c.req.path}?done=${to}`;
-    }),
+    submitted(
+      c,
+      (again) => page(again),
+      async (given) => {
+        const directory = c.get('directory');
+        const url = (given['webhook_url'] ?? '').trim();
+        const to = choiceIn(given, url);
+        if (to === 'own' && url === '') throw new ValidationError({ webhook_url: ["can't be blank"] });
+        const stored = { webhook_url: directory.webhook_url ?? '', to: choiceOf(directory) };
+        const changed = changedFields({ ...given, webhook_url: to === 'own' ? url : stored.webhook_url, to }, stored);
+        if (Object.keys(changed).length > 0) await updateWebhook(context, targetOf(c), TARGETS[to](url));
+        return `${c.req.path}?done=${to}`;
+      },
+    ),
   );
 
-  // The result of a test is shown in the response to the POST, since it is not stored. A GET of the same URL leads back.
-  app.get(`${PATH}/test`, (c) => c.redirect(`${pathOf(c)}/webhook`, 303));
-  app.post(`${PATH}/test`, (c) =>
-    submitted(c, page, async () => {
-      const target = targetOf(c);
-      await web.testTurn(target.accountId, c.env.outgoing);
-      const trial = await tryWebhook(context, target);
-      return c.render(
-        <DirectoryLayout tab="Webhook" page="Test">
-          <TrialResult trial={trial} />
-          <div class="actions">
-            <ActionButton label="Send test" busy="Sending…" />
-            <a href={`${pathOf(c)}/webhook`}>Back to the webhook</a>
-          </div>
-        </DirectoryLayout>,
-      );
-    }),
-  );
-
-  secretForms(
+  webhookForms(
     app,
     {
-      route: `${PATH}/secret`,
+      route: PATH,
       pageOf: (c) => `${pathOf(c)}/webhook`,
+      testOf: (c) => targetOf(c),
       async noteShown(c) {
         const directory = c.get('directory');
         const isOfAccount = directory.webhook_url === null && (await receiverUrl(reads, directory)) !== null;
@@ -143,6 +126,7 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
       },
       renew: (c, fields) => renewSecret(context, targetOf(c), fields),
     },
+    context,
     page,
   );
   app.get(`${PATH}/deliveries`, (c) => c.redirect(deliveriesOf(c.get('directory').id), 303));

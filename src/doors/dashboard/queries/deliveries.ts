@@ -1,30 +1,13 @@
-/** A directory's latest deliveries with the names of their files, and one delivery with everything that is known about it. */
+/** One delivery with everything that is known about it. */
 import type { Kysely } from 'kysely';
 import type { AttemptsTable, DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
 import { BerthError } from '../../../foundation/base/errors.ts';
-import { type Delivery, deliveryOf, listDeliveries } from '../../../deliveries/webhooks/delivery-list.ts';
+import { type Delivery, deliveryOf } from '../../../deliveries/webhooks/delivery-list.ts';
 
 export interface ListedDelivery extends Delivery {
   readonly filename: string;
   /** The id of the latest replay. */
   readonly replayed_as: string | null;
-}
-
-/** Newest first, with tests. */
-export async function latestDeliveries(
-  reads: Kysely<Tables>,
-  directoryId: string,
-  limit: number,
-): Promise<ListedDelivery[]> {
-  const rows = await listDeliveries(reads, directoryId, { limit, withTests: true });
-  const ids = rows.map(({ id }) => id);
-  const bodies = await reads
-    .selectFrom('deliveries')
-    .select(['id', 'body', 'replayed_as'])
-    .where('id', 'in', ids)
-    .execute();
-  const others = new Map(bodies.map(({ id, body, replayed_as }) => [id, { filename: filenameOf(body), replayed_as }]));
-  return rows.map((row) => ({ ...row, filename: '', replayed_as: null, ...others.get(row.id) }));
 }
 
 export interface WholeDelivery extends ListedDelivery, Pick<DeliveryRow, 'body'> {

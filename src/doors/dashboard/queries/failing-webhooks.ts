@@ -7,13 +7,6 @@ import type { Micros } from '../../../foundation/base/clock.ts';
 import { among, listed } from '../../../foundation/db/dialect.ts';
 import type { AttemptsTable, Tables } from '../../../foundation/db/schema.ts';
 
-export interface FailingWebhook {
-  /** How many have failed since the last one that was delivered, up to `COUNTED`. */
-  readonly failed: number;
-  /** The creation time of the oldest of these. */
-  readonly since: Micros;
-}
-
 /** A directory with failed deliveries that were not sent again, or that are about to be. */
 export interface Problem {
   readonly id: string;
@@ -37,22 +30,15 @@ export const COUNTED = 10_000;
 /** At most this many directories with a failed delivery are checked. */
 const CANDIDATES = 1000;
 
-/** The directories among these whose webhooks are failing. */
-export async function failingWebhooks(
-  reads: Kysely<Tables>,
-  ids: readonly string[],
-): Promise<Map<string, FailingWebhook>> {
-  const failed = sql`deliveries where state = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
-  // By the index of tests: `coalesce` keeps that of failed deliveries from being chosen.
-  const tests = sql`deliveries
-    where event = 'test' and coalesce(state, '') = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
-  const { rows } = await sql<FailingWebhook & { readonly id: string }>`
+/** The directories among these whose webhooks are failing, with the creation time of the oldest delivery that has failed since the last success. */
+export async function failingWebhooks(reads: Kysely<Tables>, ids: readonly string[]): Promise<Map<string, Micros>> {
+  const failed = sql`deliveries
+    where state = 'failed' and event <> 'test' and directory_id = c.id and inserted_at > c.delivered_at`;
+  const { rows } = await sql<{ readonly id: string; readonly since: Micros }>`
     with candidate as materialized (${candidates(listed(reads, ids, 'text'))})
-    select id,
-      (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) - (select count(*) from ${tests}) as failed,
-      (select inserted_at from ${failed} and event <> 'test' order by inserted_at limit 1) as since
-    from candidate as c where exists (select 1 from ${failed} and event <> 'test')`.execute(reads);
-  return new Map(rows.map(({ id, failed: count, since }) => [id, { failed: count, since }]));
+    select id, (select inserted_at from ${failed} order by inserted_at limit 1) as since
+    from candidate as c where exists (select 1 from ${failed})`.execute(reads);
+  return new Map(rows.map(({ id, since }) => [id, since]));
 }
 
 /** The directories among these whose webhooks go somewhere. */

@@ -36,34 +36,31 @@ const MOST = { pages: 3, directories: 6, files: 4, people: 3 };
 const SHORTEST = 3;
 const SEARCHED = 5000;
 
+/** The account and limits of the user who searches. */
+type Whose = Pick<Principal, 'accountId' | 'scope'>;
+
 /** Directories first: they are what most searches are for. Pages and people are those of the whole account. */
-export async function found(
-  reads: Kysely<Tables>,
-  whose: Pick<Principal, 'accountId' | 'scope'>,
-  text: string,
-): Promise<Found[]> {
-  const listing = { search: text, order: 'name', isReversed: false } as const;
+export async function found(reads: Kysely<Tables>, whose: Whose, text: string): Promise<Found[]> {
   const isWhole = whose.scope.directories === undefined;
-  const { rows } = await directoryPage(reads, whose, listing);
+  const pages = isWhole ? PAGES.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase())) : [];
   return [
-    ...rows.slice(0, MOST.directories).map(({ id, name, sftp_username }) => ({
-      name,
-      about: sftp_username,
-      address: `${DIRECTORIES}/${id}`,
-    })),
-    ...(isWhole ? PAGES : [])
-      .filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()))
-      .slice(0, MOST.pages),
+    ...(await directoriesWith(reads, whose, text)),
+    ...pages.slice(0, MOST.pages),
     ...(text.length < SHORTEST ? [] : await filesWith(reads, whose, text)),
     ...(isWhole ? await peopleWith(reads, whose.accountId, text) : []),
   ];
 }
 
-async function filesWith(
-  reads: Kysely<Tables>,
-  { accountId, scope }: Pick<Principal, 'accountId' | 'scope'>,
-  text: string,
-): Promise<Found[]> {
+/** `about` is the username. */
+export async function directoriesWith(reads: Kysely<Tables>, whose: Whose, text: string): Promise<Found[]> {
+  const listing = { search: text, order: 'name', isReversed: false } as const;
+  const { rows } = await directoryPage(reads, whose, listing);
+  return rows
+    .slice(0, MOST.directories)
+    .map(({ id, name, sftp_username }) => ({ name, about: sftp_username, address: `${DIRECTORIES}/${id}` }));
+}
+
+async function filesWith(reads: Kysely<Tables>, { accountId, scope }: Whose, text: string): Promise<Found[]> {
   const latest = reads
     .selectFrom('transfers')
     .select(['at', 'event', 'directory_id', 'path'])

@@ -39,7 +39,7 @@ function suggest(input, address, pick, { first = -1, nothing = 'No directory mat
     note.textContent = text;
     note.hidden = text === '';
     list.replaceChildren(
-      ...found.map(({ name, username, about = username }, index) => {
+      ...found.map(({ name, about }, index) => {
         const option = make('li', { id: `${list.id}-${index}` });
         option.setAttribute('role', 'option');
         option.append(make('bdi', { textContent: name }), make('code', { textContent: about }));
@@ -87,7 +87,8 @@ function suggest(input, address, pick, { first = -1, nothing = 'No directory mat
     const { key } = event;
     // The key belongs to an input method, as for Chinese.
     if (event.isComposing) return;
-    if (key === 'Escape' && found.length > 0) event.stopPropagation();
+    // Otherwise, it closes the menu around the field.
+    if (key === 'Escape' && found.length > 0) event.preventDefault();
     if (key === 'Escape') fill([]);
     // Faster than the search: what it finds is picked as soon as it is there.
     if (key === 'Enter' && first >= 0 && input.value.trim() !== '' && input.value.trim() !== searched) {
@@ -117,8 +118,7 @@ export function addFinding() {
       const isSlash = key === '/' && !isTyping && !metaKey && !ctrlKey && !altKey;
       if (!isSlash && !(key === 'k' && (metaKey || ctrlKey))) return;
       event.preventDefault();
-      const button = document.querySelector('header .menu[aria-expanded=false]');
-      if (button?.checkVisibility()) button.click();
+      if (!finder.checkVisibility()) document.querySelector('#menu').showPopover();
       finder.focus();
       finder.select();
     });
@@ -126,8 +126,8 @@ export function addFinding() {
 
   // Completes the name of a directory, and sends the form.
   for (const input of all('[data-suggests]'))
-    suggest(input, input.dataset.suggests, ({ username }) => {
-      input.value = username;
+    suggest(input, input.dataset.suggests, ({ about }) => {
+      input.value = about;
       input.form.requestSubmit();
     });
 
@@ -168,8 +168,8 @@ export function addFinding() {
     };
     set(lines());
     area.addEventListener('input', () => set(lines()));
-    suggest(input, area.dataset.picks, ({ username }) => {
-      set([...lines(), username]);
+    suggest(input, area.dataset.picks, ({ about }) => {
+      set([...lines(), about]);
       input.value = '';
     });
     // A username that was pasted, or typed in full.

@@ -109,31 +109,27 @@ document.addEventListener('click', (event) => {
   field.focus();
 });
 
-/** Shows the form's question in a dialog with the action and its object, and sends the form if the user agrees. */
+/** Shows a button's question in a dialog, and sends the form without it if the user agrees. Without JavaScript, the server asks. */
 document.addEventListener('submit', (event) => {
   const { target: form, submitter } = event;
-  const question = submitter?.dataset.confirm ?? form.dataset.confirm;
-  if (question === undefined || form.dataset.confirmed) return;
+  if (submitter?.name !== '_ask') return;
   event.preventDefault();
+  const [label, about, text] = submitter.value.split('\n');
   const dialog = make('dialog');
-  const action = submitter?.textContent.trim() ?? 'Continue';
-  const { about = document.querySelector('h1')?.textContent ?? '' } = form.dataset;
-  dialog.append(
-    make('h2', { id: 'question', textContent: `${action}: ${about}` }),
-    make('p', { textContent: question }),
-  );
+  dialog.append(make('h2', { id: 'question', textContent: `${label}: ${about}` }), make('p', { textContent: text }));
   dialog.setAttribute('aria-labelledby', 'question');
   const actions = make('div', { className: 'actions' });
   const no = make('button', { className: 'plain', textContent: 'Cancel' });
   const yes = make('button', {
-    className: submitter?.classList.contains('danger') ? 'danger solid' : '',
-    textContent: action,
+    className: submitter.classList.contains('danger') ? 'danger solid' : '',
+    textContent: label,
   });
   no.addEventListener('click', () => dialog.close());
   yes.addEventListener('click', () => {
-    form.dataset.confirmed = 'yes';
     dialog.close();
+    submitter.name = '';
     form.requestSubmit(submitter);
+    submitter.name = '_ask';
   });
   dialog.addEventListener('close', () => dialog.remove());
   actions.append(no, yes);
@@ -145,7 +141,7 @@ document.addEventListener('submit', (event) => {
 // A form is sent once, however often the button is pressed while the network is slow. A download leaves the page as it is.
 const SENDING_MS = 10_000;
 const isLeaving = ({ defaultPrevented, target, submitter }) =>
-  !defaultPrevented && target.method === 'post' && submitter?.value !== 'zip';
+  !defaultPrevented && target.method === 'post' && !('download' in (submitter?.dataset ?? {}));
 document.addEventListener('submit', (event) => {
   const { target: form, submitter } = event;
   if (!isLeaving(event)) return;
@@ -272,26 +268,6 @@ function ping() {
   );
 }
 setInterval(ping, 15_000);
-
-// The menu of a phone. Without JavaScript it is opened by its link.
-const opener = document.querySelector('header .menu');
-if (opener) {
-  const button = make('button', { type: 'button', className: 'plain menu', textContent: 'Menu' });
-  const open = (isOpen) => {
-    button.setAttribute('aria-expanded', String(isOpen));
-    document.querySelector('header').classList.toggle('open', isOpen);
-  };
-  button.setAttribute('aria-controls', 'menu');
-  button.addEventListener('click', () => open(button.getAttribute('aria-expanded') !== 'true'));
-  document.querySelector('header').addEventListener('keydown', ({ key }) => {
-    if (key !== 'Escape' || button.getAttribute('aria-expanded') !== 'true') return;
-    open(false);
-    button.focus();
-  });
-  open(false);
-  document.querySelector('header .close').remove();
-  opener.replaceWith(button);
-}
 
 for (const select of all('select[data-submit]')) select.addEventListener('change', () => select.form.requestSubmit());
 

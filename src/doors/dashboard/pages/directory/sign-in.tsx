@@ -28,12 +28,10 @@ export const SignIn: FC<SignInProps> = ({ directory: { auth_mode: mode }, path, 
     {mode === 'password' && keys.length > 0 && <p>Keys are ignored until you allow public keys.</p>}
     {!isAdmin && <p>Log in with: {MODES[mode]}</p>}
     {isAdmin && (
-      <div class="beside">
-        <Form action={`${path}/auth-mode`}>
-          <Select label="Log in with" name="auth_mode" options={MODES} value={mode} />
-          <button>Save</button>
-        </Form>
-      </div>
+      <Form action={`${path}/auth-mode`}>
+        <Select label="Log in with" name="auth_mode" options={MODES} value={mode} />
+        <button>Save</button>
+      </Form>
     )}
     <h3>Public keys</h3>
     <Table

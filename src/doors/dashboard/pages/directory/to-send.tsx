@@ -1,10 +1,9 @@
 /** What to send to a customer: address, username, password, the server's fingerprint, and how to connect common clients. */
 import type { Child, FC } from 'hono/jsx';
 import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts';
-import { Choice } from '../../components/choice.tsx';
 import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton } from '../../components/form.tsx';
-import { Section } from '../../components/section.tsx';
+import { Folds, Section } from '../../components/section.tsx';
 import { Code, CopyButton, counted } from '../../components/values.tsx';
 import type { ShownOnce } from '../../after-redirect.ts';
 import { clientCommands, type SftpLogin } from './client-commands.ts';
@@ -145,7 +144,7 @@ export const Clients: FC<ConnectionProps> = ({ login, hostKeys }) => {
   ]);
   return (
     <Section title="Connect with">
-      <Choice label="Client" name="client" of={Object.fromEntries(texts) as Record<string, Child>} />
+      <Folds name="client" of={Object.fromEntries(texts) as Record<string, Child>} />
     </Section>
   );
 };

@@ -1,7 +1,10 @@
-/** The secret that signs webhooks, of a directory or of the account: hidden until the user shows it, and replaced in two steps. */
+/** What a directory's webhook and the account's have in common: the test, and the secret, which is hidden until the user shows it. */
 import type { Hono } from 'hono';
 import type { Child, FC } from 'hono/jsx';
+import { type Trial, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import type { Fields } from '../../../rules/directories/fields.ts';
+import type { Target } from '../../../rules/directories/target.ts';
+import type { AppContext } from '../../web/context.ts';
 import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
 import { Section } from '../components/section.tsx';
 import { Copyable, Facts } from '../components/values.tsx';
@@ -10,11 +13,13 @@ import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce } from '../after-redirect.ts';
 
-export interface SecretRules {
-  /** The route that shows the secret is `<route>/show`, and the others are beside it. */
+interface WebhookOf {
+  /** The route of the webhook, below which the forms are. */
   readonly route: string;
-  /** The path of the page with the secret. */
+  /** The path of the page with the webhook. */
   pageOf(c: PageContext): string;
+  /** The directory whose webhook a test is. */
+  testOf(c: PageContext): Promise<Target> | Target;
   noteShown(c: PageContext): Promise<void>;
   renew(c: PageContext, fields: Fields): Promise<unknown>;
 }
@@ -26,12 +31,25 @@ export const SECRET_DONE = {
 };
 export const SECRET_PROBLEMS = { activate: 'There is no new secret to activate. Create one first.' };
 
-/** `page` renders the page with the secret. */
-export function secretForms(
+/** `page` renders the page with the webhook, and the result of a test that was just sent. */
+export function webhookForms(
   app: Hono<DashboardEnv>,
-  { route, pageOf, noteShown, renew }: SecretRules,
-  page: (c: PageContext) => Promise<Response>,
+  { route, pageOf, testOf, noteShown, renew }: WebhookOf,
+  context: AppContext,
+  page: (c: PageContext, trial?: Trial) => Promise<Response>,
 ): void {
+  const again = (c: PageContext) => page(c);
+
+  // The result of a test is shown in the answer to the POST, since it is not stored. A GET of the same URL leads back.
+  app.get(`${route}/test`, (c) => c.redirect(pageOf(c), 303));
+  app.post(`${route}/test`, (c) =>
+    submitted(c, again, async () => {
+      const target = await testOf(c);
+      await context.web.testTurn(target.accountId, c.env.outgoing);
+      return page(c, await tryWebhook(context, target));
+    }),
+  );
+
   /**
    * Makes the page show the secrets once, and returns its path. Since a POST starts this, the secrets are in no URL and no
    * browser history. The page reads them from the database.
@@ -41,20 +59,20 @@ export function secretForms(
     return pageOf(c);
   }
 
-  app.post(`${route}/show`, async (c) => {
+  app.post(`${route}/secret/show`, async (c) => {
     await noteShown(c);
     return c.redirect(shown(c), 303);
   });
 
-  app.post(route, adminOnly, (c) =>
-    submitted(c, page, async ({ secret = '' }) => {
+  app.post(`${route}/secret`, adminOnly, (c) =>
+    submitted(c, again, async ({ secret = '' }) => {
       await renew(c, secret === '' ? {} : { secret });
       return `${shown(c)}?done=renewed`;
     }),
   );
 
-  app.post(`${route}/activate`, adminOnly, (c) =>
-    submitted(c, page, async () => {
+  app.post(`${route}/secret/activate`, adminOnly, (c) =>
+    submitted(c, again, async () => {
       await renew(c, { activate: true });
       return `${pageOf(c)}?done=activated`;
     }),

@@ -26,6 +26,7 @@ import { bundlePackages } from './support/bundled-packages.ts';
 import { findChromium } from './support/chromium.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
 import { BUNDLED_PACKAGES } from './support/node-environment.ts';
+import { onPostgres } from './support/postgres.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -55,6 +56,12 @@ const NOT_QUICK = [
   'test/dashboard/{client-commands,*-speed,largest-inputs,live-slow,login-log}.test.ts',
   'test/unit/packaging/monitoring.test.ts',
   'test/webhooks/{fairness,refusing}.test.ts',
+];
+/** Whose tests are of PostgreSQL alone: on SQLite, each of them would be skipped. */
+const ON_POSTGRES_ALONE = [
+  'test/postgres/*.test.ts',
+  'test/nodes/cluster/*.test.ts',
+  'test/nodes/!(rules|upkeep).test.ts',
 ];
 const SLOWEST_SHOWN = 5;
 const COSTLIEST_SHOWN = 20;
@@ -139,7 +146,8 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
 
 /** The files to run, longest first, and how many that leaves out. */
 function testFiles(): { files: string[]; leftOut: number } {
-  const all = globSync('test/**/*.test.ts', { cwd: PROJECT });
+  const exclude = onPostgres ? [] : ON_POSTGRES_ALONE;
+  const all = globSync('test/**/*.test.ts', { cwd: PROJECT, exclude });
   const quick = (): string[] => globSync(QUICK, { cwd: PROJECT, exclude: NOT_QUICK });
   const chosen = positionals.length > 0 ? positionals : values.all ? all : quick();
   const earlier = earlierTimes();

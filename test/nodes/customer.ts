@@ -25,7 +25,7 @@ export interface Customer {
 
 /** A customer who uploads one file after the other, each under its own name, wherever the directory is. */
 /** @param pause after each file, in ms. */
-export function customer(directory: Created, who: string, places: readonly Place[], pause = 20): Customer {
+export function customer(directory: Created, who: string, places: readonly Place[], pause = 100): Customer {
   const complete: string[] = [];
   const cut: string[] = [];
   const over = new AbortController();

@@ -1,11 +1,10 @@
 /** A home crashes or freezes while directories are created: none fails, none exists twice, none appears late. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { usersWithCredentials } from '../../src/machine/sftp/credentials.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
-import { apiClient } from '../support/api-client.ts';
 import { freePort } from '../support/free-port.ts';
 import { assertWithin } from '../support/long.ts';
 import { until } from '../support/poll.ts';
@@ -140,22 +139,3 @@ test(
     assert.deepEqual([...(await b.users())], [sftp_username]);
   },
 );
-
-test('creates that are at home elsewhere are answered soon', postgresOnly, async (t) => {
-  await using place = await nodesPlace('a', 'b');
-  const [a, b] = [place.node('a'), place.node('b')];
-  const [there, here]: [number[], number[]] = [[], []];
-  const { port } = a.berth.service();
-  using client = apiClient({ port, ca: readFileSync(a.berth.config.tls.cert), key: a.berth.key });
-  for (let i = 0; i < 200; i += 1) {
-    const began = performance.now();
-    const made = created(await client.send('POST', '/directories', { json: { directory: { name: `Acme ${i}` } } }));
-    (made.sftp_port === b.berth.sshd.port ? there : here).push(performance.now() - began);
-  }
-  const at = (times: number[], part: number): number =>
-    times.sort((x, y) => x - y)[Math.floor(times.length * part)] ?? 0;
-  t.diagnostic(`elsewhere: p50 ${at(there, 0.5)} ms, p99 ${at(there, 0.99)} ms of ${there.length}`);
-  t.diagnostic(`here: p50 ${at(here, 0.5)} ms, p99 ${at(here, 0.99)} ms of ${here.length}`);
-  // Promised for a machine that does nothing else: 15 and 80. Here others may run, too.
-  assert.ok(at(there, 0.5) - at(here, 0.5) < 50);
-});

@@ -16,8 +16,10 @@ import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
-import { aboutToMove, arrivals, filesOn, isInUseThere, type Move, moved, upload } from './moving.ts';
+import { arrivals, filesOn, isInUseThere, type Move, moved, sharedMoves, upload } from './moving.ts';
 import { letsIn } from './nodes-place.ts';
+
+const aboutToMove = sharedMoves();
 
 const BY = { keyId: 'operator:root', requestId: '', route: 'berth node move' };
 
@@ -26,17 +28,17 @@ function start({ a, ssh, directory }: Move) {
 }
 
 /** It is where it was and in use; the same command moves it. */
-async function goesOn({ a, b, ssh, directory }: Move, announced = 3): Promise<void> {
+async function goesOn({ a, b, ssh, directory, hook }: Move, announced = 3): Promise<void> {
   await until('its user comes in', () => letsIn(a, directory));
   await upload(a, directory, 'second');
-  await a.berth.receiver.next();
+  await hook.next();
   ssh.goOn();
   const { from, is_live } = await moved(a, directory, '--to', 'b', '--ssh', ssh.command);
   assert.deepEqual([from, is_live], ['a', true]);
   assert.ok(await letsIn(b, directory));
   for (const name of ['first', 'second']) assert.equal(readFileSync(join(filesOn(b, directory), name), 'utf8'), name);
   await upload(b, directory, 'third');
-  await until('it is announced', () => a.berth.receiver.requests.length === announced);
+  await until('it is announced', () => hook.requests.length === announced);
 }
 
 test('killed while it copies: the directory is where it was, and in use', postgresOnly, async () => {
@@ -64,17 +66,17 @@ test('killed while logins are off: the user can log in again at once', postgresO
 
 test('killed while an upload may still end: the same, and the upload is announced', postgresOnly, async () => {
   await using move = await aboutToMove();
-  const { a, directory } = move;
+  const { a, directory, hook } = move;
   const { sftp_username: username, sftp_password: password } = directory;
   await using connection = await connect({ port: a.berth.sshd.port, username, password });
   const session = await sftpSession(connection);
   const handle = await session.open('slow', 'w');
   await session.write(handle, 'slow');
   const command = start(move);
-  await until('nobody can log in', async () => (await usersWithCredentials(pathsOf(a.berth.config))).size === 0);
+  await until('it cannot log in', async () => !(await usersWithCredentials(pathsOf(a.berth.config))).has(username));
   command.kill('SIGKILL');
   await session.close(handle);
-  await a.berth.receiver.next();
+  await hook.next();
   await until('its user comes in', () => letsIn(a, directory));
   await goesOn(move, 4);
 });

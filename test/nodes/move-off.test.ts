@@ -30,7 +30,7 @@ test('there and back again', postgresOnly, async () => {
   });
   assert.ok(await letsIn(a, directory));
   assert.deepEqual(readdirSync(filesOn(a, directory)).toSorted(), ['first', 'second']);
-  await until('both are announced', () => a.berth.receiver.requests.length === 2);
+  await until('both are announced', () => move.hook.requests.length === 2);
 });
 
 test(

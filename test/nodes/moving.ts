@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after } from 'node:test';
 import { runCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
+import { type Receiver, receiver } from '../support/receiver.ts';
 import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { type Created, nodesPlace, type NodesPlace, type TestNode } from './nodes-place.ts';
@@ -107,21 +109,32 @@ export interface Move extends AsyncDisposable {
   readonly b: TestNode;
   readonly ssh: Ssh;
   readonly directory: Created;
+  /** Gets its webhooks. */
+  readonly hook: Receiver;
 }
 
-/** A directory on a with a file, which is announced. */
-export async function aboutToMove(): Promise<Move> {
+/** Two nodes for the tests of a file. Each test has a directory of its own, and ends with both nodes in service. */
+export function sharedMoves(): () => Promise<Move> {
+  const parts = new AsyncDisposableStack();
+  let started: Promise<NodesPlace> | undefined;
+  after(() => parts.disposeAsync());
+  return async () => aboutToMove(await (started ??= nodesPlace('a', 'b').then((place) => parts.use(place))));
+}
+
+/** A directory on a with a file, which is announced. @param shared the nodes, which stay. */
+export async function aboutToMove(shared?: NodesPlace): Promise<Move> {
   await using parts = new AsyncDisposableStack();
-  const place = parts.use(await nodesPlace('a', 'b'));
+  const place = shared ?? parts.use(await nodesPlace('a', 'b'));
+  const hook = parts.use(await receiver({ eachOnce: true }));
   const [a, b] = [place.node('a'), place.node('b')];
   const ssh = parts.use(sshTo(b));
   const directory = await place.directoryOn(a, b);
-  const hook = { json: { directory: { webhook_url: a.berth.receiver.url } } };
-  assert.equal((await a.send('PATCH', `/directories/${directory.id}`, hook)).status, 200);
+  const json = { directory: { webhook_url: hook.url } };
+  assert.equal((await a.send('PATCH', `/directories/${directory.id}`, { json })).status, 200);
   await upload(a, directory, 'first');
-  await a.berth.receiver.next();
+  await hook.next();
   const owned = parts.move();
-  return { place, a, b, ssh, directory, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { place, a, b, ssh, directory, hook, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 export async function upload(
@@ -134,7 +147,7 @@ export async function upload(
 }
 
 /** In use at its new home: new uploads are announced, and nothing else was meanwhile. */
-export async function isInUseThere({ a, b, directory }: Move): Promise<void> {
+export async function isInUseThere({ b, directory, hook }: Move): Promise<void> {
   await upload(b, directory, 'second');
-  await until('it is announced', () => a.berth.receiver.requests.length === 2);
+  await until('it is announced', () => hook.requests.length === 2);
 }

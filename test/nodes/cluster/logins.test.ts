@@ -5,12 +5,12 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { rounds } from '../../support/long.ts';
+import { longOnly, rounds } from '../../support/long.ts';
 import { psql } from '../../support/postgres.ts';
 import type { Created } from '../nodes-place.ts';
 import { type Cluster, cluster, clustered, type ClusterNode, entering } from './cluster.ts';
 
-const LOGINS = rounds(40, 100);
+const LOGINS = rounds(20, 100);
 const AT_A_TIME = 4;
 
 /** Logs in so often. @returns how long it took, in ms. */
@@ -63,7 +63,7 @@ test('no login asks PostgreSQL anything', clustered, async (t) => {
   b.serve().process.kill('SIGCONT');
 });
 
-test('two nodes take more logins than one', clustered, async (t) => {
+test('two nodes take more logins than one', { skip: clustered.skip || longOnly.skip }, async (t) => {
   if (availableParallelism() < 2) return t.skip('one processor is the same for both');
   // Each has one processor, as machines of their own have theirs.
   await using place = await cluster({ a: { processor: 0 }, b: { processor: 1 } });

@@ -5,7 +5,7 @@ if (Number.parseInt(process.versions.node, 10) >= oldestNode) {
   const { invoke } = await import('./cli/invocation.ts');
   const { runProgram } = await import('./cli/program.ts');
   const { systemClock } = await import('./foundation/base/clock.ts');
-  const { withRealFolders } = await import('./foundation/base/real-folders.ts');
+  const { withRealFolders } = await import('./foundation/base/files.ts');
   process.exitCode = await runProgram(process.argv.slice(2), invoke(withRealFolders(process.env), systemClock()));
 } else {
   process.stderr.write(`berth: needs Node ${oldestNode} or newer; this is ${process.version}\n`);

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
 import { accountNamed } from '../rules/accounts/accounts.ts';
 import { OperatorError } from '../foundation/base/errors.ts';
-import { eraseHistory } from '../rules/history/erase.ts';
+import { eraseHistory } from '../rules/history/removal.ts';
 import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
 import { directoryKnown } from '../operating/reports/named.ts';
 import { counted, escaped } from '../foundation/base/terminal.ts';

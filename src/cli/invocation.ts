@@ -5,7 +5,7 @@
 import type { Clock } from '../foundation/base/clock.ts';
 import { type Config, readConfig } from '../foundation/base/config.ts';
 import { errorCode } from '../foundation/base/errors.ts';
-import { requireUsablePaths } from '../foundation/base/real-folders.ts';
+import { requireUsablePaths } from '../foundation/base/files.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -9,10 +9,11 @@ import { once } from 'node:events';
 import type { ListenArguments } from '../doors/listen/run.ts';
 import { integer } from './options.ts';
 import { DAY, formatMicros } from '../foundation/base/clock.ts';
-import type { Config } from '../foundation/base/config.ts';
-import { SETTINGS } from '../foundation/base/settings-file.ts';
+import { type Config, unknownSettings } from '../foundation/base/config.ts';
+import { ignoredLines, SETTINGS } from '../foundation/base/settings-file.ts';
 import { confirmClock } from '../foundation/db/clock-lead.ts';
 import { withDatabase } from './database.ts';
+import { errorMessage, OperatorError } from '../foundation/base/errors.ts';
 
 export function serveCommand({ config, environment }: Invocation): Command {
   return new Command('serve')
@@ -57,7 +58,7 @@ Examples:
       const { finishRestore } = await import('../operating/backup/pending-restore.ts');
       const { openLog } = await import('../foundation/base/log.ts');
       const { prepare } = await import('../service/prepare.ts');
-      const { noteSettings, sshdSettings } = await import('../service/sshd-settings.ts');
+      const { noteSettings, sshdSettings } = await import('../service/prepare.ts');
       const { warnOfIgnored } = await import('../service/serve.ts');
       const { config, problems } = sshdSettings(environment);
       const log = openLog(config, environment);
@@ -167,4 +168,48 @@ Example:
       print(`${formatMicros(clock.now())} is right; ${was}`);
     });
   return command;
+}
+
+// `berth config check`: says what is wrong with the settings before a restart does.
+
+/** @param conclude receives the exit status. */
+export function configCommand({ config, environment, print }: Invocation, conclude: (status: number) => void): Command {
+  const command = new Command('config')
+    .description('The settings in /etc/berth/berth.env')
+    .addHelpText('after', '\nExample:\n  berth config check && systemctl restart berth berth-sshd');
+  command
+    .command('check')
+    .description('Check the settings, and change nothing; exit status 1 if something is wrong')
+    .addHelpText(
+      'after',
+      `
+Without an installed berth it checks the environment.
+
+Example:
+  berth config check && systemctl restart berth berth-sshd`,
+    )
+    .action(() => {
+      const problems = [
+        ...refused(config),
+        ...unknownSettings(environment).map((name) => `${name} is not a setting and has no effect`),
+        ...ignoredLines(),
+      ];
+      problems.forEach(print);
+      if (problems.length === 0) print('The settings are valid');
+      else conclude(1);
+    });
+  return command;
+}
+
+function refused(config: Invocation['config']): string[] {
+  try {
+    config();
+    return [];
+  } catch (error) {
+    if (error instanceof OperatorError)
+      return errorMessage(error)
+        .replace(/^configuration: /, '')
+        .split('; ');
+    throw error;
+  }
 }

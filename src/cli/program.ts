@@ -5,11 +5,9 @@ import { isJournal, PRIORITY } from '../foundation/base/journal.ts';
 import { readOnlyPlace } from '../machine/sftp/files.ts';
 import { version } from '../foundation/base/version.ts';
 import { accountCommand } from './account.ts';
-import { auditCommand } from './audit.ts';
-import { backupCommand, restoreCommand } from './backup.ts';
-import { configCommand } from './config.ts';
-import { clockCommand, doctorCommand, listenCommand, prepareCommand, serveCommand } from './machine.ts';
-import { deliveriesCommand } from './deliveries.ts';
+import { auditCommand, deliveriesCommand, transfersCommand } from './history.ts';
+import { backupCommand, migrateToCommand, restoreCommand } from './backup.ts';
+import { clockCommand, configCommand, doctorCommand, listenCommand, prepareCommand, serveCommand } from './machine.ts';
 import { directoriesCommand } from './directories.ts';
 import { directoryCommand } from './directory/command.ts';
 import { eraseCommand } from './erase.ts';
@@ -17,11 +15,9 @@ import { explainCommand } from './explain.ts';
 import { hostKeyCommand } from './host-key.ts';
 import { Interruption, type Invocation } from './invocation.ts';
 import { keyCommand } from './key.ts';
-import { migrateToCommand } from './migrate-to.ts';
 import { nodeCommand } from './node.ts';
 import { partialCommand, quarantineCommand } from './held-back.ts';
 import { sessionsCommand } from './sessions.ts';
-import { transfersCommand } from './transfers.ts';
 import { userCommand } from './user.ts';
 
 const HELP = `

@@ -17,7 +17,7 @@ import { refuseMissing, refuseOtherInstallation } from '../foundation/db/damage.
 import { lockInstance } from '../foundation/db/instance-lock.ts';
 import { type Database, openDatabase } from '../foundation/db/open.ts';
 import { FIRST_UID } from '../rules/directories/create.ts';
-import { readdress } from '../rules/directories/node-placement.ts';
+import { readdress } from '../rules/directories/host.ts';
 import { applyPending, applyRequested } from '../rules/directories/pending-apply.ts';
 import { createRowRemoval } from '../rules/directories/row-removal.ts';
 import { createDirectoryHost } from '../machine/sftp/host.ts';
@@ -37,8 +37,8 @@ import { startUploads, type Uploads } from '../arrivals/uploads/start.ts';
 import { uploadList } from '../arrivals/uploads/upload-list.ts';
 import { watched } from '../arrivals/uploads/watched-host.ts';
 import { createMetrics } from '../operating/metrics/start.ts';
-import { dueHere } from '../operating/nodes/leftovers.ts';
 import { joinNodes } from '../operating/nodes/join.ts';
+import { dueHere } from '../operating/nodes/leftovers.ts';
 import { followLogins } from '../operating/reports/login-log.ts';
 import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
 import { startApi } from '../doors/http/app.ts';

@@ -1,14 +1,14 @@
 /** The upkeep of a running service: compares the disk with the database and repairs it, removes old history, records storage. */
 import { once } from 'node:events';
 import type { Task } from '../foundation/base/background.ts';
-import { pagesById } from '../foundation/db/pages.ts';
+import { pagesById } from '../foundation/db/lists.ts';
 import { finishDeletions } from '../rules/directories/delete.ts';
 import { hostedAfter, type HostedDirectory } from '../rules/directories/host.ts';
-import { startExpiry } from '../rules/directories/access.ts';
+import { startExpiry } from '../rules/directories/update.ts';
 import { applyCurrent, applyPending } from '../rules/directories/pending-apply.ts';
 import type { RuleContext } from '../rules/directories/target.ts';
 import { noteStorage } from '../rules/history/daily-totals.ts';
-import { pruneHistory } from '../rules/history/prune.ts';
+import { pruneHistory } from '../rules/history/removal.ts';
 import type { LocalHost } from '../machine/sftp/host.ts';
 import type { Paths } from '../machine/sftp/paths.ts';
 import { linkAll, reconcile, type ReconcileOptions } from '../machine/sftp/reconcile.ts';

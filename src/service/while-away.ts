@@ -14,7 +14,7 @@ import type { Log } from '../foundation/base/log.ts';
 import { linkLog } from '../machine/sftp/log-socket.ts';
 import { ensureFolder } from '../machine/sftp/files.ts';
 import { type Paths, pathsOf } from '../machine/sftp/paths.ts';
-import { isThere } from '../foundation/base/there.ts';
+import { isThere } from '../foundation/base/files.ts';
 import { noteFirstStart } from '../arrivals/uploads/log/journal-start.ts';
 import { openTransferLog, type TransferLog } from '../arrivals/uploads/log/transfer-log.ts';
 

@@ -8,7 +8,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { DAY } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { skipNumbers } from '../../src/rules/history/events.ts';
-import { pruneHistory } from '../../src/rules/history/prune.ts';
+import { pruneHistory } from '../../src/rules/history/removal.ts';
 import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { type Api, hosted, sharedHosted } from '../support/hosted.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
 import { insertTransfers } from '../../src/rules/history/transfers.ts';
-import { pruneHistory } from '../../src/rules/history/prune.ts';
+import { pruneHistory } from '../../src/rules/history/removal.ts';
 import { enqueue } from '../../src/deliveries/webhooks/outbox.ts';
 import { runHere } from '../support/command-line.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';

@@ -8,7 +8,7 @@ import { lastBackup } from '../../src/foundation/base/last-backup.ts';
 import { settingsIn } from '../../src/foundation/base/settings-file.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { backUp } from '../../src/operating/backup/backup.ts';
-import { checkBackups } from '../../src/operating/doctor/checks/backups.ts';
+import { checkBackups } from '../../src/operating/doctor/checks/database.ts';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { byHand } from '../support/by-hand.ts';
 import { runCommand } from '../support/command-line.ts';

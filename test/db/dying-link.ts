@@ -1,8 +1,7 @@
 /** Uses a link on the database of `DATABASE`, and is killed: `dying-link.ts hash|commit TOKEN`. */
 import { setClock } from '../support/set-clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
-import { createPasswordHashing } from '../../src/rules/users/password-hashing.ts';
-import { createPasswords } from '../../src/rules/users/passwords.ts';
+import { createPasswordHashing, createPasswords } from '../../src/rules/users/passwords.ts';
 import { setPasswordByLink } from '../../src/rules/users/set-password.ts';
 import { PASSWORD } from '../support/users.ts';
 

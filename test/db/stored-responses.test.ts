@@ -7,7 +7,7 @@ import { DAY, SECOND } from '../../src/foundation/base/clock.ts';
 import { confirmClock, createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
 import { placeOf } from '../../src/rules/history/stored-responses.ts';
-import { pruneHistory } from '../../src/rules/history/prune.ts';
+import { pruneHistory } from '../../src/rules/history/removal.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { hosted } from '../support/hosted.ts';

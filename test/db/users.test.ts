@@ -8,7 +8,7 @@ import { DAY } from '../../src/foundation/base/clock.ts';
 import { createGround } from '../../src/foundation/context.ts';
 import { confirmClock, createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { finishDeletions } from '../../src/rules/directories/delete.ts';
-import { onlyHome } from '../../src/rules/directories/node-placement.ts';
+import { onlyHome } from '../../src/rules/directories/host.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { BerthError } from '../../src/foundation/base/errors.ts';
 import { createLog } from '../../src/foundation/base/log.ts';

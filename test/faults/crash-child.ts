@@ -9,18 +9,16 @@ import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts
 import { readConfig } from '../../src/foundation/base/config.ts';
 import { createGround } from '../../src/foundation/context.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
-import { updateAccess } from '../../src/rules/directories/access.ts';
-import { onlyHome } from '../../src/rules/directories/node-placement.ts';
+import { renewPassword, updateAccess, updateAuth } from '../../src/rules/directories/update.ts';
+import { hostedById, onlyHome } from '../../src/rules/directories/host.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
 import type { Transaction } from 'kysely';
 import type { FilesTable, Tables } from '../../src/foundation/db/schema.ts';
 import { liveDirectory } from '../../src/rules/directories/target.ts';
 import { deleteDirectory, finishDeletions } from '../../src/rules/directories/delete.ts';
 import type { Fields } from '../../src/rules/directories/fields.ts';
-import { hostedById } from '../../src/rules/directories/host.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { applyPending } from '../../src/rules/directories/pending-apply.ts';
-import { renewPassword, updateAuth } from '../../src/rules/directories/update.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/rules/directories/public-keys.ts';
 import { markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { createBackground } from '../../src/foundation/base/background.ts';
@@ -296,7 +294,7 @@ const operations: Record<string, () => Promise<void>> = {
   },
   async 'replay failed'() {
     const { replayFailed } = await import('../../src/deliveries/webhooks/replay.ts');
-    const { addBatch } = await import('../../src/deliveries/webhooks/replay-queue.ts');
+    const { addBatch } = await import('../../src/deliveries/webhooks/start.ts');
     const clock = systemClock();
     dieAfter(Number(step));
     await replayFailed({ database, clock, wake: () => undefined }, target(), { since: 0 });

@@ -10,12 +10,11 @@ import { type Clock, SECOND, systemClock } from '../../src/foundation/base/clock
 import type { Config } from '../../src/foundation/base/config.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import type { DirectoryRow } from '../../src/foundation/db/schema.ts';
-import { updateAccess } from '../../src/rules/directories/access.ts';
-import { onlyHome } from '../../src/rules/directories/node-placement.ts';
+import { updateAccess, updateAuth } from '../../src/rules/directories/update.ts';
+import { onlyHome } from '../../src/rules/directories/host.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
 import { addPublicKey } from '../../src/rules/directories/public-keys.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
-import { updateAuth } from '../../src/rules/directories/update.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { createGround } from '../../src/foundation/context.ts';
 import { startService } from '../../src/service/service.ts';

@@ -5,7 +5,7 @@ import { existsSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/foundation/base/clock.ts';
-import { checkDisk } from '../../src/operating/doctor/checks/disk.ts';
+import { checkDisk } from '../../src/operating/doctor/checks/machine.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';

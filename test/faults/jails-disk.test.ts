@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { checkFolders } from '../../src/operating/doctor/checks/folders.ts';
+import { checkFolders } from '../../src/operating/doctor/checks/machine.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { runDoctor } from '../../src/operating/doctor/run.ts';
 import { OperatorError } from '../../src/foundation/base/errors.ts';

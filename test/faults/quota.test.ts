@@ -6,7 +6,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkQuotas } from '../../src/operating/doctor/checks/disk.ts';
+import { checkQuotas } from '../../src/operating/doctor/checks/machine.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { openDatabaseSession } from '../../src/foundation/db/session.ts';
 import { serverTime } from '../../src/foundation/db/shared.ts';
-import { chooseHome, lockOf } from '../../src/operating/nodes/live.ts';
+import { chooseHome, lockOf } from '../../src/operating/nodes/list.ts';
 import { freshDatabase, postgresOnly } from '../support/postgres.ts';
 
 const SECOND = 1_000_000;

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { DatabaseUnavailable } from '../../src/foundation/db/away.ts';
 import { openDatabaseSession } from '../../src/foundation/db/session.ts';
-import { lockOf } from '../../src/operating/nodes/live.ts';
+import { lockOf } from '../../src/operating/nodes/list.ts';
 import { startBerth } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';

@@ -7,7 +7,7 @@ import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { DAY } from '../../src/foundation/base/clock.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
 import { noteStorage } from '../../src/rules/history/daily-totals.ts';
-import { pruneHistory } from '../../src/rules/history/prune.ts';
+import { pruneHistory } from '../../src/rules/history/removal.ts';
 import { createLastUsed } from '../../src/rules/keys/last-used.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { removeExpired } from '../../src/rules/users/sessions.ts';

@@ -12,7 +12,7 @@ import { enqueue, type UploadEvent } from '../../src/deliveries/webhooks/outbox.
 import type { RetryDelays } from '../../src/deliveries/webhooks/outcome.ts';
 import { claim, LEASE } from '../../src/deliveries/webhooks/queue.ts';
 import { replayFailed } from '../../src/deliveries/webhooks/replay.ts';
-import { startReplayQueue } from '../../src/deliveries/webhooks/replay-queue.ts';
+import { startReplayQueue } from '../../src/deliveries/webhooks/start.ts';
 import { createSender } from '../../src/deliveries/webhooks/send.ts';
 import { assertWithin } from '../support/long.ts';
 import { until } from '../support/poll.ts';

@@ -19,7 +19,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts';
 import type { Config } from '../../src/foundation/base/config.ts';
-import { sharedAccount } from '../../src/operating/doctor/checks/users.ts';
+import { sharedAccount } from '../../src/operating/doctor/checks/directories.ts';
 import { runDoctor } from '../../src/operating/doctor/run.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { prepareSshd } from '../../src/machine/sftp/sshd.ts';

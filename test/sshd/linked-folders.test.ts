@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, w
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readConfig } from '../../src/foundation/base/config.ts';
-import { requireUsablePaths } from '../../src/foundation/base/real-folders.ts';
+import { requireUsablePaths } from '../../src/foundation/base/files.ts';
 import { issueKey } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';

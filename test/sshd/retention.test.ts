@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, wri
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Clock, DAY, systemClock } from '../../src/foundation/base/clock.ts';
-import { checkClock } from '../../src/operating/doctor/checks/clock.ts';
+import { checkClock } from '../../src/operating/doctor/checks/machine.ts';
 import { startBerth } from '../support/berth.ts';
 import { runHere } from '../support/command-line.ts';
 import { sftp } from '../support/openssh-client.ts';

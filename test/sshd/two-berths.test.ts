@@ -4,7 +4,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/foundation/base/clock.ts';
-import { checkFolders } from '../../src/operating/doctor/checks/folders.ts';
+import { checkFolders } from '../../src/operating/doctor/checks/machine.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { prepareSshd } from '../../src/machine/sftp/sshd.ts';

@@ -12,7 +12,7 @@ import { openDatabase } from '../../src/foundation/db/open.ts';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import { confirmClock } from '../../src/foundation/db/clock-lead.ts';
 import { createLog, type Log } from '../../src/foundation/base/log.ts';
-import { createPasswordHashing } from '../../src/rules/users/password-hashing.ts';
+import { createPasswordHashing } from '../../src/rules/users/passwords.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { type ApiAnswer, apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';

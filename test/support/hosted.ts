@@ -31,7 +31,7 @@ import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { publicHostKeys } from '../../src/machine/sftp/public-host-keys.ts';
 import { liveSessionsOf } from '../../src/machine/sftp/sessions.ts';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { onlyHome } from '../../src/rules/directories/node-placement.ts';
+import { onlyHome } from '../../src/rules/directories/host.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import type { RuleContext } from '../../src/rules/directories/target.ts';
 import { createKey } from '../../src/rules/keys/api-keys.ts';

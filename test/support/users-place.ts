@@ -2,8 +2,12 @@
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { clientNetwork, clientSite } from '../../src/doors/web/client-address.ts';
-import { createPasswordHashing, type PasswordHashing } from '../../src/rules/users/password-hashing.ts';
-import { createPasswords, type Passwords } from '../../src/rules/users/passwords.ts';
+import {
+  createPasswordHashing,
+  createPasswords,
+  type PasswordHashing,
+  type Passwords,
+} from '../../src/rules/users/passwords.ts';
 import { createSignIn, type SignIn, type SignInOptions } from '../../src/rules/users/sign-in.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
 import type { Scratch } from './scratch.ts';

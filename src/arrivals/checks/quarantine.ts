@@ -19,7 +19,7 @@ import type { DirectoryRow, QuarantineTable, Tables } from '../../foundation/db/
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
-import { isThere } from '../../foundation/base/there.ts';
+import { isThere } from '../../foundation/base/files.ts';
 import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import type { FileAccess } from '../files/start.ts';

@@ -9,7 +9,7 @@ import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
-import { syncAll } from '../../foundation/base/sync.ts';
+import { syncAll } from '../../foundation/base/files.ts';
 import { isLive, notFound } from '../../rules/directories/target.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';

@@ -28,7 +28,7 @@ import {
 import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
-import { makeAgain } from '../../foundation/base/there.ts';
+import { makeAgain } from '../../foundation/base/files.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { bytesOf, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';

@@ -13,7 +13,7 @@ import { lstatBeneath, unlinkBeneath } from '../../foundation/base/beneath.ts';
 import { type Clock, DAY, type Micros } from '../../foundation/base/clock.ts';
 import { type ClockLead, DOUBTFUL } from '../../foundation/db/clock-lead.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import { pagesById } from '../../foundation/db/pages.ts';
+import { pagesById } from '../../foundation/db/lists.ts';
 import type { FilesTable, Tables } from '../../foundation/db/schema.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
 import type { Log } from '../../foundation/base/log.ts';

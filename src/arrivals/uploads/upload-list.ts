@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import { pathIs } from '../../foundation/db/file-paths.ts';
-import { placeInList } from '../../foundation/db/list-place.ts';
+import { placeInList } from '../../foundation/db/lists.ts';
 import type { FilesTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import { displayName } from './file-path.ts';

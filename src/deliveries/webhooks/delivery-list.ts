@@ -1,7 +1,7 @@
 /** Deliveries as the API shows them: in three states, and with the outcome of every attempt. */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { type ListPlace, placeInList } from '../../foundation/db/list-place.ts';
+import { type ListPlace, placeInList } from '../../foundation/db/lists.ts';
 import type { AttemptsTable, DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 

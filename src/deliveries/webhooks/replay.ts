@@ -52,7 +52,7 @@ export async function replay(
 export type Failed = { readonly ids: readonly string[] } | { readonly since: Micros };
 
 /**
- * Requests a replay of failed deliveries that were not replayed yet. `replay-queue.ts` carries it out, oldest first. A second
+ * Requests a replay of failed deliveries that were not replayed yet. `start.ts` carries it out, oldest first. A second
  * request replays nothing twice.
  * @returns how many are replayed.
  * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.

@@ -9,7 +9,7 @@ import { createAddressLimit, createRateLimit, createSteadyLimit } from '../web/r
 import { rawPath } from '../web/requested-path.ts';
 import { createPasswords } from '../../rules/users/passwords.ts';
 import { createSignIn } from '../../rules/users/sign-in.ts';
-import { createTries } from '../../rules/users/tries.ts';
+import { createTries } from '../../rules/users/second-factor.ts';
 import { serveAssets } from './assets.ts';
 import { noteDone } from './after-redirect.ts';
 import { askFirst } from './components/confirmation.tsx';

@@ -16,9 +16,7 @@ import type { Background } from '../../foundation/base/background.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import { errorCode, errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { problemOf } from '../../foundation/base/real-folders.ts';
-import { sync } from '../../foundation/base/sync.ts';
-import { isThere } from '../../foundation/base/there.ts';
+import { isThere, problemOf, sync } from '../../foundation/base/files.ts';
 
 export interface TlsPair {
   /** PEM. */

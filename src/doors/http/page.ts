@@ -6,7 +6,7 @@
 import type { Context } from 'hono';
 import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { type ListPlace, placeIn, placeText } from '../../foundation/db/list-place.ts';
+import { type ListPlace, placeIn, placeText } from '../../foundation/db/lists.ts';
 import { checked, INVALID, UUID, wholeNumberText } from '../../foundation/base/validation.ts';
 import type { ApiEnv } from '../web/observe.ts';
 

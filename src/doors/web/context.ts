@@ -13,7 +13,7 @@ import type { RuleContext } from '../../rules/directories/target.ts';
 import { USED_API_KEYS } from '../../rules/keys/api-keys.ts';
 import { type Authenticate, createAuthenticate } from '../../rules/keys/authenticate.ts';
 import { createLastUsed, type LastUsed } from '../../rules/keys/last-used.ts';
-import type { PasswordHashing } from '../../rules/users/password-hashing.ts';
+import type { PasswordHashing } from '../../rules/users/passwords.ts';
 import { type ClientAddress, clientAddress, fromProxy, proxyAddress } from './client-address.ts';
 import { type AnsweredRequest, type NameRequest, requestNames } from './observe.ts';
 import { type AccountLimit, createAccountLimit, createAddressLimit, type RateLimit } from './rate-limits.ts';

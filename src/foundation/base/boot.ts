@@ -9,8 +9,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } f
 import { uptime } from 'node:os';
 import { join } from 'node:path';
 import { type Micros, SECOND } from './clock.ts';
-import { sync } from './sync.ts';
-import { isThere } from './there.ts';
+import { isThere, sync } from './files.ts';
 
 /** A boot after an unclean shutdown. */
 export interface UncleanBoot {

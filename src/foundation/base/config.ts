@@ -10,7 +10,7 @@ import * as v from 'valibot';
 import { companyLogin, type CompanyLogin, OIDC_SETTINGS } from './company-login-settings.ts';
 import { isPostgresUrl } from './database-place.ts';
 import { OperatorError } from './errors.ts';
-import { FOLDERS } from './real-folders.ts';
+import { FOLDERS } from './files.ts';
 import { urlHost } from './url-host.ts';
 
 export interface Config {

@@ -1,6 +1,6 @@
 /** Where a database is: a file for SQLite, or a URL for PostgreSQL. */
 import { statSync } from 'node:fs';
-import { isThere } from './there.ts';
+import { isThere } from './files.ts';
 
 export function isPostgresUrl(place: string): boolean {
   return /^postgres(ql)?:/.test(place);

@@ -2,7 +2,7 @@
 import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Sqlite from 'better-sqlite3';
-import { sync } from '../base/sync.ts';
+import { sync } from '../base/files.ts';
 
 /**
  * Writes the committed state of `sqlite` to `target` with mode 0600, replacing any file. The copy is on the disk when

@@ -8,7 +8,7 @@ import type Sqlite from 'better-sqlite3';
 import type { Kysely } from 'kysely';
 import type { Config } from '../base/config.ts';
 import { errorCode, OperatorError } from '../base/errors.ts';
-import { isThere } from '../base/there.ts';
+import { isThere } from '../base/files.ts';
 import { isBlank, isPostgresUrl, shownPlace } from '../base/database-place.ts';
 import type { Tables } from './schema.ts';
 

@@ -5,7 +5,7 @@
  */
 import Sqlite from 'better-sqlite3';
 import { errorCode, OperatorError } from '../base/errors.ts';
-import { makePrivate } from '../base/private-file.ts';
+import { makePrivate } from '../base/files.ts';
 
 /**
  * Takes the lock and holds it until it is disposed of.

@@ -4,7 +4,7 @@
 import { join } from 'node:path';
 import type { Config } from '../base/config.ts';
 import { OperatorError } from '../base/errors.ts';
-import { isThere } from '../base/there.ts';
+import { isThere } from '../base/files.ts';
 
 type State = Pick<Config, 'stateDir'>;
 

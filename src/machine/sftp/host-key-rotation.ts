@@ -14,7 +14,7 @@ import { promisify } from 'node:util';
 import { DAY, type Micros } from '../../foundation/base/clock.ts';
 import { tryLock } from '../../foundation/db/instance-lock.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
-import { sync } from '../../foundation/base/sync.ts';
+import { sync } from '../../foundation/base/files.ts';
 import { isWhole, KEY_TYPES, keyFile, type KeyType, makeKey, moveKey } from './host-keys.ts';
 
 const run = promisify(execFile);

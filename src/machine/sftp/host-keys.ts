@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { isBlank } from '../../foundation/base/database-place.ts';
 import { errorCode, OperatorError } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { sync } from '../../foundation/base/sync.ts';
+import { sync } from '../../foundation/base/files.ts';
 import { ensureFolder } from './files.ts';
 
 const run = promisify(execFile);

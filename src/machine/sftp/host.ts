@@ -5,7 +5,7 @@
 import type { DirectoryHost, HostedDirectory } from '../../rules/directories/host.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { syncAll } from '../../foundation/base/sync.ts';
+import { syncAll } from '../../foundation/base/files.ts';
 import { areCredentialsRight, credentialFiles, removeCredentials, writeCredentials } from './credentials.ts';
 import { isJailDiskThere, JailDiskMissing } from './jail-disk.ts';
 import { ensureJail, isJailRight, jailFolders } from './jail.ts';

@@ -5,7 +5,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../foundation/base/config.ts';
-import { isThere } from '../../foundation/base/there.ts';
+import { isThere } from '../../foundation/base/files.ts';
 import { ensureFolder, replaceFile } from './files.ts';
 
 export interface Paths {

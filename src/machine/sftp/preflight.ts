@@ -6,7 +6,7 @@ import { lstatSync, readFileSync, statSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../../foundation/base/config.ts';
 import { errorCode, OperatorError } from '../../foundation/base/errors.ts';
-import { realPath } from '../../foundation/base/real-folders.ts';
+import { realPath } from '../../foundation/base/files.ts';
 import { ownerOf, pathsOf } from './paths.ts';
 
 /**

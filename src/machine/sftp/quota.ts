@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { isThere } from '../../foundation/base/there.ts';
+import { isThere } from '../../foundation/base/files.ts';
 
 const BLOCK = 1024;
 /** Bit of a capability set in proc_pid_status(5). */

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { HostedDirectory } from '../../rules/directories/host.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
-import { pagesById } from '../../foundation/db/pages.ts';
+import { pagesById } from '../../foundation/db/lists.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { areCredentialsRight, removeCredentials, usersWithCredentials, writeCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import PQueue from 'p-queue';
 import { errorCode, isFull } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { makeAgain } from '../../foundation/base/there.ts';
+import { makeAgain } from '../../foundation/base/files.ts';
 import type { Paths } from './paths.ts';
 
 export interface Trash {

@@ -23,7 +23,7 @@ import * as v from 'valibot';
 import type { Config } from '../../foundation/base/config.ts';
 import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import { pathsOf } from '../../machine/sftp/paths.ts';
-import { sync } from '../../foundation/base/sync.ts';
+import { sync } from '../../foundation/base/files.ts';
 
 /** The names in the archive. */
 export const PARTS = {

@@ -15,7 +15,7 @@ import { openDatabase } from '../../foundation/db/open.ts';
 import { isBlank, isPostgresUrl, shownPlace } from '../../foundation/base/database-place.ts';
 import { refuseUnfinished } from '../../foundation/db/unfinished-restore.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
-import { sync } from '../../foundation/base/sync.ts';
+import { sync } from '../../foundation/base/files.ts';
 import { keptSince } from './pending-restore.ts';
 
 export interface MigrateOptions {

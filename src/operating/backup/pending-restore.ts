@@ -15,7 +15,7 @@ import type { Config } from '../../foundation/base/config.ts';
 import { lockInstance } from '../../foundation/db/instance-lock.ts';
 import { isBlank } from '../../foundation/base/database-place.ts';
 import { isUnfinished, pendingRestore } from '../../foundation/db/unfinished-restore.ts';
-import { sync } from '../../foundation/base/sync.ts';
+import { sync } from '../../foundation/base/files.ts';
 import { identityFiles, PARTS } from './archive.ts';
 
 /** A file in the folder that holds the suffix of kept files, so that a restore that is finished later uses the same one. */

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { shownPlace } from '../../foundation/base/database-place.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
 import { settingsIn } from '../../foundation/base/settings-file.ts';
-import { sync } from '../../foundation/base/sync.ts';
+import { sync } from '../../foundation/base/files.ts';
 import { PARTS } from './archive.ts';
 import { keptSince } from './pending-restore.ts';
 

@@ -7,21 +7,20 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import { columns } from '../../foundation/base/terminal.ts';
-import { checkBackups } from './checks/backups.ts';
-import { checkCertificate } from './checks/certificate.ts';
+import { checkBackups, checkDatabase, checkDeliveries, checkNodes } from './checks/database.ts';
+import { checkCertificate, checkServe, checkSshd } from './checks/running.ts';
 import { checkUploadChecker } from './checks/upload-checker.ts';
-import { checkClock } from './checks/clock.ts';
-import { checkDatabase, checkNodes } from './checks/database.ts';
-import { checkDeliveries } from './checks/deliveries.ts';
-import { checkDirectories } from './checks/directories.ts';
-import { checkDisk, checkQuotas } from './checks/disk.ts';
-import { checkFolders } from './checks/folders.ts';
-import { checkLimits, checkPrograms } from './checks/programs.ts';
+import { checkClock, checkDisk, checkFolders, checkQuotas } from './checks/machine.ts';
+import { checkDirectories, checkUsers } from './checks/directories.ts';
+import {
+  checkLimits,
+  checkPrograms,
+  checkSshdFiles,
+  checkTrial,
+  checkUnits,
+  settingsFindings,
+} from './checks/installation.ts';
 import { checkLogin } from './checks/login.ts';
-import { checkServe, checkSshd } from './checks/running.ts';
-import { checkSshdFiles } from './checks/sshd-files.ts';
-import { checkTrial, checkUnits, settingsFindings } from './checks/installation.ts';
-import { checkUsers } from './checks/users.ts';
 import { type Check, fail, type Finding } from './finding.ts';
 
 /** How long a check may take. */

@@ -4,7 +4,6 @@ import { lastBackup } from '../../foundation/base/last-backup.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { attemptMetrics, checkMetrics, type CheckSources, requestMetrics, transferMetrics } from './events.ts';
-import { type MetricsServer, startMetricsServer } from './server.ts';
 import {
   eventLoopLag,
   machineMetrics,
@@ -13,7 +12,11 @@ import {
   stateMetrics,
   type StateSources,
 } from './state.ts';
-import { Registry } from './registry.ts';
+import { CONTENT_TYPE, Registry } from './registry.ts';
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { errorMessage } from '../../foundation/base/errors.ts';
 
 export interface ServeOptions
   extends
@@ -52,4 +55,67 @@ export function createMetrics() {
     /** Stops measuring. */
     close: () => lag[Symbol.dispose](),
   };
+}
+
+// Serves `/metrics` to Prometheus, by plain HTTP on a port of its own. If the port is taken, it only logs that, since
+// berth works without metrics.
+
+export interface MetricsServer {
+  /** Undefined when it could not listen. */
+  readonly port: number | undefined;
+  close(): Promise<void>;
+}
+
+export interface MetricsServerOptions {
+  readonly registry: Pick<Registry, 'text'>;
+  readonly host: string;
+  /** 0 for any free port. */
+  readonly port: number;
+  readonly log: Log;
+}
+
+/** Enough for a few scrapers. Silent connections are closed soon. */
+const LIMITS = { maxHeaderSize: 8192, headersTimeout: 5000, requestTimeout: 5000, keepAliveTimeout: 20_000 } as const;
+const MAX_CONNECTIONS = 20;
+
+/** Never rejects. */
+async function startMetricsServer({ registry, host, port, log }: MetricsServerOptions): Promise<MetricsServer> {
+  const server = createServer(LIMITS, (request, response) => {
+    request.resume();
+    const path = request.url?.split('?')[0];
+    if (path !== '/metrics') return answer(response, 404, 'Not found\n');
+    if (request.method !== 'GET' && request.method !== 'HEAD') return answer(response, 405, 'Method not allowed\n');
+    registry.text().then(
+      (text) => answer(response, 200, text, CONTENT_TYPE),
+      (error: unknown) => {
+        log.error({ err: error }, 'cannot collect metrics');
+        answer(response, 500, 'Cannot collect metrics; see the log for the reason\n');
+      },
+    );
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  server.listen(port, host);
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    log.warn(
+      { host, port },
+      `no metrics: cannot listen on ${host}:${port} (${errorMessage(error)}); set BERTH_METRICS_PORT to a free port, or to off`,
+    );
+    return { port: undefined, close: async () => undefined };
+  }
+  server.on('error', (error) => log.warn({ err: error }, 'the metrics listener failed'));
+  return { port: (server.address() as AddressInfo).port, close: () => close(server) };
+}
+
+function answer(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8'): void {
+  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) });
+  response.end(body);
+}
+
+async function close(server: Server): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  server.closeAllConnections();
+  await closed;
 }

@@ -9,12 +9,11 @@ import type { Kysely } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { DirectoryHost } from '../../rules/directories/host.ts';
-import type { Version } from '../../rules/directories/node-placement.ts';
+import type { DirectoryHost, Version } from '../../rules/directories/host.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import type { MoveLock } from './move/move-lock.ts';
 import type { Requests } from './requests.ts';
-import type { Tombstones } from './tombstones.ts';
+import type { Tombstones } from './leftovers.ts';
 
 const LOST_DELETION =
   'a directory that was deleted on this node is in the database again, which has lost the deletion: nobody can log in to it; delete ' +

@@ -1,5 +1,5 @@
 /** Makes this machine one of several nodes, or the only one. */
-import { onlyHome } from '../../rules/directories/node-placement.ts';
+import { onlyHome } from '../../rules/directories/host.ts';
 import type { Nodes, NodesOptions } from './start.ts';
 
 /**

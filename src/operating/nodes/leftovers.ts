@@ -3,7 +3,10 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { type DirectoryHost, hostedPendingApply } from '../../rules/directories/host.ts';
 import type { Config } from '../../foundation/base/config.ts';
-import { tombstonesIn } from './tombstones.ts';
+import { mkdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isThere, syncAll } from '../../foundation/base/files.ts';
 
 export interface LeftoversOptions {
   readonly db: Kysely<Tables>;
@@ -58,4 +61,26 @@ export async function dueHere(db: Kysely<Tables>, { node, stateDir }: Pick<Confi
   const isDeleted = ({ sftp_username: username }: { sftp_username: string }): boolean => tombstones.has(username);
   const gone = [...rows.filter(isDeleted), ...(await leftoversOf(db, node))];
   return { rows: rows.filter((row) => !isDeleted(row)), gone: gone.map(({ sftp_username: username }) => username) };
+}
+
+// The users whose directories were deleted on this node, an empty file for each. No username is given out twice, so
+// none of them can ever log in again, even if the database has lost the deletion, for example by a failover to a
+// standby that lagged.
+
+export interface Tombstones {
+  has(username: string): boolean;
+  /** Resolves when no power cut can undo it. */
+  add(username: string): Promise<void>;
+}
+
+export function tombstonesIn(stateDir: string): Tombstones {
+  const folder = join(stateDir, 'deleted-users');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return {
+    has: (username) => isThere(join(folder, username)),
+    async add(username) {
+      await writeFile(join(folder, username), '', { mode: 0o600 });
+      await syncAll([folder]);
+    },
+  };
 }

@@ -6,9 +6,9 @@ import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { Version } from '../../rules/directories/node-placement.ts';
+import type { Version } from '../../rules/directories/host.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import { isLive } from './live.ts';
+import { isLive } from './list.ts';
 import type { NodeSession } from './session.ts';
 
 /** The message to a home that it has to apply something, with the directory's id. */

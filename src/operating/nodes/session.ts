@@ -17,8 +17,8 @@ import type { Tables } from '../../foundation/db/schema.ts';
 import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { replaceFile } from '../../machine/sftp/files.ts';
-import { isThere } from '../../foundation/base/there.ts';
-import { isSilent, lockOf } from './live.ts';
+import { isThere } from '../../foundation/base/files.ts';
+import { isSilent, lockOf } from './list.ts';
 
 const BEAT_MS = 1000;
 const RETRY_MS = 500;

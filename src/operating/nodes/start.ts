@@ -4,22 +4,20 @@ import type { Background, Loop } from '../../foundation/base/background.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import type { DirectoryHost } from '../../rules/directories/host.ts';
-import type { NodePlacement } from '../../rules/directories/node-placement.ts';
+import type { DirectoryHost, NodePlacement } from '../../rules/directories/host.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { pathsOf } from '../../machine/sftp/paths.ts';
 import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
 import { filesHere } from './files.ts';
 import { type HostOfAll, hostOfAll, recordQuotaObstacle } from './host.ts';
-import { removeLeftovers } from './leftovers.ts';
-import { chooseHome } from './live.ts';
+import { removeLeftovers, tombstonesIn } from './leftovers.ts';
+import { chooseHome } from './list.ts';
 import { removeAbandoned } from './move/receive.ts';
 import { type Depart, departures, type Leave } from './move/departure.ts';
 import { createMoveLock } from './move/move-lock.ts';
 import type { Moved } from './move/rehome.ts';
 import { createRequests } from './requests.ts';
 import { openNodeSession } from './session.ts';
-import { tombstonesIn } from './tombstones.ts';
 
 /** How often the remains of directories that have moved away are removed. */
 const LEFTOVERS_MS = 5000;

@@ -6,9 +6,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { type Owner, ownedBy } from '../../foundation/db/list-place.ts';
+import { anyContains, ownedBy, type Owner } from '../../foundation/db/lists.ts';
 import type { Tables, TransferEvent } from '../../foundation/db/schema.ts';
-import { anyContains } from '../../foundation/db/search.ts';
 import { type Refusal, refusalIn } from '../../rules/history/refusals.ts';
 import {
   auditSentence,

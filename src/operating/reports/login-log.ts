@@ -7,8 +7,7 @@ import type { Transaction } from 'kysely';
 import type { Background } from '../../foundation/base/background.ts';
 import { type Clock, DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { Tables } from '../../foundation/db/schema.ts';
-import type { LoginLogTable } from '../../foundation/db/schema-users.ts';
+import type { LoginLogTable, Tables } from '../../foundation/db/schema.ts';
 import { enqueueDue } from '../../deliveries/webhooks/outbox.ts';
 import { addToDay } from '../../rules/history/daily-totals.ts';
 import {

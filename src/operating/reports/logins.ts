@@ -1,9 +1,8 @@
 /** Successful and refused logins to a directory: from their rows, and from sshd's log. */
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { type Owner, ownedBy } from '../../foundation/db/list-place.ts';
+import { anyContains, ownedBy, type Owner } from '../../foundation/db/lists.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import { anyContains } from '../../foundation/db/search.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
 import {
   APART,

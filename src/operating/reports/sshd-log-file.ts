@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
-import { isThere } from '../../foundation/base/there.ts';
+import { isThere } from '../../foundation/base/files.ts';
 import type { LogLine, SshdLog } from './sshd-log.ts';
 import { journal } from './journal.ts';
 

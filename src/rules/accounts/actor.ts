@@ -7,8 +7,8 @@
  */
 import type { Transaction } from 'kysely';
 import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
-import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
-import type { UsersTable } from '../../foundation/db/schema-users.ts';
+import type { ApiKeysTable, Role, Tables, UsersTable } from '../../foundation/db/schema.ts';
+
 import { BerthError } from '../../foundation/base/errors.ts';
 import { lockedAccount, requireApi } from './accounts.ts';
 

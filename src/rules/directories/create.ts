@@ -13,7 +13,7 @@ import { BerthError } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { DEFAULTS, type Fields, newDirectory } from './fields.ts';
 import { markDeleted, removeFromHost } from './delete.ts';
-import { isHomeAway } from './node-placement.ts';
+import { isHomeAway } from './host.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { notFound, type RuleContext } from './target.ts';

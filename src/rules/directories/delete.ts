@@ -9,7 +9,7 @@ import { DAY } from '../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
 import { refusingWhenFull, withDiskReserve } from './storage-full.ts';
-import { isHomeAway } from './node-placement.ts';
+import { isHomeAway } from './host.ts';
 import { notFound, type RuleContext, type Target } from './target.ts';
 import { markPendingApply } from './pending-apply.ts';
 import { BerthError } from '../../foundation/base/errors.ts';

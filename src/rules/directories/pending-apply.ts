@@ -11,7 +11,7 @@ import type { Kysely, Transaction } from 'kysely';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
-import { isHomeAway, type Version } from './node-placement.ts';
+import { isHomeAway, type Version } from './host.ts';
 import type { RuleContext } from './target.ts';
 
 /** Marks the changed directory, for its home to follow. */

@@ -7,8 +7,7 @@ import type { Ground } from '../../foundation/context.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { type AccountTarget, requireDirectory, verifyActor } from '../accounts/actor.ts';
-import type { DirectoryHost } from './host.ts';
-import type { NodePlacement } from './node-placement.ts';
+import type { DirectoryHost, NodePlacement } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 
 export interface RuleContext extends Ground {

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely';
 import { compiled } from '../../foundation/db/compiled.ts';
 import { among } from '../../foundation/db/dialect.ts';
-import { type ListPlace, placeInList, unknownPlace } from '../../foundation/db/list-place.ts';
+import { type ListPlace, placeInList, unknownPlace } from '../../foundation/db/lists.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
 /** The fields of a directory that the API shows (specification, "Resources"). Password hash and public keys are not among them. */

@@ -3,8 +3,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { type Clock, DAY, type Micros } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { Tables } from '../../foundation/db/schema.ts';
-import type { DailyTotalsTable } from '../../foundation/db/schema-users.ts';
+import type { DailyTotalsTable, Tables } from '../../foundation/db/schema.ts';
 
 /** The last `days` days, including today. */
 export interface Span {

@@ -10,7 +10,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { countRows } from '../../foundation/db/count.ts';
+import { countRows } from '../../foundation/db/lists.ts';
 import { compiled, compiledInsert } from '../../foundation/db/compiled.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { EventsTable, Tables } from '../../foundation/db/schema.ts';

@@ -2,8 +2,7 @@
 import type { Insertable, Transaction } from 'kysely';
 import { DAY } from '../../foundation/base/clock.ts';
 import { compiled, compiledInsert } from '../../foundation/db/compiled.ts';
-import type { Tables, TransferEvent, TransfersTable } from '../../foundation/db/schema.ts';
-import type { DailyTotalsTable } from '../../foundation/db/schema-users.ts';
+import type { DailyTotalsTable, Tables, TransferEvent, TransfersTable } from '../../foundation/db/schema.ts';
 import { addToDay } from './daily-totals.ts';
 
 export type Transfer = Insertable<TransfersTable>;

@@ -11,11 +11,10 @@ import { type Clock, DAY, type Micros, SECOND } from '../../foundation/base/cloc
 import type { Principal } from '../keys/authenticate.ts';
 import { scopeOf } from '../accounts/actor.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
-import { removeInBatches } from '../history/batches.ts';
+import { removeInBatches } from '../history/removal.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { Tables } from '../../foundation/db/schema.ts';
-import type { UserSessionsTable } from '../../foundation/db/schema-users.ts';
+import type { Tables, UserSessionsTable } from '../../foundation/db/schema.ts';
 
 /** A session ends after this time without a request. */
 const IDLE: Micros = DAY / 2;

@@ -102,7 +102,7 @@ test('under the unit, users who were deleted before stay deleted in a folder tha
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(join(folder, 'gone'), '');
   const said = asService(`
-import { tombstonesIn } from '${SRC}operating/nodes/tombstones.ts';
+import { tombstonesIn } from '${SRC}operating/nodes/leftovers.ts';
 const users = tombstonesIn(${JSON.stringify(place.config.stateDir)});
 console.log(users.has('gone'), users.has('other'));`);
   assert.equal(said, 'true false');

@@ -4,8 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
-import { createLog, type Log } from '../../../src/foundation/base/log.ts';
-import { readableLines } from '../../../src/foundation/base/readable-log.ts';
+import { createLog, type Log, readableLines } from '../../../src/foundation/base/log.ts';
 
 /** The lines that something logs. */
 function linesOf(write: (log: Log) => void): string[] {

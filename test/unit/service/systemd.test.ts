@@ -17,7 +17,7 @@ const SYSTEMD = `use Socket; socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; bind(
   $| = 1; print "bound\\n"; my $word; while (defined recv($s, $word, 99, 0)) { print "$word\\n"; last if $word =~ /STOPPING/ }`;
 const NOTIFYING = fileURLToPath(new URL('../../../packaging/systemd/notifying', import.meta.url));
 const SERVICE = `import { createLog } from ${JSON.stringify(new URL('../../../src/foundation/base/log.ts', import.meta.url).href)};
-  import { createSystemd } from ${JSON.stringify(new URL('../../../src/service/systemd.ts', import.meta.url).href)};
+  import { createSystemd } from ${JSON.stringify(new URL('../../../src/service/serve.ts', import.meta.url).href)};
   const systemd = createSystemd(process.env, createLog('error'));
   systemd.ready();
   process.stdin.once('end', systemd.ending).resume();`;

@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/foundation/base/clock.ts';
 import { createGround } from '../../../src/foundation/context.ts';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
 import { createRowRemoval } from '../../../src/rules/directories/row-removal.ts';
-import { onlyHome } from '../../../src/rules/directories/node-placement.ts';
+import { onlyHome } from '../../../src/rules/directories/host.ts';
 import { createLog } from '../../../src/foundation/base/log.ts';
 import type { LocalHost } from '../../../src/machine/sftp/host.ts';
 import { pathsOf, prepareFolders } from '../../../src/machine/sftp/paths.ts';

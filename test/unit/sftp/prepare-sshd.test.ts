@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { readConfig } from '../../../src/foundation/base/config.ts';
 import { OperatorError } from '../../../src/foundation/base/errors.ts';
 import { createLog } from '../../../src/foundation/base/log.ts';
-import { requireUsablePaths } from '../../../src/foundation/base/real-folders.ts';
+import { requireUsablePaths } from '../../../src/foundation/base/files.ts';
 import { preflight } from '../../../src/machine/sftp/preflight.ts';
 import { prepareSshd } from '../../../src/machine/sftp/sshd.ts';
 import { smallDisk } from '../../faults/small-disk.ts';

@@ -3,11 +3,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '../../../src/rules/accounts/accounts.ts';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
-import { createPasswordHashing } from '../../../src/rules/users/password-hashing.ts';
-import { createPasswords } from '../../../src/rules/users/passwords.ts';
-import { keyUri, newSecret, setUpSecondFactor, signInWithCode } from '../../../src/rules/users/second-factor.ts';
+import { createPasswordHashing, createPasswords } from '../../../src/rules/users/passwords.ts';
+import {
+  createTries,
+  keyUri,
+  newSecret,
+  setUpSecondFactor,
+  signInWithCode,
+} from '../../../src/rules/users/second-factor.ts';
 import { openUserSession, sessionOf } from '../../../src/rules/users/sessions.ts';
-import { createTries } from '../../../src/rules/users/tries.ts';
 import { createUser } from '../../../src/rules/users/users.ts';
 import { copyEmptyDatabase } from '../../support/empty-database.ts';
 import { scratch } from '../../support/scratch.ts';

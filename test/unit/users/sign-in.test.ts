@@ -7,10 +7,10 @@ import { clientNetwork, clientSite } from '../../../src/doors/web/client-address
 import {
   createHashingQueue,
   createPasswordHashing,
+  createPasswords,
   type Origin,
   type PasswordHashing,
-} from '../../../src/rules/users/password-hashing.ts';
-import { createPasswords } from '../../../src/rules/users/passwords.ts';
+} from '../../../src/rules/users/passwords.ts';
 import { sessionOf } from '../../../src/rules/users/sessions.ts';
 import { setPasswordByLink } from '../../../src/rules/users/set-password.ts';
 import { createUser, setDisabled } from '../../../src/rules/users/users.ts';

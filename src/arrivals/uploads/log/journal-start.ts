@@ -7,7 +7,7 @@
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import { isThere } from '../../../foundation/base/there.ts';
+import { isThere } from '../../../foundation/base/files.ts';
 
 /** Must be called before the journal's folder is made. */
 export function noteFirstStart(journal: string): void {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { lstatBeneath, lstatEntry, namesIn, openFolder } from '../../../foundation/base/beneath.ts';
 import { isUsername } from '../../../rules/directories/host.ts';
-import { isThere } from '../../../foundation/base/there.ts';
+import { isThere } from '../../../foundation/base/files.ts';
 import { beginsLike, bytesOf, type FilePath, filePath, folderOf, jailFiles } from '../file-path.ts';
 import { fewPathsHeldBy, type HeldPath, jailOf, startTimeOf } from '../processes.ts';
 import type { Owned } from './journal-files.ts';

@@ -2,7 +2,7 @@
 import type { FC } from 'hono/jsx';
 import { type Micros, hasExpired } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../../foundation/db/schema.ts';
-import { lacksKey } from '../../../rules/directories/access.ts';
+import { lacksKey } from '../../../rules/directories/update.ts';
 import type { FormFields } from '../environment.ts';
 import { Field } from './form.tsx';
 import { Empty } from './section.tsx';

@@ -25,7 +25,7 @@ import {
   MOST_REPLAYED,
   replayable,
 } from '../queries/account-deliveries.ts';
-import { type ListPlace, placeIn, placeText } from '../../../foundation/db/list-place.ts';
+import { type ListPlace, placeIn, placeText } from '../../../foundation/db/lists.ts';
 import { COUNTED, type Problem, problemsOf } from '../queries/failing-webhooks.ts';
 import { directoryMeant, type DirectoryEntry, NO_DIRECTORY } from '../queries/directories.ts';
 

@@ -6,16 +6,17 @@ import { type Clock, type Micros, SECOND } from '../../../foundation/base/clock.
 import type { CompanyLogin } from '../../../foundation/base/company-login-settings.ts';
 import type { Database } from '../../../foundation/db/open.ts';
 import type { Log } from '../../../foundation/base/log.ts';
-import { enterByCompanyLogin, type Refusal } from '../../../rules/users/company-login.ts';
-import { NarrowLayout } from '../components/layout.tsx';
-import type { DashboardEnv, PageContext } from '../environment.ts';
 import {
   type Begun,
   type Claims,
   describeFailure,
+  enterByCompanyLogin,
   openIdProvider,
   type ProviderFailure,
-} from '../../../rules/users/openid-provider.ts';
+  type Refusal,
+} from '../../../rules/users/company-login.ts';
+import { NarrowLayout } from '../components/layout.tsx';
+import type { DashboardEnv, PageContext } from '../environment.ts';
 import { seal, unseal } from '../sealed.ts';
 import { HOST_COOKIE, nextPage, startSession } from '../session-cookie.ts';
 

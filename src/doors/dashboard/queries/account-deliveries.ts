@@ -4,9 +4,8 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import { countRows } from '../../../foundation/db/count.ts';
+import { countRows, type ListPlace } from '../../../foundation/db/lists.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
-import type { ListPlace } from '../../../foundation/db/list-place.ts';
 import type { DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
 import {
   attemptsOf,

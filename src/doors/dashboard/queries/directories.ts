@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { among } from '../../../foundation/db/dialect.ts';
-import { contains, isAmong, mayContain } from '../../../foundation/db/search.ts';
+import { contains, isAmong, mayContain } from '../../../foundation/db/lists.ts';
 import { slugOf } from '../../../rules/directories/identity.ts';
 import type { Principal } from '../../../rules/keys/authenticate.ts';
 

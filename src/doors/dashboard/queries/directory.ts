@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely';
 import { hasExpired, type Micros } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
-import { lacksKey } from '../../../rules/directories/access.ts';
+import { lacksKey } from '../../../rules/directories/update.ts';
 import { auditSentence } from '../../../rules/history/sentences.ts';
 import type { AppContext } from '../../web/context.ts';
 import { receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';

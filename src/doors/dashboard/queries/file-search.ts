@@ -4,7 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
-import { countRows } from '../../../foundation/db/count.ts';
+import { countRows } from '../../../foundation/db/lists.ts';
 import { compiled, compiledEach } from '../../../foundation/db/compiled.ts';
 import { byPath, pathIs, pathWithin } from '../../../foundation/db/file-paths.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';

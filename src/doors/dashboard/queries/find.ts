@@ -4,7 +4,7 @@
  */
 import type { Kysely } from 'kysely';
 import { among } from '../../../foundation/db/dialect.ts';
-import { anyContains } from '../../../foundation/db/search.ts';
+import { anyContains } from '../../../foundation/db/lists.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import type { Principal } from '../../../rules/keys/authenticate.ts';
 import { DIRECTORIES, IMPORT } from '../directories-view.ts';

@@ -14,13 +14,21 @@ import {
 import { liveDirectory } from '../../../rules/directories/target.ts';
 import { type Destined, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
 import { tryWebhook } from '../../../deliveries/webhooks/try.ts';
-import { accountTarget, type Endpoint, ownerIn, ownTarget, requireAdmin } from '../access.ts';
+import { accountTarget, type Endpoint, isOfDirectory, ownerIn, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
-import { AccountWebhook as ShownOfAccount, data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
+import {
+  AccountWebhook as ShownOfAccount,
+  data,
+  DirectoryWebhook,
+  TestOutcome,
+  WantedEvents as Shown,
+  WebhookSecret,
+} from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 import { unreachable, warning } from '../../web/warnings.ts';
+import { EventsFields, eventsOf, setEvents, type WantedEvents } from '../../../rules/directories/wanted-events.ts';
 
 const PATH = '/api/v1/directories/:id/webhook';
 const OF_ACCOUNT = '/api/v1/webhook';
@@ -186,4 +194,73 @@ function renewing(context: AppContext): Endpoint {
 
 function secretResponse(renewed: RenewedSecret): Response {
   return dataResponse(JSON.stringify(renewed), 200, SECRET);
+}
+
+// …/webhook/events: the events besides uploads that a directory or the account subscribes to.
+
+const EVENTS_OF_DIRECTORY = '/api/v1/directories/:id/webhook/events';
+const EVENTS_OF_ACCOUNT = '/api/v1/webhook/events';
+const EVENTS = ['file.uploaded', 'file.deleted', 'upload.failed'] as const;
+
+const ABOUT =
+  '`file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know.';
+
+export function wantedEventRoutes(context: AppContext): Route[] {
+  const eventsResponse = (wanted: WantedEvents): Response => dataResponse(JSON.stringify(wanted));
+
+  const show: Endpoint = async (c, { accountId }) =>
+    eventsResponse(
+      await eventsOf(context.database.reads, isOfDirectory(c) ? { accountId, id: c.req.param('id') } : { accountId }),
+    );
+
+  const set: Endpoint = async (c, principal) => {
+    const owner = await ownerIn(context, c, principal);
+    if (owner.id === undefined) requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(EventsFields.entries, fields);
+    return eventsResponse(await setEvents(context, owner, fields));
+  };
+
+  const answer = (inherited: boolean) => ({
+    status: 200,
+    description: 'The events',
+    schema: data(Shown),
+    example: { data: { events: inherited ? ['file.uploaded'] : [...EVENTS], inherited } },
+  });
+  const body = { schema: EventsFields, example: { events: EVENTS.slice(1) } };
+  return [
+    route('GET', EVENTS_OF_DIRECTORY, show, {
+      id: 'getEvents',
+      tag: 'Webhooks',
+      summary: 'Show the events that a directory subscribes to',
+      answer: answer(true),
+      refusals: [404],
+    }),
+    route('PUT', EVENTS_OF_DIRECTORY, set, {
+      id: 'setEvents',
+      tag: 'Webhooks',
+      summary: 'Subscribe a directory to events besides uploads',
+      description: `${ABOUT} \`null\` means the events of the account, which is the default for a directory.`,
+      body,
+      answer: answer(false),
+      refusals: [404, 507],
+    }),
+    route('GET', EVENTS_OF_ACCOUNT, show, {
+      id: 'getAccountEvents',
+      tag: 'Webhooks',
+      summary: 'Show the events that the account subscribes to',
+      answer: answer(false),
+      refusals: [],
+    }),
+    route('PUT', EVENTS_OF_ACCOUNT, set, {
+      id: 'setAccountEvents',
+      tag: 'Webhooks',
+      summary: 'Set default events for the account',
+      description: `${ABOUT} \`null\` means no other events.`,
+      role: 'admin',
+      body,
+      answer: answer(false),
+      refusals: [507],
+    }),
+  ];
 }

@@ -157,7 +157,7 @@ async function keepLogins({ schema }: Kysely<unknown>): Promise<void> {
     .execute();
 }
 
-/** An index of trigrams of `search`, some 50 bytes for each directory (`db/search.ts`). SQLite's uses the uid: a rowid may change. */
+/** An index of trigrams of `search`, some 50 bytes for each directory (`db/lists.ts`). SQLite's uses the uid: a rowid may change. */
 async function findDirectories(db: Kysely<unknown>): Promise<void> {
   if (isPostgres(db)) {
     await sql`create extension if not exists pg_trgm`.execute(db);

@@ -1,14 +1,18 @@
-/** Checks that the database is private, undamaged and of this version, or that its server answers and suits berth. Only reads it. */
+/** Checks of the database: its schema and its rows, deliveries that are stuck or late, and backups. */
 import { existsSync, lstatSync } from 'node:fs';
 import { inspect } from '../../../foundation/db/inspect.ts';
 import { isPostgresUrl, shownPlace } from '../../../foundation/base/database-place.ts';
 import { explained, refuseUnsuitable, serverState } from '../../../foundation/db/postgres-server.ts';
 import { isUnfinished } from '../../../foundation/db/unfinished-restore.ts';
 import { errorMessage } from '../../../foundation/base/errors.ts';
-import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
+import { type Check, fail, type Finding, ok, orOk, warn } from '../finding.ts';
 import { sql } from 'kysely';
 import { listNodes } from '../../nodes/list.ts';
 import { counted } from '../../../foundation/base/terminal.ts';
+import { DAY, type Micros, SECOND } from '../../../foundation/base/clock.ts';
+import type { DeliveryState } from '../../../foundation/db/schema.ts';
+import { presentTime } from '../../../foundation/db/shared.ts';
+import { lastBackup } from '../../../foundation/base/last-backup.ts';
 
 /** A write-ahead log of this size is not being moved into the database: some process keeps a read open. */
 const LARGE_LOG = 512 * 1024 * 1024;
@@ -107,4 +111,67 @@ export const checkNodes: Check = async ({ database, node }) => {
     ],
     `this is the node ${node}; ${nodes.map(({ name, state }) => `${name} is ${state}`).join(', ')}`,
   );
+};
+
+// Checks that no webhook is stuck or late.
+
+/** A due delivery waits for its destination's turn. After this long, the queue is stuck or too slow. */
+const SLOW_AFTER: Micros = 600 * SECOND;
+/** A lease lasts 20 s. One this old was abandoned. */
+const ABANDONED_AFTER: Micros = 120 * SECOND;
+
+export const checkDeliveries: Check = async ({ database }, clock) => {
+  await using inspection = await inspect(database);
+  const now = await presentTime(inspection.db, clock);
+  const count = async (state: DeliveryState, time: 'due_at' | 'finished_at', is: '<' | '>', at: Micros) => {
+    const query = inspection.db
+      .selectFrom('deliveries')
+      .where('state', '=', state)
+      .where(time, is, at)
+      .where('event', '<>', 'test');
+    const { rows } = await query.select(({ fn }) => fn.countAll<number>().as('rows')).executeTakeFirstOrThrow();
+    return rows;
+  };
+  const overdue = await count('queued', 'due_at', '<', now - SLOW_AFTER);
+  const stuck =
+    (await count('running', 'due_at', '<', now - ABANDONED_AFTER)) +
+    (await count('waiting', 'due_at', '<', now - SLOW_AFTER));
+  const failed = await count('failed', 'finished_at', '>', now - DAY);
+  const givenUp = failed > 0 ? `; ${failed} failed for good in the last day (berth deliveries --failed)` : '';
+  return orOk(
+    [
+      stuck > 0 && fail(`${stuck} deliveries are stuck in an attempt or before a retry`, 'restart berth'),
+      overdue > 0 &&
+        warn(
+          `due for over 10 minutes: ${counted(overdue, 'webhook')}`,
+          'check that berth runs, and which receiver is slow: berth deliveries',
+        ),
+    ],
+    `no webhook is stuck${givenUp}`,
+  );
+};
+
+// Checks that there is a recent backup, once there is something to lose.
+
+/** Backups are made every night, and one may fail. */
+const OLD_DAYS = 2;
+
+const REMEDY = 'systemctl enable --now berth-backup.timer; if one failed, see journalctl -u berth-backup';
+
+export const checkBackups: Check = async (config, clock) => {
+  const last = lastBackup(config);
+  if (last !== undefined) {
+    const days = Math.floor((clock.now() - last) / DAY);
+    if (days >= OLD_DAYS) return [warn(`the last backup is ${days} days old`, REMEDY)];
+    return [ok('the last backup is less than two days old')];
+  }
+  await using inspection = await inspect(config.database);
+  const first = await inspection.db
+    .selectFrom('directories')
+    .select('inserted_at')
+    .orderBy('inserted_at')
+    .limit(1)
+    .executeTakeFirst();
+  if (first === undefined || clock.now() - first.inserted_at < OLD_DAYS * DAY) return [ok('there is no backup yet')];
+  return [warn('there is no backup', REMEDY)];
 };

@@ -1,16 +1,22 @@
-/** Checks the two processes: berth serve with its API, and our sshd. */
+/** Checks of the running service: its processes, its ports and its certificate. */
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { connect } from 'node:net';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { connect, isIP } from 'node:net';
 import { type Config, originOf } from '../../../foundation/base/config.ts';
 import { errorMessage } from '../../../foundation/base/errors.ts';
 import { urlHost } from '../../../foundation/base/url-host.ts';
 import { requestApi } from '../api.ts';
-import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
+import { type Check, fail, type Finding, ok, orOk, some, warn } from '../finding.ts';
 import { pathsOf } from '../../../machine/sftp/paths.ts';
 import { sshdCheck, startupsOf } from '../../../machine/sftp/sshd-listener.ts';
 import { publicHostKeys } from '../../../machine/sftp/public-host-keys.ts';
 import { command, serveProcess } from '../processes.ts';
+import { X509Certificate } from 'node:crypto';
+import { dirname } from 'node:path';
+import { createSecureContext } from 'node:tls';
+import { DAY } from '../../../foundation/base/clock.ts';
+import { problemOf } from '../../../foundation/base/files.ts';
+import { counted } from '../../../foundation/base/terminal.ts';
 
 /** How long sshd may take to send its banner. */
 const TIMEOUT_MS = 5000;
@@ -122,4 +128,84 @@ async function unitProblem(): Promise<Finding | undefined> {
   } = Object.fromEntries(stdout.split('\n').map((line) => line.split('='))) as Record<string, string | undefined>;
   if (load !== 'loaded' || ['active', 'reloading'].includes(active)) return undefined;
   return fail(`systemd reports berth-sshd.service as ${active} (${sub})`, 'see the reason: journalctl -u berth-sshd');
+}
+
+// Checks that the API's certificate exists, belongs to its key, and does not expire soon.
+
+/** Renewals usually happen 30 days before. */
+const SOON_DAYS = 21;
+
+const UNSEEN = 'move it to /etc/berth, or systemctl edit berth: [Service] BindReadOnlyPaths=FOLDER';
+
+export const checkCertificate: Check = (config, clock) => {
+  const { mode, cert, key, lastGood, selfSigned } = config.tls;
+  if (mode === 'proxy') return [ok('a proxy terminates TLS')];
+  const settings = { BERTH_TLS_CERT: cert, BERTH_TLS_KEY: key };
+  const [problem] = Object.entries(settings).flatMap(([name, file]) => problemOf(name, dirname(file)) ?? []);
+  if (problem !== undefined) return [fail(problem, 'certbot has it in /etc/letsencrypt/live/NAME')];
+  const missing = [cert, key].find((file) => !existsSync(file));
+  if (missing !== undefined) {
+    return [
+      fail(
+        `${missing} is missing`,
+        selfSigned ? 'start berth, which makes one' : 'see BERTH_TLS_CERT and BERTH_TLS_KEY',
+      ),
+    ];
+  }
+  const renew = selfSigned
+    ? `remove ${cert} and restart berth: it makes another, which clients then have to trust`
+    : 'renew it, for example with certbot renew';
+  const pair = { cert: readFileSync(cert), key: readFileSync(key) };
+  try {
+    createSecureContext(pair);
+  } catch (error) {
+    const meanwhile = existsSync(lastGood) ? 'the last good pair stays in use until then' : 'without one the API waits';
+    const text = `${cert} with the key ${key} cannot be used: ${errorMessage(error)}`;
+    return [fail(text, `install a certificate and a key that belong together; ${meanwhile}`)];
+  }
+  const certificate = new X509Certificate(pair.cert);
+  const now = clock.now();
+  const days = Math.floor((certificate.validToDate.getTime() * 1000 - now) / DAY);
+  const { name, isNameSet } = config.tls;
+  const names = namesIn(certificate);
+  const hidden = unseen(config, [cert, key]);
+  return orOk(
+    [
+      hidden !== undefined &&
+        fail(`berth serve does not see ${hidden}: its unit can read only /etc, /usr and its own folders`, UNSEEN),
+      (statSync(key).mode & 0o007) !== 0 && fail(`everybody can read ${key}`, `chmod o= ${key}`),
+      days < 0 && fail(`${cert} expired ${counted(-days, 'day')} ago`, renew),
+      days >= 0 && days < SOON_DAYS && warn(`${cert} expires in ${counted(days, 'day')}`, renew),
+      !isNamed(certificate, name, names, selfSigned) &&
+        warn(
+          `${cert} does not name ${name}: ${names.length === 0 ? 'it names no host' : `it is for ${some(names)}`}`,
+          selfSigned
+            ? `${isNameSet ? '' : 'set BERTH_SFTP_HOST to the name that clients know, then '}restart berth: it makes another, which clients have to trust`
+            : 'set BERTH_SFTP_HOST to the name that clients know, or get a certificate for it',
+        ),
+      certificate.validFromDate.getTime() * 1000 > now &&
+        fail(`${cert} is not valid yet`, "set the machine's clock: timedatectl set-ntp true"),
+    ],
+    `${cert} is valid for ${counted(days, 'more day')}${names.length === 0 ? '' : `, for ${some(names)}`}`,
+  );
+};
+
+/** The first file that exists, but not in the file system that the service sees (proc_pid_root(5)). */
+function unseen(config: Config, files: readonly string[]): string | undefined {
+  const pid = serveProcess(config);
+  return pid === undefined ? undefined : files.find((file) => !existsSync(`/proc/${pid}/root${file}`));
+}
+
+function namesIn({ subjectAltName = '' }: X509Certificate): string[] {
+  return [...subjectAltName.matchAll(/(?:DNS|IP Address):([^,]+)/g)].map(([, name = '']) => name);
+}
+
+/**
+ * Whether the certificate fits the name. If it is not self-signed, the API may have another name in the same domain than the SFTP server.
+ */
+function isNamed(certificate: X509Certificate, name: string, names: readonly string[], selfSigned: boolean): boolean {
+  if (isIP(name) !== 0) return !selfSigned || certificate.checkIP(name) !== undefined;
+  if (certificate.checkHost(name) !== undefined || !name.includes('.')) return true;
+  const domain = name.split('.').slice(-2).join('.');
+  return !selfSigned && names.some((each) => each === domain || each.endsWith(`.${domain}`));
 }

@@ -9,7 +9,7 @@ import type { Tables } from '../../../foundation/db/schema.ts';
 import { OperatorError } from '../../../foundation/base/errors.ts';
 import { ensureFolder } from '../../../machine/sftp/files.ts';
 import { type Paths, prepareFolders } from '../../../machine/sftp/paths.ts';
-import { isThere } from '../../../foundation/base/there.ts';
+import { isThere } from '../../../foundation/base/files.ts';
 import { checkTarget } from './rehome.ts';
 import { rm } from 'node:fs/promises';
 

@@ -10,7 +10,7 @@ import { markPendingApply } from '../../../rules/directories/pending-apply.ts';
 import { OperatorError } from '../../../foundation/base/errors.ts';
 import type { Actor } from '../../../rules/accounts/actor.ts';
 import { insertAudit } from '../../../rules/history/audit.ts';
-import { isLive } from '../live.ts';
+import { isLive } from '../list.ts';
 
 export interface Move {
   readonly id: string;

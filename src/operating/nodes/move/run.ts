@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely';
 import type { Clock } from '../../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
 import { BerthError, OperatorError } from '../../../foundation/base/errors.ts';
-import { isLive } from '../live.ts';
+import { isLive } from '../list.ts';
 import { createRequests } from '../requests.ts';
 import { copyTo } from './copy.ts';
 import type { Departure } from './departure.ts';

@@ -4,9 +4,8 @@
  */
 import type { AppContext } from '../../../web/context.ts';
 import type { Hono } from 'hono';
-import { accessOf, updateAccess } from '../../../../rules/directories/access.ts';
+import { accessOf, renewPassword, updateAccess, updateAuth } from '../../../../rules/directories/update.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../../../rules/directories/public-keys.ts';
-import { renewPassword, updateAuth } from '../../../../rules/directories/update.ts';
 import { loginChecks } from '../../../../operating/reports/login-rules.ts';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';

@@ -1,17 +1,59 @@
-/**
- * Erasure: removes personal data from the history early. Transfers, logins, finished deliveries and the networks of users are
- * removed. Rows of the audit and of the feed of events stay, but without names: the audit still shows who made a change, and
- * readers of the feed rely on numbers without a gap.
- */
-import type { Kysely, Transaction } from 'kysely';
-import type { Store } from '../../foundation/context.ts';
+/** Removes history: what is older than `BERTH_HISTORY_DAYS`, and what an operator erases early. */
+import { type Kysely, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
+import { DAY, type Micros } from '../../foundation/base/clock.ts';
+import type { Ground, Store } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
+import { numberBefore } from './events.ts';
+import { ANSWER_LIFE, recountKept } from './stored-responses.ts';
 import type { AccountTarget } from '../accounts/actor.ts';
 import { insertAudit } from './audit.ts';
-import { removeInBatches } from './batches.ts';
+import { setTimeout } from 'node:timers/promises';
 
-/** Rows that are changed in one transaction. */
-const BATCH = 500;
+// Removes history that is older than `BERTH_HISTORY_DAYS`: transfers, events, audit rows, logins, totals by day, and
+// finished deliveries with their attempts. Also removes stored responses that are older than a day. Works in small
+// batches, so that no other writer waits long.
+
+export async function pruneHistory({ config, database, clockLead, log }: Ground, signal: AbortSignal): Promise<void> {
+  const { historyDays: days } = config;
+  const { now } = await clockLead();
+  const before = now - days * DAY;
+  const { db } = database;
+  const remove = (table: Batches['table'], found: Batches['found']): Promise<number> =>
+    removeInBatches(db, { table, key: 'id', found }, signal);
+  let rows = 0;
+  await numberBefore(db, before, signal);
+  for (const table of ['transfers', 'events', 'audit', 'logins'] as const)
+    rows += await remove(table, db.selectFrom(table).select('id').where('at', '<', before).orderBy('at'));
+  rows += await remove('deliveries', finishedDeliveries(db, before));
+  await db
+    .deleteFrom('daily_totals')
+    .where('day', '<', before - DAY)
+    .execute();
+  if (rows > 0) log.info({ rows, days }, 'old history removed');
+  const answers = db
+    .selectFrom('kept_answers')
+    .select('id')
+    .where('inserted_at', '<', now - ANSWER_LIFE);
+  if ((await remove('kept_answers', answers.orderBy('inserted_at'))) > 0) await recountKept(db);
+}
+
+/** Attempts are removed with their delivery (on delete cascade). A delivery that is still to be sent stays, however old. */
+function finishedDeliveries(db: Kysely<Tables>, before: Micros) {
+  return (
+    db
+      .selectFrom('deliveries')
+      .select('id')
+      .where('inserted_at', '<', before)
+      .where('finished_at', '<', before)
+      // A delivery whose replay is requested but not made yet stays.
+      .where('replay_at', 'is', null)
+      .orderBy('inserted_at')
+  );
+}
+
+// Erasure: removes personal data from the history early. Transfers, logins, finished deliveries and the networks of
+// users are removed. Rows of the audit and of the feed of events stay, but without names: the audit still shows who
+// made a change, and readers of the feed rely on numbers without a gap.
 
 /** The kind that an erased event has in the feed. Clients ignore unknown kinds. */
 const ERASED_EVENT = 'erased' as const;
@@ -143,4 +185,32 @@ async function eraseNetworks(db: Kysely<Tables>, account: string): Promise<numbe
     const done = await tx.deleteFrom('user_networks').where('user_id', 'in', users).executeTakeFirst();
     return Number(done.numDeletedRows);
   });
+}
+
+// Removes many rows in bounded batches, so that other writers never wait long.
+
+/** Rows in one transaction, which takes a few ms. */
+const BATCH = 500;
+/** The pause between batches, for other writers. */
+const PAUSE_MS = 20;
+
+/** The rows to remove: `found` selects their `key`, and is repeated with a limit. */
+export interface Batches {
+  readonly table: keyof Tables;
+  readonly key: 'id' | 'hash';
+  readonly found: SelectQueryBuilder<Tables, keyof Tables, object>;
+}
+
+/** Removes these rows, except those that another node is removing. Returns how many were removed. */
+export async function removeInBatches(db: Kysely<Tables>, batches: Batches, signal: AbortSignal): Promise<number> {
+  const { table, key, found } = batches;
+  const some = found.limit(BATCH).forUpdate().skipLocked();
+  let rows = 0;
+  for (let removed = BATCH; removed === BATCH && !signal.aborted;) {
+    const { numAffectedRows } = await sql`delete from ${sql.table(table)} where ${sql.ref(key)} in ${some}`.execute(db);
+    removed = Number(numAffectedRows);
+    rows += removed;
+    if (removed > 0) await setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
+  }
+  return rows;
 }

@@ -1,11 +1,40 @@
-/**
- * Resolves links in the folders of the settings, once, before the settings are read. An operator may have put a folder
- * elsewhere and left a link. Below these folders berth follows no link (`beneath.ts`), and sshd's own checks see the same path as berth's.
- */
-import { realpathSync, statSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join } from 'node:path';
+/** Files of berth itself: whether one is there, private ones, real folders, and syncing to the disk. */
+import { chmodSync, closeSync, constants, fsyncSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs';
 import { errorCode, OperatorError } from './errors.ts';
-import { isThere } from './there.ts';
+import { basename, dirname, isAbsolute, join } from 'node:path';
+import { open } from 'node:fs/promises';
+
+/**
+ * Whether there is anything at a path. Throws when that cannot be known. `existsSync` uses access(2), which ignores the capabilities of
+ * berth.service, so it finds nothing in folders that only root may enter.
+ */
+export function isThere(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+/** Makes a folder of root's again if somebody has removed it, but none of the folders above it: the disk may be away. */
+export function makeAgain(folder: string): void {
+  if (!isThere(folder)) mkdirSync(folder, { mode: 0o700 });
+}
+
+// Files that only their owner can open.
+
+/**
+ * Makes sure that the file is there, and that nobody else can open it, whatever the umask was when it was made. A file that is
+ * there is not opened: closing it would end the locks that this process has on it (fcntl(2)).
+ */
+export function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600));
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+    chmodSync(file, 0o600);
+  }
+}
+
+// Resolves links in the folders of the settings, once, before the settings are read. An operator may have put a
+// folder elsewhere and left a link. Below these folders berth follows no link (`beneath.ts`), and sshd's own checks
+// see the same path as berth's.
 
 /** The settings that name a folder, with their defaults. */
 export const FOLDERS = {
@@ -76,5 +105,34 @@ export function realPath(path: string): string {
     const parent = dirname(path);
     if (errorCode(error) !== 'ENOENT' || parent === path) return path;
     return join(realPath(parent), basename(path));
+  }
+}
+
+// Waits until written data is on the disk, where it survives a power cut. A new file's folder needs a sync, too, for
+// its name.
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+
+/** Syncs a file, or the names in a folder. */
+export function sync(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Syncs several files at once, in the thread pool. Skips missing ones. */
+export async function syncAll(paths: readonly string[]): Promise<void> {
+  await Promise.all(paths.map(syncIfThere));
+}
+
+async function syncIfThere(path: string): Promise<void> {
+  try {
+    await using file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    await file.sync();
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error;
   }
 }

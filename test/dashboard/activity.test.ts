@@ -236,3 +236,16 @@ test('names that are HTML, controls or directions stand there as text, and a pag
     assert.ok(text.length < 60_000, `${text.length} bytes`);
   }
 });
+
+test('a time in a sentence is in the reader’s zone, but a name is shown as it is', async () => {
+  await using berth = await shared();
+  using user = await signedIn(place(berth), berth.accountId);
+  const directory = await berth.directory();
+  const json = { expires_at: '2040-01-02T03:04:00Z' };
+  assert.equal((await berth.send('PATCH', `/directories/${directory.id}/access`, { json })).status, 200);
+  const name = { json: { directory: { name: 'Report 2026-01-02 03:04 UTC' } } };
+  assert.equal((await berth.send('PATCH', `/directories/${directory.id}`, name)).status, 200);
+  const { text } = await user.get('/dashboard/activity?topic=changes');
+  assert.match(text, /set the expiry to (?:<[^>]*>)*<time datetime="2040-01-02T03:04:00/);
+  assert.match(text, /to &quot;Report 2026-01-02 03:04 UTC&quot;/);
+});

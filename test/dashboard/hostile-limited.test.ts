@@ -165,10 +165,13 @@ test('somebody who may only read changes nothing but the own profile, and sees n
     if (route.endsWith('/files/selected')) continue;
     const body = new URLSearchParams({ _csrf: token, ...fields }).toString();
     const { status, text } = await reader.send('POST', addressOf(route, mine), headers, body);
-    assert.deepEqual([status, /Your access is read-only/.test(text)], [403, true], route);
+    assert.deepEqual([status, /<p>You may only read\./.test(text)], [403, true], route);
   }
   const put = `/dashboard/directories/${mine.directories}/files/new.csv`;
-  assert.match((await reader.send('PUT', put, { 'x-csrf': token, origin: origin(berth) }, 'new')).text, /read-only/);
+  assert.match(
+    (await reader.send('PUT', put, { 'x-csrf': token, origin: origin(berth) }, 'new')).text,
+    /You may only read/,
+  );
   assert.equal(await stateOf(berth), before);
   const page = await reader.get(`/dashboard/directories/${mine.directories}/access`);
   assert.equal(page.status, 200);

@@ -32,7 +32,7 @@ test('a new password takes the current one, keeps the rules, and ends the other 
   for (const text of [
     'Current password</label>',
     'New password</label>',
-    '<h2>Second factor</h2>',
+    '<h2>Two-factor sign-in</h2>',
     '<h2>Where you’re signed in</h2>',
   ])
     assert.ok(page.text.includes(text), text);

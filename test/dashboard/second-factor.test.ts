@@ -57,7 +57,7 @@ test('a stolen session cannot set up a second factor: it needs the password, exc
     assert.ok(refused.text.includes(`<code>${secret}</code>`));
   }
   const done = await user.submit(FACTOR, { secret: kept, code, current_password: PASSWORD });
-  assert.match(done.text, /Second factor is on/);
+  assert.match(done.text, /Two-factor sign-in is on/);
 
   using guest = await signedIn(place(berth), berth.accountId);
   const old = await guest.get(FACTOR);
@@ -95,7 +95,10 @@ test('a second factor is active after its first right code; signing in then need
   const done = await user.submit(FACTOR, { secret: kept, code });
   const [, codes = ''] = /data-secret="recovery-codes">([^<]*)</.exec(done.text) ?? [];
   assert.equal(new Set(codes.split('\n')).size, 10);
-  assert.match(done.text, /These codes won’t be shown again\..*Second factor is on.*You have 10 recovery codes left/s);
+  assert.match(
+    done.text,
+    /These codes won’t be shown again\..*Two-factor sign-in is on.*You have 10 recovery codes left/s,
+  );
   assert.doesNotMatch((await user.get(FACTOR)).text, /data-secret/);
   assert.ok(!(await isIn(elsewhere)), 'a session from before it was required');
   assert.equal((await user.post(FACTOR, { secret: kept, code: codeAt(secret, clock.now()) })).status, 403);
@@ -165,9 +168,9 @@ test('it is turned off with a code or the password, and not while the account as
   assert.equal((await admin.post(off, { code: codeAt(first.secret, clock.now()) })).status, 422, 'used at the set-up');
   clock.advance(STEP);
   const done = await admin.submit(off, { code: codeAt(first.secret, clock.now()) });
-  assert.match(done.text, /Your second factor is off/);
+  assert.match(done.text, /Two-factor sign-in is off/);
   await enrolled(admin, clock.now());
-  assert.match((await admin.submit(off, { current_password: PASSWORD })).text, /Your second factor is off/);
+  assert.match((await admin.submit(off, { current_password: PASSWORD })).text, /Two-factor sign-in is off/);
   const last = await audited(berth);
   assert.equal(
     last.at(-1),
@@ -181,14 +184,14 @@ test('it is turned off with a code or the password, and not while the account as
   for (const user of [admin, member]) {
     for (const path of ['/dashboard', '/dashboard/profile', '/dashboard/account'])
       assert.equal((await user.get(path)).headers.location, FACTOR);
-    assert.match((await user.get(FACTOR)).text, /Your account requires a second factor/);
+    assert.match((await user.get(FACTOR)).text, /Your account requires two-factor sign-in/);
   }
   assert.equal((await admin.post(require, { required: 'no' })).headers.location, FACTOR, 'not before there is one');
   const { recovery } = await enrolled(member, clock.now());
   assert.ok(await isIn(member));
   const refused = await member.post(off, { code: recovery[0] ?? '' });
   assert.equal(refused.status, 403);
-  assert.match(refused.text, /requires a second factor, so it cannot be turned off/);
+  assert.match(refused.text, /requires two-factor sign-in, so it cannot be turned off/);
   await enrolled(admin, clock.now());
   assert.match((await admin.submit(require, { required: 'no' })).text, /optional from now on/);
   assert.equal((await member.post(off, { code: recovery[1] ?? '' })).status, 303);
@@ -206,10 +209,10 @@ test("an admin resets a lost second factor; one's own takes a proof, and another
   assert.equal((await member.post(reset(admin.id))).status, 403);
   assert.equal((await admin.post(reset(admin.id))).status, 403);
   using awaiting = await halfway(berth, member.email);
-  assert.match((await admin.get(`/dashboard/team/${member.id}`)).text, /Reset second factor/);
+  assert.match((await admin.get(`/dashboard/team/${member.id}`)).text, /Reset two-factor sign-in/);
   const done = await admin.submit(reset(member.id));
-  assert.match(done.text, /The second factor is reset/);
-  assert.doesNotMatch(done.text, /Reset second factor/);
+  assert.match(done.text, /Two-factor sign-in is reset/);
+  assert.doesNotMatch(done.text, /Reset two-factor sign-in/);
   assert.ok(!(await isIn(member)), 'its sessions have ended');
   assert.equal((await awaiting.get(CODE)).status, 303, 'and its unfinished sign-in');
   assert.match(

@@ -168,11 +168,17 @@ export function scopeOf({ read_only, directories }: Limited, of: Credential['kin
   return { isReadOnly: read_only === 1, directories: ids, of };
 }
 
-const WHOSE: Readonly<Record<Credential['kind'], string>> = { 'api-key': 'This API key is', session: 'Your access is' };
+const REFUSALS: Readonly<Record<Credential['kind'], Readonly<Record<'change' | 'account', string>>>> = {
+  'api-key': { change: 'This API key is read-only', account: 'This API key is for named directories only' },
+  session: {
+    change: 'You may only read. An admin of your account can change that.',
+    account: 'You may only open some directories. An admin of your account can change that.',
+  },
+};
 
 /** @throws {BerthError} `not_authorized` for a read-only key or user. */
 export function requireChanges({ isReadOnly, of }: Scope): void {
-  if (isReadOnly) throw new BerthError('not_authorized', `${WHOSE[of]} read-only`);
+  if (isReadOnly) throw new BerthError('not_authorized', REFUSALS[of].change);
 }
 
 /** @throws {BerthError} `directory_not_found` for a directory outside of the limits. */
@@ -182,5 +188,5 @@ export function requireDirectory({ directories }: Scope, id: string): void {
 
 /** @throws {BerthError} `not_authorized` for a key or user that is limited to directories. */
 export function requireWholeAccount({ directories, of }: Scope): void {
-  if (directories) throw new BerthError('not_authorized', `${WHOSE[of]} for named directories only`);
+  if (directories) throw new BerthError('not_authorized', REFUSALS[of].account);
 }

@@ -190,8 +190,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       if (changes['events']) return 'changed the account’s events';
       if (changes['webhook_secret']) return 'changed the account’s webhook secret';
       return changes['second_factor_required']?.to === true
-        ? 'required a second factor for everyone'
-        : 'made the second factor optional';
+        ? 'required two-factor sign-in for everyone'
+        : 'made two-factor sign-in optional';
     case 'erase':
       return 'erased the history';
     case 'update':
@@ -225,6 +225,7 @@ function updatedUser({ email, ...changes }: Changes): string {
       if (field === 'read_only') return to === true ? `made ${who} read-only` : `let ${who} change things`;
       if (field === 'directories')
         return Array.isArray(to) ? `limited ${who} to ${directoriesIn(to)}` : `gave ${who} all directories`;
+      if (field === 'second_factor') return `turned ${to === true ? 'on' : 'off'} two-factor sign-in for ${who}`;
       if (field === 'disabled') return to === true ? `disabled ${who}` : `enabled ${who}`;
       if (field === 'password' && to === undefined) return `changed the password of ${who}`;
       return `changed the ${field.replaceAll('_', ' ')} of ${who}`;

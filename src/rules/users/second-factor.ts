@@ -118,7 +118,7 @@ export async function setUpSecondFactor(
   const totp_step = stepOf(secret, plain(code), context.clock.now());
   if (totp_step === undefined) throw wrongCode();
   return changing(context, target, async ({ tx, user, audited }) => {
-    if (user.has_second_factor) throw new BerthError('not_authorized', 'You have a second factor already.');
+    if (user.has_second_factor) throw new BerthError('not_authorized', 'You have set up two-factor sign-in already.');
     await tx.updateTable('users').set({ totp_secret: secret, totp_step }).where('id', '=', userId).execute();
     await audited('update-user', { second_factor: { from: false, to: true } });
     return insertRecoveryCodes(tx, userId);
@@ -134,7 +134,7 @@ export async function setUpSecondFactor(
 export async function renewRecoveryCodes(context: FactorContext, target: UserTarget, proof: Proof): Promise<string[]> {
   await prove(context, target, proof);
   return changing(context, target, async ({ tx, user, audited }) => {
-    if (!user.has_second_factor) throw new BerthError('not_authorized', 'You have no second factor.');
+    if (!user.has_second_factor) throw new BerthError('not_authorized', 'You have not set up two-factor sign-in.');
     await audited('update-user', { recovery_codes: { from: null, to: RECOVERY_CODES } });
     return insertRecoveryCodes(tx, target.userId);
   });
@@ -149,7 +149,7 @@ export async function turnOffSecondFactor(context: FactorContext, target: UserTa
   await endSecondFactor(context, target, async ({ tx, user }) => {
     const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
     if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
-      throw new BerthError('not_authorized', 'Your account requires a second factor, so it cannot be turned off.');
+      throw new BerthError('not_authorized', 'Your account requires two-factor sign-in, so it cannot be turned off.');
   });
 }
 
@@ -160,7 +160,7 @@ export async function turnOffSecondFactor(context: FactorContext, target: UserTa
 export async function resetSecondFactor(context: Store, target: UserTarget): Promise<void> {
   await endSecondFactor(context, target, ({ user }) => {
     if (target.actor?.keyId === userKeyId(user.email))
-      throw new BerthError('not_authorized', 'Turn your own second factor off on your profile.');
+      throw new BerthError('not_authorized', 'Turn off your own two-factor sign-in on your profile.');
   });
 }
 

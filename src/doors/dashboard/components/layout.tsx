@@ -173,7 +173,11 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   return (
     <html lang="en">
       <Head title={titleWith(title, { notice, isRefused: c.get('refused') !== undefined })} />
-      <body data-user={c.get('user').userId} data-answer={answerMark(c, isError)}>
+      <body
+        data-user={c.get('user').userId}
+        data-answer={answerMark(c, isError)}
+        data-reads={maySend(c, '/') ? undefined : ''}
+      >
         <a class="skip" href="#content">
           Skip to the content
         </a>
@@ -185,7 +189,9 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
             {state && <p class="state">{state}</p>}
             {actions}
           </div>
-          {!maySend(c, '/') && <p class="quiet">You may only read. An admin of your account can change that.</p>}
+          {!isError && !maySend(c, '/') && (
+            <p class="quiet">You may only read. An admin of your account can change that.</p>
+          )}
           <Messages notice={notice} {...messages} />
           {children}
         </main>

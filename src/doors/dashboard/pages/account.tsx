@@ -27,8 +27,8 @@ const PATH = '/dashboard/account';
 const DONE = {
   webhook: 'The webhook is saved.',
   ...SECRET_DONE,
-  yes: 'Everyone needs a second factor from now on.',
-  no: 'A second factor is optional from now on.',
+  yes: 'Everyone needs two-factor sign-in from now on.',
+  no: 'Two-factor sign-in is optional from now on.',
 };
 
 const PROBLEMS = {
@@ -128,16 +128,16 @@ export function accountPage(
 }
 
 const SecondFactor = ({ isRequired, mayChange }: { isRequired: boolean; mayChange: boolean }) => (
-  <Section title="Second factor" about="Once it is required, users set it up before they do anything else.">
+  <Section title="Two-factor sign-in" about="Once it is required, users set it up before they do anything else.">
     <Badge kind="quiet" text={isRequired ? 'required' : 'optional'} />{' '}
     {mayChange && (
       <ActionButton
         action={`${PATH}/second-factor`}
         label={isRequired ? 'Make optional' : 'Require for everyone'}
-        about="second factor"
+        about="two-factor sign-in"
         confirm={
           isRequired
-            ? 'Users may turn their second factor off.'
+            ? 'Users may turn it off for themselves.'
             : 'Users without one have to set it up before they do anything else.'
         }
         fields={{ required: isRequired ? 'no' : 'yes' }}

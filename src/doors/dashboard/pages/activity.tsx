@@ -2,7 +2,7 @@
 import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { Child, FC } from 'hono/jsx';
-import { DAY, SECOND } from '../../../foundation/base/clock.ts';
+import { DAY, parseMicros, SECOND } from '../../../foundation/base/clock.ts';
 import { endSession } from '../../../rules/directories/end-session.ts';
 import {
   type ActivityEntry,
@@ -387,10 +387,23 @@ const Who: FC<{ of: Pick<ActivityEntry, 'who' | 'address'> }> = ({ of: { who, ad
   </>
 );
 
+/** A time in a sentence of the history, not in a name. */
+const TIME = /(?<=set the expiry to )(\d{4}-\d\d-\d\d \d\d:\d\d) UTC/;
+
+/** A text whose times are in the reader's zone, like all others. */
+const WithTimes: FC<{ of: string }> = ({ of }) => (
+  <>
+    {of.split(TIME).map((part, index) => {
+      const at = index % 2 === 1 ? parseMicros(`${part.replace(' ', 'T')}:00Z`) : undefined;
+      return at === undefined ? <Text of={part} most={VERB_LENGTH} /> : <Time at={at} isExact />;
+    })}
+  </>
+);
+
 /** The verb with its object, which links to the file. */
 const Deed: FC<{ of: ActivityEntry }> = ({ of: { verb, path, end, bytes, directoryId, event } }) => (
   <>
-    <Text of={verb} most={VERB_LENGTH} />
+    <WithTimes of={verb} />
     {path !== undefined && (
       <>
         {' '}

@@ -52,7 +52,7 @@ function page(c: PageContext, status: ContentfulStatusCode, message: string): Re
     <Frame title={TITLES[status] ?? 'Something went wrong'} isError>
       <p>{message}</p>
       <p>
-        <a href="/dashboard">Go to the overview</a>
+        <a href="/dashboard">Go to Home</a>
       </p>
     </Frame>,
   );

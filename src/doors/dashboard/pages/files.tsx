@@ -16,6 +16,7 @@ import { clipped } from '../components/text.tsx';
 import { counted, sizeInWords } from '../components/values.tsx';
 import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
 import { CANNOT_UNDO, type FilesView, queryOf, viewIn } from '../files-view.ts';
+import { maySend } from '../limits.ts';
 import type { Live } from '../live.tsx';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
 import { fileWebhooks } from '../queries/file-webhooks.ts';
@@ -49,9 +50,11 @@ export function filesPage(app: Hono<DashboardEnv>, context: AppContext, live: Li
         <form class="toolbar" role="search" aria-label="Files">
           <Field label="Search names" name="q" type="search" value={view.kind === 'search' ? view.text : ''} />
           <button class="plain">Search</button>
-          <a class="button plain" href={`links?for=upload&folder=${folder.toString('base64url')}`}>
-            Create a link
-          </a>
+          {maySend(c, 'links') && (
+            <a class="button plain" href={`links?for=upload&folder=${folder.toString('base64url')}`}>
+              Create a link
+            </a>
+          )}
         </form>
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
         <Form action={`${pathOf(c)}/files/selected`}>

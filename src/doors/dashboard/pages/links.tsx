@@ -57,7 +57,7 @@ const KINDS = {
   upload: {
     label: 'Request files',
     about:
-      'Anyone with the link can upload here in a browser, without an account. Each file is checked, recorded and announced like an SFTP upload.',
+      'Anyone with the link can upload here in a browser, without an account. Each file is checked and recorded, and your webhook is sent, as for an SFTP upload.',
     path: 'Where should the files go? A folder such as in/ takes files of any name and never replaces one. A path such as in/report.pdf takes that one file.',
     once: 'A link with one use takes one file, and never replaces one.',
   },

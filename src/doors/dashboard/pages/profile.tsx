@@ -20,7 +20,7 @@ const PATH = '/dashboard/profile';
 
 const DONE = {
   password: 'Your password has been changed, and you’ve been signed out everywhere else.',
-  'second-factor-off': 'Your second factor is off.',
+  'second-factor-off': 'Two-factor sign-in is off.',
   ended: 'The browser has been signed out.',
   'others-ended': 'All other browsers have been signed out.',
 };
@@ -82,7 +82,7 @@ const Password = () => (
 );
 
 const SecondFactor = ({ isOn }: { isOn: boolean }) => (
-  <Section title="Second factor" about="A code from an app on your phone that you enter when you sign in.">
+  <Section title="Two-factor sign-in" about="A code from an app on your phone that you enter when you sign in.">
     <p>
       <Badge kind={isOn ? 'good' : 'quiet'} text={isOn ? 'on' : 'off'} />{' '}
       <a href={`${PATH}/second-factor`}>{isOn ? 'Manage' : 'Set up'}</a>

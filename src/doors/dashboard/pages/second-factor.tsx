@@ -24,9 +24,9 @@ export function secondFactorPage(app: Hono<DashboardEnv>, context: factor.Factor
     const asksPassword = hasPassword && !factor.hasSignedInJustNow(c.get('user'), context.clock.now());
     return c.render(
       <Layout
-        title="Second factor"
+        title="Two-factor sign-in"
         above={[['Profile', '/dashboard/profile']]}
-        problem={needsSecondFactor ? 'Your account requires a second factor.' : undefined}
+        problem={needsSecondFactor ? 'Your account requires two-factor sign-in.' : undefined}
       >
         <Secret of={takeShownOnce(c)} label="Recovery codes">
           <p>Each works once in place of a code, in case you lose your app.</p>
@@ -117,7 +117,7 @@ const SetUp = ({ secret, uri, sealed: kept, asksPassword }: SetUpProps) => (
 );
 
 const Change = ({ recoveryCodes, hasPassword }: { recoveryCodes: number; hasPassword: boolean }) => (
-  <Section title="Second factor is on" about={`You have ${recoveryCodes} recovery codes left.`}>
+  <Section title="Two-factor sign-in is on" about={`You have ${recoveryCodes} recovery codes left.`}>
     <p>To change it, enter a code{hasPassword && ' or your password'}.</p>
     <Form action={`${PATH}/recovery-codes`}>
       <CodeField />

@@ -34,8 +34,8 @@ interface Action {
 /** The one-click actions, by the last part of their paths. */
 const ACTIONS: Readonly<Record<string, Action>> = {
   'second-factor': {
-    label: 'Reset second factor',
-    confirm: 'The user signs in without a second factor until it is set up again.',
+    label: 'Reset two-factor sign-in',
+    confirm: 'The user signs in with the password alone until two-factor sign-in is set up again.',
     isFor: ({ has_second_factor }) => Boolean(has_second_factor),
     change: resetSecondFactor,
   },
@@ -60,7 +60,7 @@ const PATH_LENGTH = 300;
 
 const DONE = {
   role: 'The role and the limits are saved.',
-  'second-factor': 'The second factor is reset.',
+  'second-factor': 'Two-factor sign-in is reset.',
   disable: '{email} is disabled and signed out.',
   enable: '{email} can sign in again.',
   key: 'The key is revoked.',
@@ -191,7 +191,7 @@ export function userPage(app: Hono<DashboardEnv>, context: AppContext): void {
 export const UserTable = ({ users: list, usernames, isLinked, now }: UserTableProps) => (
   <Table
     caption="Users of your account"
-    columns={['Email', 'Role', 'Limits', 'Last sign-in', 'Second factor', 'State']}
+    columns={['Email', 'Role', 'Limits', 'Last sign-in', 'Two-factor', 'State']}
     rows={list.map((user) => {
       const { id, email, role, signed_in_at, has_second_factor } = user;
       return [
@@ -234,8 +234,8 @@ const State = ({ of: user, now }: { of: users.User; now: Micros }) => {
 
 const Oneself = () => (
   <p>
-    This is you. Your password, second factor and sessions are on your <a href="/dashboard/profile">profile</a>; your
-    role is for another admin to change.
+    This is you. Your password, two-factor sign-in and sessions are on your <a href="/dashboard/profile">profile</a>;
+    your role is for another admin to change.
   </p>
 );
 

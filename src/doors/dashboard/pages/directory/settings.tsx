@@ -17,6 +17,7 @@ import { Text } from '../../components/text.tsx';
 import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
 import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
 import { numberIn, submitted, textOrNull } from '../../form.ts';
+import { maySend } from '../../limits.ts';
 import { Quota, quotaFields } from './quota.tsx';
 import { directoryActions } from './actions.ts';
 
@@ -50,7 +51,7 @@ export function settingsPage(app: Hono<DashboardEnv>, context: AppContext): void
         <Settings {...shown} />
         <Quota {...shown} isAdmin={isAdmin(c)} obstacle={obstacle} />
         <Details directory={shown.directory} />
-        <Delete {...shown} />
+        {maySend(c) && <Delete {...shown} />}
       </DirectoryLayout>,
     );
   }

@@ -62,6 +62,6 @@ const RemoveKey: FC<{ fingerprint: string; path: string }> = ({ fingerprint, pat
     label="Remove"
     kind="danger"
     fields={{ fingerprint }}
-    confirm="Logins with this key are refused from now on."
+    confirm="Logins with this key fail from now on."
   />
 );

@@ -36,7 +36,7 @@ export async function unannouncedSections(
         id="quarantine"
         of={await held.list(of)}
         title={() => 'Held back'}
-        about="Not announced yet: their names may still change, or they are to be checked. Rejected files are moved out of the directory, and deleted after a while. An admin can release a file that is harmless."
+        about="No webhook was sent for these uploads: their names may still change, or they are to be checked. Rejected files are moved out of the directory, and deleted after a while. An admin can release a file that is harmless."
         why={whyHeld}
         first={{ path: 'release', label: 'Release', confirm: RELEASE }}
         mayDecide={mayRelease}

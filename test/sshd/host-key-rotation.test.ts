@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { runCommand } from '../support/command-line.ts';
+import { runHere } from '../support/command-line.ts';
 import type { Login } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { connect } from '../support/sftp-client.ts';
@@ -35,9 +35,9 @@ async function rotating() {
     login,
     unused: unused.username,
     folder: sshd.paths.hostKeys,
-    berth: (...args: string[]) => runCommand(environment, 'host-key', ...args),
+    berth: (...args: string[]) => runHere(environment, 'host-key', ...args),
     async keys(...args: string[]): Promise<Key[]> {
-      const { status, stdout, stderr } = await runCommand(environment, 'host-key', ...args, '--json');
+      const { status, stdout, stderr } = await runHere(environment, 'host-key', ...args, '--json');
       assert.equal(status, 0, stderr);
       return JSON.parse(stdout) as Key[];
     },

@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { farAway } from '../support/far-away.ts';
+import { rounds } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { pythonEnvironment } from '../support/python-environment.ts';
 import { CREATE_ANEW, FXP, OPEN, rawSftp, type RawSftp } from '../support/raw-sftp.ts';
@@ -20,7 +21,7 @@ import { connect } from '../support/sftp-client.ts';
 const run = promisify(execFile);
 const PARAMIKO = fileURLToPath(new URL('../foreign/paramiko/', import.meta.url));
 const ROUND_TRIPS_MS = [0, 40, 200];
-const FILES = 12;
+const FILES = rounds(5, 12);
 /** A new machine installs paramiko first. */
 const TIMEOUT = 600_000;
 

@@ -1,12 +1,15 @@
 /** The list of a webhook's deliveries, and a single one: what they show, replays, and hostile text in them. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { test } from 'node:test';
 import { accountDeliveries, countDeliveries } from '../../src/doors/dashboard/queries/account-deliveries.ts';
 import { wholeDelivery } from '../../src/doors/dashboard/queries/deliveries.ts';
 import type { DeliveryRow } from '../../src/foundation/db/schema.ts';
 import { sql } from 'kysely';
+import { unescaped } from '../support/directory-page.ts';
 import { until } from '../support/poll.ts';
+import type { Received } from '../support/receiver.ts';
 import { listDeliveries, type ShownState } from '../../src/deliveries/webhooks/delivery-list.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
@@ -34,8 +37,12 @@ const setState = (place: DashboardPlace, id: string, state: DeliveryRow['state']
   place.database.db.updateTable('deliveries').set({ state }).where('id', '=', id).execute();
 
 test('a delivery is inspected to the byte, and replayed', async () => {
+  const all: Received[] = [];
   await using place = await dashboardPlace({
-    respond: (response) => response.writeHead(202, { 'content-type': 'text/html' }).end('<b>queued</b>'),
+    respond: (response, request) => {
+      all.push(request);
+      response.writeHead(202, { 'content-type': 'text/html' }).end('<b>queued</b>');
+    },
   });
   const { member, path, berth } = place;
   await upload(place, '/files/orders "1".csv', 'id,total\n');
@@ -85,6 +92,14 @@ test('a delivery is inspected to the byte, and replayed', async () => {
       ['announce', by],
     ],
   );
+
+  const [, command = ''] = /data-copy="(curl [^"]*)"/.exec(page.text) ?? [];
+  await promisify(execFile)('sh', ['-c', unescaped(command)]);
+  const copied = all.at(-1);
+  assert.equal(all.length, 4);
+  assert.ok(copied?.body.equals(body), 'the copied command sends the same');
+  for (const name of ['content-type', 'webhook-id', 'x-service-signature'])
+    assert.equal(copied?.headers[name], headers[name]);
 });
 
 test("the signature of a delivery is the account's when its directory has no URL", async () => {

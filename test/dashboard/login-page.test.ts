@@ -33,7 +33,10 @@ test('every tab says that a directory is suspended, since when and by whom, and 
     assert.doesNotMatch(seen.text, />Resume</, tab);
   }
   const resumed = await done(admin, `${path}/resume`, { tab: 'Files' });
-  assert.match(textOf(resumed.text), /^Files · .*Resumed\. Customers can log in again\./);
+  assert.match(
+    textOf(resumed.text),
+    /^Resumed\. Customers can log in again\. Files · .*Resumed\. Customers can log in again\./,
+  );
   for (const tab of TABS) assert.doesNotMatch((await admin.get(path + tab)).text, /Nobody can log in|suspended</, tab);
 
   await done(admin, `${path}/auth-mode`, { auth_mode: 'public_key' });
@@ -195,5 +198,5 @@ test('one line below a directory’s name says how it is, with colour only for w
       .where('id', '=', directory.id)
       .execute(),
   );
-  assert.match(await line(), /<a class="bad" href="[^"]*settings#quota">2\.0 KiB of 2\.0 KiB<\/a>/);
+  assert.match(await line(), /<a class="bad" href="[^"]*settings#quota">Full: 2\.0 KiB of 2\.0 KiB<\/a>/);
 });

@@ -23,7 +23,7 @@ test('a form that is sent twice creates once, and both answers lead to its secre
   const expires_at = formatMicros(systemClock().now() + DAY).slice(0, 19);
   for (const [page, path, fields, rows] of [
     ['/dashboard/directories/new', '/dashboard/directories', { name: 'Twice' }, />Twice</g],
-    ['/dashboard/api-keys', '/dashboard/api-keys', { name: 'Twice', role: 'member' }, /Twice/g],
+    ['/dashboard/api-keys', '/dashboard/api-keys', { name: 'Twice', role: 'member' }, />Twice</g],
     [links, `${links}?for=upload`, { path: 'twice/', max_bytes: '1 MB', expires_at, uses: 'often' }, />twice\/</g],
     ['/dashboard/team', '/dashboard/team', { email: 'twice@example.com', role: 'member' }, />twice@example\.com</g],
   ] as const) {

@@ -11,6 +11,7 @@ export const StatusLine = async () => {
   const path = pathOf(c);
   const { lastFile, connected, webhook, failedLogin } = await c.get('status')();
   const { storage_bytes: stored, quota_bytes: quota } = directory;
+  const isFull = quota !== null && stored >= quota;
   const parts: Child[] = [
     lastFile === null ? (
       'No files yet'
@@ -19,7 +20,8 @@ export const StatusLine = async () => {
         Last file <Time at={lastFile} />
       </>
     ),
-    <Wrong href={quota !== null && stored >= quota ? `${path}/settings#quota` : undefined}>
+    <Wrong href={isFull ? `${path}/settings#quota` : undefined}>
+      {isFull && 'Full: '}
       {quota === null ? sizeInWords(stored) : `${sizeInWords(stored)} of ${sizeInWords(quota)}`}
     </Wrong>,
     `${counted(connected)} connected`,

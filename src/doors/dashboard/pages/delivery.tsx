@@ -6,18 +6,21 @@ import { announce } from '../../../arrivals/uploads/announce.ts';
 import { receiverIfAny } from '../../../deliveries/webhooks/receiver-of.ts';
 import { replay } from '../../../deliveries/webhooks/replay.ts';
 import { sign, signatureHeader } from '../../../deliveries/webhooks/signature.ts';
+import { shellWord } from '../../../foundation/base/terminal.ts';
 import { DeliveryState, Duration, Excerpt, Outcome, SentBody } from '../components/exchange.tsx';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { number, Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Facts, spanInWords, Time } from '../components/values.tsx';
+import { CopyButton, Facts, spanInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { type WholeDelivery, wholeDelivery } from '../queries/deliveries.ts';
 
 const PATH = '/dashboard/directories/:id/webhook/deliveries/:delivery_id';
+/** A body of at least so many bytes is downloaded instead. */
+const LONGEST_COMMAND = 10_000;
 
 const DONE = {
   replayed: 'This is the new delivery, with the same body.',
@@ -149,16 +152,29 @@ const ResponseBody: FC<{ of: Uint8Array | null }> = ({ of }) =>
     </details>
   );
 
+/** What a shell runs to send the same body with a signature that is right. */
+function curl({ id, url, body }: WholeDelivery, signature: string): string {
+  const headers = ['content-type: application/json', `webhook-id: ${id}`, `x-service-signature: ${signature}`];
+  return ['curl', ...headers.flatMap((header) => ['-H', header]), '--data-raw', body.toString(), url]
+    .map(shellWord)
+    .join(' ');
+}
+
 /** The body, and the headers that are the same at each attempt. The others are not kept. */
-const Request: FC<DeliveryProps & { secret: string }> = ({ of: { id, body }, list, secret }) => (
-  <Section title="Request" about="Every attempt sends exactly this body.">
-    <SentBody of={body} /> <a href={`${list}/${id}/body`}>Download</a>
-    <h3>Headers</h3>
-    <pre>{`content-type: application/json\nwebhook-id: ${id}`}</pre>
-    <p>
-      <code>webhook-timestamp</code> and the signatures are computed for each attempt and aren’t stored. With the
-      current secret, the body’s signature is:
-    </p>
-    <pre>x-service-signature: {signatureHeader(sign(body, secret))}</pre>
-  </Section>
-);
+const Request: FC<DeliveryProps & { secret: string }> = ({ of: delivery, list, secret }) => {
+  const { id, body } = delivery;
+  const signature = signatureHeader(sign(body, secret));
+  return (
+    <Section title="Request" about="Every attempt sends exactly this body.">
+      <SentBody of={body} /> <a href={`${list}/${id}/body`}>Download</a>{' '}
+      {body.length < LONGEST_COMMAND && <CopyButton text={curl(delivery, signature)} say="Copy as curl" />}
+      <h3>Headers</h3>
+      <pre>{`content-type: application/json\nwebhook-id: ${id}`}</pre>
+      <p>
+        <code>webhook-timestamp</code> and the signatures are computed for each attempt and aren’t stored. With the
+        current secret, the body’s signature is:
+      </p>
+      <pre>x-service-signature: {signature}</pre>
+    </Section>
+  );
+};

@@ -95,9 +95,10 @@ test('the audit tells who changed what; a directory is linked while there is one
 test('a long audit has pages, none of which slows down or repeats', async () => {
   await using berth = await shared();
   using admin = await signedIn(place(berth), berth.accountId);
+  const now = systemClock().now();
   const rows = Array.from({ length: 120 }, (_, i) => ({
-    // Several at one moment.
-    at: Math.floor(i / 7),
+    // Several at one moment, none so old that it would be pruned meanwhile.
+    at: now + Math.floor(i / 7),
     action: 'update' as const,
     account_id: berth.accountId,
     key_id: `operator:number-${i}.`,

@@ -19,7 +19,8 @@ export const withinLimits: MiddlewareHandler<DashboardEnv> = async (c, next) => 
   const { scope } = c.get('user').principal;
   const { path, method } = c.req;
   const isRead = method === 'GET' || method === 'HEAD';
-  if (!isRead && !isReading(path)) requireChanges(scope);
+  // A file that is put may have any name.
+  if (!isRead && !(method === 'POST' && isReading(path))) requireChanges(scope);
   if (isRead && path === '/dashboard' && scope.directories) return c.redirect(DIRECTORIES, 303);
   const isNarrowed = OWN.test(path) || NARROWED.test(path) || (isRead && path === DIRECTORIES);
   if (!isNarrowed) requireWholeAccount(scope);

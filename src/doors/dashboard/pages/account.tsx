@@ -17,7 +17,6 @@ import { choiceIn, WebhookTarget } from '../components/webhook-target.tsx';
 import { accountTarget, type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
 import { formFields, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { takeShownOnce } from '../after-redirect.ts';
 import { directoryForTest, isSecondFactorRequired } from '../queries/account.ts';
 import type { Stored } from '../queries/home.ts';
 import { SECRET_DONE, SECRET_PROBLEMS, SigningSecret, webhookForms } from './webhook-forms.tsx';
@@ -49,7 +48,6 @@ export function accountPage(
     const { directories, bytes } = await stored(accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
     const webhook = await accountWebhook(reads, accountId);
-    const isShown = takeShownOnce(c) !== undefined;
     return c.render(
       <SettingsLayout tab="Account" done={DONE} problems={PROBLEMS}>
         {trial && <TrialResult trial={trial} />}
@@ -78,11 +76,8 @@ export function accountPage(
         </WebhookTarget>
         {webhook.secret !== null && (
           <SigningSecret
-            secret={webhook.secret}
-            next={webhook.next_secret}
+            hasNext={webhook.next_secret !== null}
             path={`${PATH}/webhook/secret`}
-            isShown={isShown}
-            isAdmin={isAdmin(c)}
             about="It signs the webhooks that go to the account’s URL. A directory with a URL of its own has its own secret."
           />
         )}
@@ -114,6 +109,10 @@ export function accountPage(
       pageOf: () => PATH,
       testOf: async (c) => targetOf(c, await directoryForTest(reads, c.get('user').principal.accountId)),
       noteShown: (c) => noteSecretShown(context, accountTarget(c)),
+      async secretsOf(c) {
+        const { secret, next_secret: next } = await accountWebhook(reads, c.get('user').principal.accountId);
+        return { secret, next };
+      },
       renew: (c, fields) => renewSecret(context, accountTarget(c), fields),
     },
     context,

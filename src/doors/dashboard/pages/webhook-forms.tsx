@@ -1,6 +1,7 @@
 /** What a directory's webhook and the account's have in common: the test, and the secret, which is hidden until the user shows it. */
 import type { Hono } from 'hono';
 import type { Child, FC } from 'hono/jsx';
+import { useRequestContext } from 'hono/jsx-renderer';
 import { type Trial, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import type { Fields } from '../../../rules/directories/fields.ts';
 import type { Target } from '../../../rules/directories/target.ts';
@@ -8,10 +9,16 @@ import type { AppContext } from '../../web/context.ts';
 import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
 import { Section } from '../components/section.tsx';
 import { Copyable, Facts } from '../components/values.tsx';
-import type { DashboardEnv, PageContext } from '../environment.ts';
+import { type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { showOnce } from '../after-redirect.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
+
+interface Secrets {
+  readonly secret: string | null;
+  /** The secret that was created to follow. */
+  readonly next: string | null;
+}
 
 interface WebhookOf {
   /** The route of the webhook, below which the forms are. */
@@ -21,6 +28,8 @@ interface WebhookOf {
   /** The directory whose webhook a test is. */
   testOf(c: PageContext): Promise<Target> | Target;
   noteShown(c: PageContext): Promise<void>;
+  /** The secrets as they are now. */
+  secretsOf(c: PageContext): Promise<Secrets>;
   renew(c: PageContext, fields: Fields): Promise<unknown>;
 }
 
@@ -34,7 +43,7 @@ export const SECRET_PROBLEMS = { activate: 'There is no new secret to activate. 
 /** `page` renders the page with the webhook, and the result of a test that was just sent. */
 export function webhookForms(
   app: Hono<DashboardEnv>,
-  { route, pageOf, testOf, noteShown, renew }: WebhookOf,
+  { route, pageOf, testOf, noteShown, secretsOf, renew }: WebhookOf,
   context: AppContext,
   page: (c: PageContext, trial?: Trial) => Promise<Response>,
 ): void {
@@ -52,22 +61,25 @@ export function webhookForms(
 
   /**
    * Makes the page show the secrets once, and returns its path. Since a POST starts this, the secrets are in no URL and no
-   * browser history. The page reads them from the database.
+   * browser history. They are in the cookie: users can make cookies for themselves, so one that only asked for them would show
+   * them to people who may not see them.
    */
-  function shown(c: PageContext): string {
-    showOnce(c, { kind: 'webhook-secret', value: '', page: pageOf(c) });
+  async function shown(c: PageContext): Promise<string> {
+    const { secret, next } = await secretsOf(c);
+    const value = [secret, isAdmin(c) ? next : null].map((each) => each ?? '').join('\n');
+    showOnce(c, { kind: 'webhook-secret', value, page: pageOf(c) });
     return pageOf(c);
   }
 
   app.post(`${route}/secret/show`, async (c) => {
     await noteShown(c);
-    return c.redirect(shown(c), 303);
+    return c.redirect(await shown(c), 303);
   });
 
   app.post(`${route}/secret`, adminOnly, (c) =>
     submitted(c, again, async ({ secret = '' }) => {
       await renew(c, secret === '' ? {} : { secret });
-      return `${shown(c)}?done=renewed`;
+      return `${await shown(c)}?done=renewed`;
     }),
   );
 
@@ -80,45 +92,37 @@ export function webhookForms(
 }
 
 interface SigningSecretProps {
-  readonly secret: string;
-  /** The secret that was created to follow. */
-  readonly next: string | null;
+  /** Whether a secret was created to follow. */
+  readonly hasNext: boolean;
   /** What it signs. */
   readonly about: string;
   /** The path of its forms. */
   readonly path: string;
-  readonly isShown: boolean;
-  /** Whether the user may see a secret that is not active yet. */
-  readonly isAdmin: boolean;
   /** Said in place of the form that replaces the secret. */
   readonly elsewhere?: Child;
 }
 
-export const SigningSecret: FC<SigningSecretProps> = ({
-  secret,
-  about,
-  path,
-  isShown,
-  isAdmin,
-  elsewhere,
-  ...others
-}) => {
-  const next = isAdmin ? others.next : null;
-  const value = (text: string) => (isShown ? <Copyable text={text} secret="webhook-secret" /> : '••••••••');
+/** Only admins see a secret that is not active yet. */
+export const SigningSecret: FC<SigningSecretProps> = ({ hasNext, about, path, elsewhere }) => {
+  const c = useRequestContext<DashboardEnv>();
+  const isReady = hasNext && isAdmin(c);
+  const shown = takeShownOnce(c);
+  const [secret = '', next = ''] = shown?.value.split('\n') ?? [];
+  const value = (text: string) => (text === '' ? '••••••••' : <Copyable text={text} secret="webhook-secret" />);
   return (
     <Section title="Signing secret" about={about}>
       <Facts
         of={{
           Secret: (
             <>
-              {value(secret)} {!isShown && <ActionButton action={`${path}/show`} label="Show secret" />}
+              {value(secret)} {!shown && <ActionButton action={`${path}/show`} label="Show secret" />}
             </>
           ),
-          'New secret': next === null ? undefined : value(next),
+          'New secret': isReady ? value(next) : undefined,
         }}
       />
       {elsewhere === undefined ? (
-        <Replacement path={path} isAdmin={isAdmin} isReady={next !== null} />
+        <Replacement path={path} mayReplace={isAdmin(c)} isReady={isReady} />
       ) : (
         <p class="quiet">{elsewhere}</p>
       )}
@@ -126,13 +130,14 @@ export const SigningSecret: FC<SigningSecretProps> = ({
   );
 };
 
-interface ReplacementProps extends Pick<SigningSecretProps, 'path' | 'isAdmin'> {
+interface ReplacementProps extends Pick<SigningSecretProps, 'path'> {
+  readonly mayReplace: boolean;
   /** Whether there is a new secret to activate. */
   readonly isReady: boolean;
 }
 
-const Replacement: FC<ReplacementProps> = ({ path, isAdmin, isReady }) =>
-  isAdmin ? (
+const Replacement: FC<ReplacementProps> = ({ path, mayReplace, isReady }) =>
+  mayReplace ? (
     <>
       {isReady && (
         <>

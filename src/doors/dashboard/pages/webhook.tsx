@@ -3,6 +3,7 @@ import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { accountWebhook, noteSecretShown, renewSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
+import { liveDirectory } from '../../../rules/directories/target.ts';
 import { ValidationError } from '../../../foundation/base/errors.ts';
 import type { DirectoryRow } from '../../../foundation/db/schema.ts';
 import { unreachable } from '../../web/warnings.ts';
@@ -15,11 +16,10 @@ import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Name } from '../components/text.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
-import { accountTarget, type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { accountTarget, type DashboardEnv, hasAccount, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { deliveriesOf } from '../directories-view.ts';
 import { accountDeliveries } from '../queries/account-deliveries.ts';
-import { takeShownOnce } from '../after-redirect.ts';
 import { deliveryPage } from './delivery.tsx';
 import { SECRET_DONE, SECRET_PROBLEMS, SigningSecret, webhookForms } from './webhook-forms.tsx';
 
@@ -47,10 +47,8 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
     const path = `${pathOf(c)}/webhook`;
     const latest = { accountId: directory.account_id, directoryId: id };
     const { deliveries } = await accountDeliveries(reads, latest, { after: undefined, limit: LATEST });
-    const isShown = takeShownOnce(c) !== undefined;
     const { url: accountUrl } = await accountWebhook(reads, directory.account_id);
     const isOfAccount = url === null && receiver !== undefined;
-    const { webhook_secret: secret, next_webhook_secret: next } = receiver ?? directory;
     return c.render(
       <DirectoryLayout tab="Webhook" done={DONE} problems={SECRET_PROBLEMS}>
         {trial && <TrialResult trial={trial} />}
@@ -60,7 +58,7 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
           name="webhook_url"
           url={url}
           choices={{
-            account: <AccountsUrl of={accountUrl} />,
+            account: hasAccount(c) ? <AccountsUrl of={accountUrl} /> : 'To the account’s URL',
             own: 'To a URL of its own',
             off: 'Nowhere: webhooks are off for this directory, and pending ones fail',
           }}
@@ -68,21 +66,22 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
           warning={unreachable({ webhook_url: url }, mayReach)}
           canTest={receiver !== undefined}
         />
-        <SigningSecret
-          secret={secret}
-          next={next}
-          path={`${path}/secret`}
-          isShown={isShown}
-          isAdmin={isAdmin(c)}
-          about={isOfAccount ? SIGNED_BY.account : receiver ? SIGNED_BY.directory : SIGNED_BY.nothing}
-          elsewhere={
-            isOfAccount ? (
-              <>
-                Replace it on the <a href="/dashboard/account#webhook">Account page</a>.
-              </>
-            ) : undefined
-          }
-        />
+        {isOfAccount && !hasAccount(c) ? (
+          <Section title="Signing secret" about={SIGNED_BY.account} />
+        ) : (
+          <SigningSecret
+            hasNext={(receiver ?? directory).next_webhook_secret !== null}
+            path={`${path}/secret`}
+            about={isOfAccount ? SIGNED_BY.account : receiver ? SIGNED_BY.directory : SIGNED_BY.nothing}
+            elsewhere={
+              isOfAccount ? (
+                <>
+                  Replace it on the <a href="/dashboard/account#webhook">Account page</a>.
+                </>
+              ) : undefined
+            }
+          />
+        )}
         <Section title="Latest deliveries">
           <DeliveryList of={deliveries} isOne>
             <p class="quiet">{receiver ? 'Tests and deliveries appear here.' : 'Save a URL to receive webhooks.'}</p>
@@ -123,6 +122,13 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
         const directory = c.get('directory');
         const isOfAccount = directory.webhook_url === null && (await receiverUrl(reads, directory)) !== null;
         await noteSecretShown(context, isOfAccount ? accountTarget(c) : targetOf(c));
+      },
+      // The account's are for those who have the whole account.
+      async secretsOf(c) {
+        const directory = await liveDirectory(reads, targetOf(c));
+        const receiver = hasAccount(c) ? await receiverIfAny(reads, directory) : undefined;
+        const { webhook_secret: secret, next_webhook_secret: next } = receiver ?? directory;
+        return { secret, next };
       },
       renew: (c, fields) => renewSecret(context, targetOf(c), fields),
     },

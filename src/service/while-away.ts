@@ -11,7 +11,7 @@ import { isUsername } from '../rules/directories/host.ts';
 import { errorCode } from '../foundation/base/errors.ts';
 import { yielder } from '../foundation/base/event-loop.ts';
 import type { Log } from '../foundation/base/log.ts';
-import { linkLog } from '../machine/sftp/log-socket.ts';
+import { linkLog } from '../machine/sftp/jail.ts';
 import { ensureFolder } from '../machine/sftp/files.ts';
 import { type Paths, pathsOf } from '../machine/sftp/paths.ts';
 import { isThere } from '../foundation/base/files.ts';

@@ -9,7 +9,7 @@ import { encrypt } from 'unixcrypt';
 import type { HostedDirectory } from '../../src/rules/directories/host.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { createDirectoryHost, type LocalHost } from '../../src/machine/sftp/host.ts';
-import type { LogSockets } from '../../src/machine/sftp/log-socket.ts';
+import type { LogSockets } from '../../src/machine/sftp/jail.ts';
 import type { Paths } from '../../src/machine/sftp/paths.ts';
 
 /** Nobody listens to the transfer log. */

@@ -12,7 +12,7 @@ import { DatabaseUnavailable } from '../../src/foundation/db/away.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
 import { isUsername } from '../../src/rules/directories/host.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
-import { linkLog } from '../../src/machine/sftp/log-socket.ts';
+import { linkLog } from '../../src/machine/sftp/jail.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { startUploads, type Uploads } from '../../src/arrivals/uploads/start.ts';
 import { LogKeeper } from '../../src/service/while-away.ts';

@@ -2,9 +2,10 @@
  * Decides whether a link works now. A request is checked when it arrives, and again in the transaction of its change: a link
  * that has expired, or was used or revoked in between, changes nothing.
  */
+import type { Store } from '../../foundation/context.ts';
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Selectable, Transaction } from 'kysely';
-import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
+import { hasExpired } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, LinksTable, Tables } from '../../foundation/db/schema.ts';
@@ -56,7 +57,7 @@ export interface LinkUses {
   end(visit: Visit, admitted: Admitted, download: Download, cutOffAfter: number | undefined): Promise<void>;
 }
 
-export function linkUses({ database, clock }: { readonly database: Database; readonly clock: Clock }): LinkUses {
+export function linkUses({ database, clock }: Store): LinkUses {
   async function admitted(db: Kysely<Tables>, { token, address }: Visit, isLocked: boolean): Promise<Admitted> {
     // Locked in the order of other changes: the directory before what belongs to it.
     const id = (await linkOf(db, token))?.directory_id ?? '';

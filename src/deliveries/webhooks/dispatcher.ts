@@ -8,11 +8,11 @@
  * outbox is searched only at the start. Waits are measured by the monotonic clock: when the wall clock is set, the
  * times in the outbox are moved with it.
  */
+import type { Store } from '../../foundation/context.ts';
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import PQueue from 'p-queue';
-import { type Clock, type Micros, stepMeter } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import { type Micros, stepMeter } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { isShared, presentTime } from '../../foundation/db/shared.ts';
 import type { Transact, Work } from '../../foundation/db/transact.ts';
@@ -60,9 +60,7 @@ const RECORD_MS = 5000;
 /** The wait after the database refused a write (a full disk, say), in ms. */
 const TROUBLE_MS = 1000;
 
-export interface DispatcherOptions {
-  readonly database: Database;
-  readonly clock: Clock;
+export interface DispatcherOptions extends Store {
   readonly log: Log;
   readonly retryDelays: RetryDelays;
   readonly send: Send;

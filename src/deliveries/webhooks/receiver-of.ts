@@ -2,17 +2,14 @@
  * Finds the receiver of a directory's webhooks, and the secrets that sign them: its own, or else its account's unless
  * it opted out.
  */
+import type { Store } from '../../foundation/context.ts';
 import type { Kysely } from 'kysely';
-import type { Clock } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { ValidationError } from '../../foundation/base/errors.ts';
 
 /** The dependencies of a request for a webhook: a replay, an announcement or a test. */
-export interface WebhookRules {
-  readonly database: Database;
-  readonly clock: Clock;
+export interface WebhookRules extends Store {
   /**
    * Notifies the service that there is something to send. Without this call, a running service finds it within ten
    * seconds.

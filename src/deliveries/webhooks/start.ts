@@ -1,5 +1,5 @@
 /** Wires the deliveries: the sender behind its guard, the dispatcher, and the queue of replays. */
-import type { Ground } from '../../foundation/context.ts';
+import type { Ground, Store } from '../../foundation/context.ts';
 import { version } from '../../foundation/base/version.ts';
 import type { Enqueued, Transact } from '../../foundation/db/transact.ts';
 import { addressRule } from './address-rule.ts';
@@ -14,7 +14,6 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Background, Loop } from '../../foundation/base/background.ts';
 import type { Clock } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { enqueueNow, replayOf } from './outbox.ts';
 import { receiverUrl } from './receiver-of.ts';
@@ -89,9 +88,7 @@ const PAUSE_MS = 50;
 /** How often to look for replays that another process has requested (`berth directory replay`), in ms. */
 const POLL_MS = 10_000;
 
-export interface ReplayQueueOptions {
-  readonly database: Database;
-  readonly clock: Clock;
+export interface ReplayQueueOptions extends Store {
   readonly transact: Transact;
   readonly background: Background;
 }

@@ -1,4 +1,5 @@
 /** Accounts: the owners of directories, and their plans with their limits (specification, "Limits" and "Authentication" 6). */
+import type { Store } from '../../foundation/context.ts';
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import type { Clock } from '../../foundation/base/clock.ts';
@@ -14,7 +15,7 @@ export const GivenName = v.config(v.pipe(v.string(orBlank), ...nameLine, ...atMo
 
 /** @throws {ValidationError} when the name is blank, too long or not printable. */
 export async function createAccount(
-  { database, clock }: { database: Database; clock: Clock },
+  { database, clock }: Store,
   { name, plan }: { name: string; plan: Plan },
 ): Promise<AccountsTable> {
   const account = {

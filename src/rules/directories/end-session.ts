@@ -1,7 +1,8 @@
 /** Lists the live SFTP sessions of a directory, and ends one. Its client may log in again. */
+import type { Store } from '../../foundation/context.ts';
 import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { insertAudit } from '../history/audit.ts';
-import { lockedDirectory, type RuleContext, type Target } from './target.ts';
+import { lockedDirectory, type Target } from './target.ts';
 
 export interface LiveSession {
   /** Never used for another session, even after this one has ended. */
@@ -21,11 +22,9 @@ export interface LiveSessions {
   end(username: string, name: string): Promise<void>;
 }
 
-export type EndSessionOptions = Pick<RuleContext, 'database' | 'clock'> & { readonly sessions: LiveSessions };
-
 /** Does nothing if the session has ended already. @throws {BerthError} `directory_not_found`. */
 export async function endSession(
-  { database, clock, sessions }: EndSessionOptions,
+  { database, clock, sessions }: Store & { readonly sessions: LiveSessions },
   target: Target,
   name: string,
 ): Promise<void> {

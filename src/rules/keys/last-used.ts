@@ -2,10 +2,10 @@
  * Records when keys were last used, without a write for each use: the times are collected in memory and written in one
  * transaction, every 30 seconds and on closing. A crash loses at most the last 30 seconds.
  */
+import type { Store } from '../../foundation/context.ts';
 import type { Transaction } from 'kysely';
 import type { Background } from '../../foundation/base/background.ts';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 
 const FLUSH_EVERY_MS = 30_000;
@@ -19,9 +19,7 @@ export interface LastUsed {
   close(): Promise<void>;
 }
 
-export interface LastUsedOptions {
-  readonly database: Database;
-  readonly clock: Clock;
+export interface LastUsedOptions extends Store {
   readonly background: Background;
   readonly of: UsedKeys;
 }

@@ -4,10 +4,11 @@
  * Promise: each request reads the database, so the end of a session, a changed role, a disabled user and a deleted account
  * take effect with the next request.
  */
+import type { Store } from '../../foundation/context.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import { hashToken } from '../../foundation/base/hashes.ts';
-import { type Clock, DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
+import { DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Principal } from '../keys/authenticate.ts';
 import { scopeOf } from '../accounts/actor.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
@@ -74,7 +75,7 @@ const byHash = compiled<{ hash: string; seen: Micros; since: Micros }>()((db, p)
 
 /** The live session with that token; undefined when there is none. With a `visit`, records when and from where it was used. */
 export async function sessionOf(
-  { database, clock }: { database: Database; clock: Clock },
+  { database, clock }: Store,
   token: string,
   visit?: Visit,
 ): Promise<SignedIn | undefined> {

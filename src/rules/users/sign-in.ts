@@ -8,9 +8,9 @@
  * same work, however many accounts the email belongs to. Attempts are limited by network, and by user and network, so that
  * nobody elsewhere can keep a user out. Each sign-in opens a session with a new token.
  */
+import type { Store } from '../../foundation/context.ts';
 import type { Kysely, Transaction } from 'kysely';
-import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { Passwords } from './passwords.ts';
 import { openUserSession, type Visit } from './sessions.ts';
@@ -22,9 +22,7 @@ interface AttemptLimit {
   take(who: string): void;
 }
 
-export interface SignInOptions {
-  readonly database: Database;
-  readonly clock: Clock;
+export interface SignInOptions extends Store {
   readonly passwords: Passwords;
   readonly networkOf: NetworkOf;
   readonly limits: { readonly byAddress: AttemptLimit; readonly byUser: AttemptLimit };

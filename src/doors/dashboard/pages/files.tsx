@@ -17,7 +17,7 @@ import { counted, sizeInWords } from '../components/values.tsx';
 import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
 import { CANNOT_UNDO, type FilesView, queryOf, viewIn } from '../files-view.ts';
 import { maySend } from '../limits.ts';
-import type { Live } from '../live.tsx';
+import { type Live, renderedIn } from '../live.tsx';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
 import { fileWebhooks } from '../queries/file-webhooks.ts';
 import { unannouncedSections } from './unannounced.tsx';
@@ -85,7 +85,7 @@ export function filesPage(app: Hono<DashboardEnv>, context: AppContext, live: Li
   app.get('/dashboard/directories/:id/files/events', async (c) => {
     const { id } = c.get('directory');
     const view = viewIn(c.req.query());
-    return live(c, { directoryId: id }, async () => (await listOf(context, id, view)).toString());
+    return live(c, { directoryId: id }, async () => renderedIn(c, await listOf(context, id, view)));
   });
 }
 

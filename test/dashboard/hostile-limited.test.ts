@@ -199,6 +199,13 @@ test('an admin limits a user, who still changes the own password; the limits sta
   const fields = { role: 'member', access: 'reads', directories: `${one.username}\n${two.id}` };
   assert.match((await admin.submit(`${path}/role`, fields)).text, /The role and the limits are saved.*read only, /s);
   assert.equal((await user.get('/dashboard/directories')).status, 303, 'the session has ended');
+  // Another admin had opened the page before, and saves another role.
+  const before = { was_role: 'member', was_access: 'changes', was_directories: '' };
+  const stale = { ...before, role: 'admin', access: 'changes', directories: '' };
+  assert.equal((await admin.post(`${path}/role`, stale)).status, 303);
+  assert.match((await admin.get(TEAM)).text, new RegExp(`${user.email}</a>.*?Admin.*?read only, `, 's'));
+  assert.equal((await admin.post(`${path}/role`, { ...stale, directories: one.username })).status, 422);
+  assert.equal((await admin.post(`${path}/role`, { role: 'member' })).status, 303);
   const changes = await admin.get('/dashboard/activity?topic=changes');
   assert.match(changes.text, new RegExp(`made ${user.email} read-only; limited ${user.email} to 2 directories`));
   await user.post('/dashboard/sign-in', { email: user.email, password: PASSWORD });

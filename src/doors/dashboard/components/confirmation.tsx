@@ -15,7 +15,8 @@ const LONGEST = 2000;
 /** Answers a form with its question, if it has one. */
 export const askFirst: MiddlewareHandler<DashboardEnv> = async (c, next) => {
   const { [ASK]: asked, ...fields } = c.req.method === 'POST' ? await c.req.parseBody({ all: true }) : {};
-  if (typeof asked !== 'string') return next();
+  // Before the code is entered, a page shows nothing of the account.
+  if (typeof asked !== 'string' || c.get('user').awaitsCode) return next();
   const [label = '', about = '', text = ''] = clipped(asked, LONGEST).split(/\r?\n/);
   const repeated = Object.entries(fields).filter(([name]) => name !== '_csrf');
   return c.render(

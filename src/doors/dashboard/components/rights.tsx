@@ -39,16 +39,24 @@ interface LimitsProps {
   readonly usernames?: Usernames;
 }
 
-/** A directory that is gone has its id, so that saving the form keeps the limit. */
-export const LimitFields: FC<LimitsProps> = ({ whose, of, usernames }) => {
+/** The stored values in the fields' format. A directory that is gone has its id, so that saving the form keeps the limit. */
+export function storedLimits(of: Limited | undefined, usernames?: Usernames) {
   const ids = of && scopeOf(of).directories;
+  return {
+    access: of?.read_only === 1 ? 'reads' : 'changes',
+    directories: [...(ids ?? [])].map((id) => usernames?.get(id) ?? id).join('\n'),
+  };
+}
+
+export const LimitFields: FC<LimitsProps> = ({ whose, of, usernames }) => {
+  const stored = storedLimits(of, usernames);
   return (
     <>
-      <Select label="Access" name="access" options={ACCESS} value={of?.read_only === 1 ? 'reads' : 'changes'} />
+      <Select label="Access" name="access" options={ACCESS} value={stored.access} />
       <Field
         label="Directories"
         name="directories"
-        value={[...(ids ?? [])].map((id) => usernames?.get(id) ?? id).join('\n')}
+        value={stored.directories}
         hint={`${whose} is for these directories only, and sees nothing else of the account. Leave empty for all.`}
         placeholder="SFTP usernames, one per line"
         rows={3}

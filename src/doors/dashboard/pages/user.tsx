@@ -8,9 +8,18 @@ import { linkPath as invitationPath } from '../../../rules/users/password-links.
 import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
 import { userKeyId } from '../../../rules/users/sessions.ts';
 import * as users from '../../../rules/users/users.ts';
-import { ActionButton, Form } from '../components/form.tsx';
+import { changedFields } from '../changed-fields.ts';
+import { ActionButton, Form, Was } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { LimitFields, limitsIn, limitsInWords, RoleField, ROLES, usernamesOf } from '../components/rights.tsx';
+import {
+  LimitFields,
+  limitsIn,
+  limitsInWords,
+  RoleField,
+  ROLES,
+  storedLimits,
+  usernamesOf,
+} from '../components/rights.tsx';
 import { Empty, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { plainText } from '../../../foundation/base/hidden-characters.ts';
@@ -129,7 +138,14 @@ export function userPage(app: Hono<DashboardEnv>, context: AppContext): void {
 
   app.post(`${TEAM}/:id/role`, adminOnly, (c) =>
     submitted(c, page, async (given) => {
-      await users.setRights(context, userTarget(c), { role: given['role'], ...limitsIn(given) });
+      const user = await userOf(c);
+      if (!user) return c.notFound();
+      const { accountId } = c.get('user').principal;
+      const changed = changedFields(
+        given,
+        storedRights(user, await usernamesOf(context.database.reads, accountId, [user])),
+      );
+      await users.setRights(context, userTarget(c), { role: changed.role, ...limitsIn(changed) });
       return `${TEAM}/${c.req.param('id')}?done=role`;
     }),
   );
@@ -232,6 +248,11 @@ const State = ({ of: user, now }: { of: users.User; now: Micros }) => {
   );
 };
 
+/** The stored values in the fields' format. */
+function storedRights(user: users.User, usernames: UserTableProps['usernames']) {
+  return { role: user.role, ...storedLimits(user, usernames) };
+}
+
 const Oneself = () => (
   <p>
     This is you. Your password, two-factor sign-in and sessions are on your <a href="/dashboard/profile">profile</a>;
@@ -243,6 +264,7 @@ const Changes = ({ user, usernames }: { user: users.User } & Pick<UserTableProps
   <>
     <Section title="Role and limits">
       <Form action={`${TEAM}/${user.id}/role`}>
+        <Was of={storedRights(user, usernames)} />
         <RoleField value={user.role} />
         <LimitFields whose="The user" of={user} usernames={usernames} />
         <button>Save</button>

@@ -1,6 +1,6 @@
 /** `berth directory list` and `berth directories`: read the database, whether or not berth runs. */
 import { Command } from 'commander';
-import { type ReportedDirectory, listDirectories } from '../operating/reports/queries.ts';
+import { newestDirectories, type ReportedDirectory } from '../rules/directories/view.ts';
 import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
@@ -37,7 +37,7 @@ export function directoriesCommand(invocation: Invocation, name: 'directories' |
   return withFilters(new Command(name).description('List the directories of this machine'), invocation.clock)
     .addHelpText('after', help(name === 'list' ? 'directory list' : name))
     .action(async (options: FilterOptions) => {
-      const rows = await narrowed(invocation, options, listDirectories);
+      const rows = await narrowed(invocation, options, ({ reads }, filter) => newestDirectories(reads, filter));
       printRows(rows, STYLE, { print: invocation.print, json: options.json });
     });
 }

@@ -4,10 +4,8 @@ import { TRANSFER_EVENTS, type TransferEvent } from '../foundation/db/schema.ts'
 import { refusalIn } from '../rules/history/refusals.ts';
 import {
   type AuditRow,
-  type DeliveryRow,
   lastTransfer,
   listAudit,
-  listDeliveries,
   listTransfers,
   type TransferRow,
 } from '../operating/reports/queries.ts';
@@ -15,6 +13,7 @@ import { shortTime } from '../foundation/base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
+import { newestDeliveries } from '../deliveries/webhooks/delivery-list.ts';
 import { OperatorError } from '../foundation/base/errors.ts';
 import { replay } from '../deliveries/webhooks/replay.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
@@ -97,6 +96,8 @@ Examples:
   berth deliveries --replay 3f0c6c1e-8e0b-4f5b-9a53-2f1f7f0c2d11
   for id in $(berth deliveries --failed --json | jq -r '.[].id'); do berth deliveries --replay "$id"; done`;
 
+type DeliveryRow = Awaited<ReturnType<typeof newestDeliveries>>[number];
+
 const DELIVERIES_STYLE: RowStyle<DeliveryRow> = {
   columns: {
     ID: (row) => row.id,
@@ -142,10 +143,11 @@ export function deliveriesCommand(invocation: Invocation): Command {
         const again = await replayById(invocation, id);
         return print(json ? JSON.stringify({ id: again, replays: id }) : `${again} will be sent soon`);
       }
-      const rows = await narrowed(invocation, options, (database, filter) =>
-        listDeliveries(database, { ...filter, failed }),
+      const state = failed && 'failed';
+      const rows = await narrowed(invocation, options, ({ reads }, { limit, ...filter }) =>
+        newestDeliveries(reads, { ...filter, state }, limit),
       );
-      printRows(rows, DELIVERIES_STYLE, { print, json });
+      printRows(rows.toReversed(), DELIVERIES_STYLE, { print, json });
     });
 }
 

@@ -1,7 +1,9 @@
 /** Options that several commands share, mainly the filters of lists. */
 import { type Command, InvalidArgumentError } from 'commander';
+import { UNLIMITED } from '../rules/accounts/actor.ts';
 import { accountNamed } from '../rules/accounts/accounts.ts';
 import { type Clock, type Micros, parseMs, SECOND } from '../foundation/base/clock.ts';
+import { OperatorError } from '../foundation/base/errors.ts';
 import type { Database } from '../foundation/db/open.ts';
 import { directoryNamed } from '../operating/reports/named.ts';
 import type { Filter } from '../operating/reports/queries.ts';
@@ -37,9 +39,16 @@ export function narrowed<T>(
   query: (database: Database, filter: Filter) => Promise<T>,
 ): Promise<T> {
   return withDatabase(config(), async (database) => {
-    const id = directory === undefined ? undefined : await directoryNamed(database, directory);
-    const account = name === undefined ? undefined : await accountNamed(database.reads, name);
-    return query(database, { ...options, ...(account !== undefined && { account }), directory: id });
+    const accountId = name === undefined ? undefined : await accountNamed(database.reads, name);
+    if (directory === undefined)
+      return query(database, { ...options, owner: accountId === undefined ? undefined : { accountId } });
+    const owner = await directoryNamed(
+      database.reads,
+      directory,
+      accountId === undefined ? undefined : { accountId, scope: UNLIMITED },
+    );
+    if (!owner) throw new OperatorError(`there is no directory ${JSON.stringify(directory)}: see berth directory list`);
+    return query(database, { ...options, owner });
   });
 }
 

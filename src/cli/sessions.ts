@@ -1,7 +1,6 @@
 /** `berth sessions`: lists live sessions from the files that logins leave. berth need not run. */
 import { Command } from 'commander';
 import type { Database } from '../foundation/db/open.ts';
-import { directoryOf } from '../operating/reports/queries.ts';
 import { pathsOf } from '../machine/sftp/paths.ts';
 import { allSessions, type Session } from '../machine/sftp/sessions.ts';
 import { shortTime } from '../foundation/base/terminal.ts';
@@ -81,7 +80,11 @@ async function liveRows(database: Database, sessions: readonly Session[], option
       external_id = null,
       account_id = null,
       name = null,
-    } = (await directoryOf(database, session.username)) ?? {};
+    } = (await database.reads
+      .selectFrom('directories')
+      .select(['id', 'external_id', 'account_id', 'name'])
+      .where('sftp_username', '=', session.username)
+      .executeTakeFirst()) ?? {};
     return { ...session, state: 'live', directory_id: id, external_id, account_id, name };
   });
   return (await Promise.all(rows)).filter(

@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { UNLIMITED } from '../../src/rules/accounts/actor.ts';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
-import { directoryNamed } from '../../src/doors/dashboard/queries/directories.ts';
-import { storedIn } from '../../src/doors/dashboard/queries/home.ts';
+import { directoryNamed } from '../../src/operating/reports/named.ts';
+import { storedIn } from '../../src/rules/directories/view.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { sqliteOnly } from '../support/postgres.ts';
@@ -135,7 +135,7 @@ test('every page of it is read by an index, and nothing is sorted', sqliteOnly, 
   mkdirSync(files.config.stateDir, { recursive: true });
   await onDatabase(files, async ({ reads }) => {
     const plans = await plansOf(reads, async (watched) => {
-      await directoryNamed(watched, { accountId: 'account', scope: UNLIMITED }, 'name');
+      await directoryNamed(watched, 'name', { accountId: 'account', scope: UNLIMITED });
       await storedIn(watched, 'account');
     });
     assert.equal(plans.length, 3);

@@ -3,14 +3,18 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { test } from 'node:test';
-import { accountDeliveries, countDeliveries } from '../../src/doors/dashboard/queries/account-deliveries.ts';
-import { wholeDelivery } from '../../src/doors/dashboard/queries/deliveries.ts';
 import type { DeliveryRow } from '../../src/foundation/db/schema.ts';
 import { sql } from 'kysely';
 import { unescaped } from '../support/directory-page.ts';
 import { until } from '../support/poll.ts';
 import type { Received } from '../support/receiver.ts';
-import { listDeliveries, type ShownState } from '../../src/deliveries/webhooks/delivery-list.ts';
+import {
+  countDeliveries,
+  deliveriesPage,
+  listDeliveries,
+  type ShownState,
+  wholeDelivery,
+} from '../../src/deliveries/webhooks/delivery-list.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { type DashboardPlace, dashboardPlaces, preformatted, textOf } from './webhook-place.ts';
@@ -263,13 +267,14 @@ test('a page is read by an index, whatever is asked for', sqliteOnly, async () =
   for (const state of ['delivered', 'failed', 'running'] as const)
     await place.addDelivery({ state }, [{ status: 500 }]);
   const after = await place.addDelivery({}, [{ status: 500 }]);
-  const filter = { accountId: place.berth.accountId, directoryId: id };
+  const owner = { accountId: place.berth.accountId, directoryId: id };
+  const filter = { owner };
   const place0 = { after: { at: Number.MAX_SAFE_INTEGER, id: after }, limit: 50 };
   const pages: readonly [string, (db: typeof reads) => Promise<unknown>][] = [
-    ['deliveries_by_directory', (db) => accountDeliveries(db, filter, place0)],
-    ['deliveries_delivered_of', (db) => accountDeliveries(db, { ...filter, state: 'delivered' }, place0)],
-    ['deliveries_failed_of', (db) => accountDeliveries(db, { ...filter, state: 'failed', isOpen: true }, place0)],
-    ['deliveries_open_of', (db) => accountDeliveries(db, { ...filter, state: 'pending' }, place0)],
+    ['deliveries_by_directory', (db) => deliveriesPage(db, filter, place0)],
+    ['deliveries_delivered_of', (db) => deliveriesPage(db, { ...filter, state: 'delivered' }, place0)],
+    ['deliveries_failed_of', (db) => deliveriesPage(db, { ...filter, state: 'failed', isOpen: true }, place0)],
+    ['deliveries_open_of', (db) => deliveriesPage(db, { ...filter, state: 'pending' }, place0)],
   ];
   const plans: string[][] = [];
   for (const [index, read] of pages) {
@@ -277,7 +282,7 @@ test('a page is read by an index, whatever is asked for', sqliteOnly, async () =
     assert.match(found.flat().join('\n'), new RegExp(`SEARCH deliveries USING (?:COVERING )?INDEX ${index} `));
     plans.push(...found);
   }
-  for (const each of [filter, { accountId: filter.accountId }]) {
+  for (const each of [filter, { owner: { accountId: owner.accountId } }]) {
     const counting = await plansOf(reads, (db) => countDeliveries(db, { ...each, state: 'failed', isOpen: true }));
     assert.match(counting.flat().join('\n'), /SEARCH deliveries USING COVERING INDEX deliveries_failed_of/);
   }

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { failingWebhooks, problemsOf } from '../../src/doors/dashboard/queries/failing-webhooks.ts';
-import { webhookState } from '../../src/doors/dashboard/queries/webhook-health.ts';
+import { failingWebhooks, problemsOf, webhookState } from '../../src/deliveries/webhooks/health.ts';
 import type { DeliveryState, Tables } from '../../src/foundation/db/schema.ts';
 import type { Updateable } from 'kysely';
 import { sqliteOnly } from '../support/postgres.ts';

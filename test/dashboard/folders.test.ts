@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompiledQuery } from 'kysely';
 import { type ListedEntry, folderPage, type Page } from '../../src/arrivals/files/folders.ts';
-import { searchPage } from '../../src/doors/dashboard/queries/file-search.ts';
+import { searchPage } from '../../src/arrivals/files/search.ts';
 import { displayName } from '../../src/arrivals/uploads/file-path.ts';
 import { sharedHosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createBackground } from '../../src/foundation/base/background.ts';
 import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
-import { refusalsByDay } from '../../src/doors/dashboard/queries/home.ts';
+import { refusalsByDay } from '../../src/rules/history/daily-totals.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { activityPage } from '../../src/operating/reports/activity.ts';
 import { journal } from '../../src/operating/reports/journal.ts';

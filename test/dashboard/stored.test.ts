@@ -1,7 +1,7 @@
 /** An account's storage: summed each time, except for large accounts, whose sum is cached for a while. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createStored } from '../../src/doors/dashboard/queries/home.ts';
+import { createStored } from '../../src/rules/directories/view.ts';
 import { directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';

@@ -2,8 +2,10 @@
  * Sends one webhook marked as a test, and returns the receiver's answer. It is not retried. The test and its answer are stored
  * as a delivery of the event `test`, for the dashboard.
  */
+import type { Kysely } from 'kysely';
+import { ValidationError } from '../../foundation/base/errors.ts';
 import type { Micros } from '../../foundation/base/clock.ts';
-import type { DeliveryRow } from '../../foundation/db/schema.ts';
+import type { DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { payload, unsent } from './outbox.ts';
 import { lockedDirectory, type Target } from '../../rules/directories/target.ts';
@@ -80,4 +82,25 @@ function store(
       .values({ delivery_id: delivery.id, number: 1, ...times, status, error, response })
       .execute();
   });
+}
+
+/**
+ * The id of the newest directory whose webhooks go to the account's URL.
+ * @throws {ValidationError} when there is none, or no URL.
+ */
+export async function directoryForTest(reads: Kysely<Tables>, accountId: string): Promise<string> {
+  const row = await reads
+    .selectFrom('directories as d')
+    .innerJoin('account_webhooks as w', 'w.account_id', 'd.account_id')
+    .select('d.id')
+    .where('d.account_id', '=', accountId)
+    .where('d.deleted_at', 'is', null)
+    .where('d.webhook_url', 'is', null)
+    .where('d.uses_account_webhook', '=', 1)
+    .where('w.url', 'is not', null)
+    .orderBy('d.inserted_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (!row) throw new ValidationError({ webhook_url: ['has no directory'] });
+  return row.id;
 }

@@ -40,7 +40,7 @@ import { signInCodePage, signInPage, signOut } from './pages/sign-in.tsx';
 import { teamPage } from './pages/team.tsx';
 import { userPage } from './pages/user.tsx';
 import { webhookPages } from './pages/webhook.tsx';
-import { createStored } from './queries/home.ts';
+import { createStored } from '../../rules/directories/view.ts';
 
 /** How many requests a user may make per minute. */
 const USER_LIMIT = 600;

@@ -1,6 +1,6 @@
 /** The state of the list of directories that the page's URL carries: search, order and place. */
 import * as v from 'valibot';
-import { type Listing, type Order, ORDERS, type SortedPlace } from './queries/directories.ts';
+import { type Listing, type Order, ORDERS, type SortedPlace } from '../../rules/directories/view.ts';
 
 export const DIRECTORIES = '/dashboard/directories';
 export const IMPORT = `${DIRECTORIES}/import`;

@@ -9,8 +9,8 @@ import type { FieldErrors } from '../../foundation/base/errors.ts';
 import type { ApiEnv } from '../web/observe.ts';
 import type { SignedIn, Visit } from '../../rules/users/sessions.ts';
 import type { UserTarget } from '../../rules/users/users.ts';
-import type { FailedLogin } from './queries/failed-login.ts';
-import type { WebhookState } from './queries/webhook-health.ts';
+import type { FailedLogin } from '../../operating/reports/failed-logins.ts';
+import type { WebhookState } from '../../deliveries/webhooks/health.ts';
 
 export interface DashboardEnv {
   Bindings: ApiEnv['Bindings'];

@@ -15,7 +15,7 @@ import type { AppContext } from '../web/context.ts';
 import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../../rules/users/sessions.ts';
 import { IMPORT } from './directories-view.ts';
-import { accessState, directoryStatus } from './queries/directory.ts';
+import { accessState, directoryStatus } from './directory-status.ts';
 import { cameFrom, type DashboardEnv, isAdmin, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 

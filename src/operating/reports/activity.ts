@@ -6,7 +6,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { anyContains, ownedBy, type Owner } from '../../foundation/db/lists.ts';
+import { among } from '../../foundation/db/dialect.ts';
+import { anyContains, type Owner, ownedBy } from '../../foundation/db/lists.ts';
 import type { Tables, TransferEvent } from '../../foundation/db/schema.ts';
 import { type Refusal, refusalIn } from '../../rules/history/refusals.ts';
 import {
@@ -229,4 +230,44 @@ async function keyNames(reads: Kysely<Tables>, accountId: string, fingerprints: 
     .where('d.account_id', '=', accountId)
     .execute();
   return new Map(rows.flatMap(({ fingerprint, comment }) => (comment ? [[fingerprint, comment] as const] : [])));
+}
+
+export interface LatestUpload {
+  readonly directory_id: string;
+  readonly at: Micros;
+  readonly path: string | null;
+}
+
+/** The account's newest uploads, of those that are among the latest entries of its history. @param search a part of the path. @param only the ids of the directories to search. */
+export async function latestUploads(
+  reads: Kysely<Tables>,
+  accountId: string,
+  {
+    among: most,
+    limit,
+    search,
+    only,
+  }: {
+    readonly among: number;
+    readonly limit: number;
+    readonly search?: string;
+    readonly only?: ReadonlySet<string> | undefined;
+  },
+): Promise<LatestUpload[]> {
+  const latest = reads
+    .selectFrom('transfers')
+    .select(['id', 'directory_id', 'at', 'path', 'event'])
+    .where('account_id', '=', accountId)
+    .orderBy('at', 'desc')
+    .limit(most);
+  let query = reads
+    .selectFrom(latest.as('latest'))
+    .select(['directory_id', 'at', 'path'])
+    .where('event', '=', 'uploaded')
+    .orderBy('at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  if (search !== undefined) query = query.where(anyContains(reads, ['path'], search));
+  if (only) query = query.where('directory_id', 'in', among(reads, [...only]));
+  return query.execute();
 }

@@ -1,8 +1,10 @@
-/** Finds the directories that an administrator names, live or deleted. */
+/** Finds the directories that an administrator, or a user of the dashboard, names, live or deleted. */
+import type { Kysely } from 'kysely';
 import { OperatorError } from '../../foundation/base/errors.ts';
-import { UUID } from '../../foundation/base/validation.ts';
+import type { Owner } from '../../foundation/db/lists.ts';
 import type { Database } from '../../foundation/db/open.ts';
-import type { DirectoryRow } from '../../foundation/db/schema.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import { type DirectoryEntry, directoryPage, type Whose } from '../../rules/directories/view.ts';
 
 const COLUMNS = ['id', 'account_id', 'sftp_username', 'external_id', 'slug', 'name'] as const;
 
@@ -25,20 +27,40 @@ export async function directoriesNamed({ db }: Database, text: string, account?:
     .execute();
 }
 
-/**
- * The id of the directory that an administrator names by its id or its SFTP username. An id may be that of a deleted directory, whose
- * history remains.
- * @throws {OperatorError} when nothing has that name.
- */
-export async function directoryNamed({ db }: Database, text: string): Promise<string> {
-  const found = await db
+/** A directory by its id or username. An id may be that of a deleted one, whose history remains. @param whose only one of these. */
+export async function directoryNamed(
+  reads: Kysely<Tables>,
+  text: string,
+  whose?: Whose,
+): Promise<(Owner & { readonly directoryId: string }) | undefined> {
+  const accountId = whose?.accountId;
+  let live = reads
     .selectFrom('directories')
-    .select('id')
-    .where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)]))
-    .executeTakeFirst();
-  if (found) return found.id;
-  if (UUID.test(text)) return text;
-  throw new OperatorError(`there is no directory ${JSON.stringify(text)}: see berth directory list`);
+    .select(['account_id as accountId', 'id as directoryId'])
+    .where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)]));
+  if (accountId !== undefined) live = live.where('account_id', '=', accountId);
+  const deleted = reads
+    .selectFrom('audit')
+    .select(['account_id as accountId', 'directory_id as directoryId'])
+    .where('directory_id', '=', text)
+    .limit(1);
+  const found = (await live.executeTakeFirst()) ?? (text === '' ? undefined : await deleted.executeTakeFirst());
+  const isTheirs =
+    !whose || (found?.accountId === accountId && (whose.scope.directories?.has(found?.directoryId ?? '') ?? true));
+  return isTheirs ? found : undefined;
+}
+
+/** The directory that a user means: by an id, a username, or a text that only one has; otherwise those that have it. */
+export async function directoryMeant(
+  reads: Kysely<Tables>,
+  whose: Whose,
+  text: string,
+): Promise<{ readonly id: string } | { readonly candidates: readonly DirectoryEntry[] }> {
+  const named = await directoryNamed(reads, text, whose);
+  if (named) return { id: named.directoryId };
+  const { rows } = await directoryPage(reads, whose, { search: text, order: 'name', isReversed: false });
+  const [only] = rows;
+  return rows.length === 1 && only ? { id: only.id } : { candidates: rows };
 }
 
 export interface Known {

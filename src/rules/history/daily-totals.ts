@@ -31,7 +31,7 @@ export async function addToDay(tx: Transaction<Tables>, row: DailyTotalsTable): 
 }
 
 /** One entry for every day, from the oldest to today; without a total if there is none. */
-export async function totalsByDay(
+async function totalsByDay(
   reads: Kysely<Tables>,
   ownerId: string,
   kind: DailyTotalsTable['kind'],
@@ -73,4 +73,42 @@ export async function noteStorage({ database: { db }, clock }: { database: Pick<
       conflict.columns(['owner_id', 'kind', 'day']).doUpdateSet((eb) => ({ bytes: eb.ref('excluded.bytes') })),
     )
     .execute();
+}
+
+export interface DayOfUploads {
+  /** The start of the day in UTC. */
+  readonly day: Micros;
+  readonly uploads: number;
+  readonly bytes: number;
+}
+
+/** One entry for every day, including those without uploads. */
+export async function uploadsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<DayOfUploads[]> {
+  const days = await totalsByDay(reads, accountId, 'uploads', span);
+  return days.map(({ day, total }) => ({ day, uploads: total?.count ?? 0, bytes: total?.bytes ?? 0 }));
+}
+
+/** The account's stored bytes by day; undefined for days without a measurement. */
+export async function storageByDay(
+  reads: Kysely<Tables>,
+  accountId: string,
+  span: Span,
+): Promise<(number | undefined)[]> {
+  return (await totalsByDay(reads, accountId, 'storage', span)).map(({ total }) => total?.bytes);
+}
+
+export interface Refusals {
+  readonly byDay: readonly number[];
+  /** Until when sshd's log has been read; undefined if it was never found. */
+  readonly knownUntil: Micros | undefined;
+}
+
+/** The number of refused logins on each day. */
+export async function refusalsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<Refusals> {
+  const { at } = await reads
+    .selectFrom('login_log')
+    .select(({ fn }) => fn.max<Micros | null>('read_until').as('at'))
+    .executeTakeFirstOrThrow();
+  const days = await totalsByDay(reads, accountId, 'refusals', span);
+  return { byDay: days.map(({ total }) => total?.count ?? 0), knownUntil: at ?? undefined };
 }

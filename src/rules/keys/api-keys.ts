@@ -258,3 +258,16 @@ export const USED_API_KEYS: UsedKeys = {
       .execute();
   },
 };
+
+/** The names of the API keys that made these keys or links, by the makers' ids. */
+export async function makersOf(
+  reads: Kysely<Tables>,
+  accountId: string,
+  made: readonly { readonly created_by: string | null }[],
+): Promise<ReadonlyMap<string, string>> {
+  const ids = made.flatMap(({ created_by }) => created_by ?? []);
+  if (ids.length === 0) return new Map();
+  const keys = reads.selectFrom('api_keys').select(['id', 'name']).where('id', 'in', ids);
+  const rows = await keys.where('account_id', '=', accountId).execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}

@@ -147,8 +147,7 @@ export async function renewRecoveryCodes(context: FactorContext, target: UserTar
 export async function turnOffSecondFactor(context: FactorContext, target: UserTarget, proof: Proof): Promise<void> {
   await prove(context, target, proof);
   await endSecondFactor(context, target, async ({ tx, user }) => {
-    const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
-    if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
+    if (await isSecondFactorRequired(tx, user.account_id))
       throw new BerthError('not_authorized', 'Your account requires two-factor sign-in, so it cannot be turned off.');
   });
 }
@@ -317,4 +316,9 @@ export function createTries({ database: { db }, clock }: Store): Tries {
       await db.deleteFrom('code_tries').where('user_id', '=', userId).execute();
     },
   };
+}
+
+export async function isSecondFactorRequired(reads: Kysely<Tables>, accountId: string): Promise<boolean> {
+  const account = reads.selectFrom('accounts').select('second_factor_required_at').where('id', '=', accountId);
+  return (await account.executeTakeFirstOrThrow()).second_factor_required_at !== null;
 }

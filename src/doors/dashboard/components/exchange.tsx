@@ -4,8 +4,7 @@ import type { FC, PropsWithChildren } from 'hono/jsx';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import type { AttemptsTable } from '../../../foundation/db/schema.ts';
 import type { Trial } from '../../../deliveries/webhooks/try.ts';
-import type { AccountDelivery } from '../queries/account-deliveries.ts';
-import type { ListedDelivery } from '../queries/deliveries.ts';
+import type { ListedDelivery } from '../../../deliveries/webhooks/delivery-list.ts';
 import { ActionButton } from './form.tsx';
 import { Section } from './section.tsx';
 import { Table } from './table.tsx';
@@ -104,7 +103,7 @@ export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
 const ATTEMPTS = { name: 'Attempts', kind: 'extra' } as const;
 
 interface DeliveryListProps {
-  readonly of: readonly AccountDelivery[];
+  readonly of: readonly ListedDelivery[];
   /** Whether all are of the page's directory. */
   readonly isOne?: boolean;
 }

@@ -122,3 +122,10 @@ export const Secret: FC<PropsWithChildren<{ of: ShownOnce | undefined; label: st
   ) : (
     <></>
   );
+
+/** ` by dana@example.com`, or ` by key "nightly import"`; empty if nobody is known. */
+export function madeBy(created_by: string | null, makers: ReadonlyMap<string, string>): string {
+  if (created_by === null) return '';
+  const name = makers.get(created_by);
+  return ` by ${name === undefined ? created_by.replace(/^\w+:/, '') : `key "${name}"`}`;
+}

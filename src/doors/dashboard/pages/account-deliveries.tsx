@@ -3,7 +3,16 @@ import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
-import { DELIVERY_STATES, type ShownState } from '../../../deliveries/webhooks/delivery-list.ts';
+import {
+  type Count,
+  countDeliveries,
+  type DeliverySearch,
+  deliveriesPage,
+  DELIVERY_STATES,
+  MOST_REPLAYED,
+  replayable,
+  type ShownState,
+} from '../../../deliveries/webhooks/delivery-list.ts';
 import { replayFailed, stopReplays } from '../../../deliveries/webhooks/replay.ts';
 import { type Trial, tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
@@ -17,17 +26,10 @@ import { counted, Time } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, type PageContext, targetOf } from '../environment.ts';
 import { formFields, submitted, timeIn } from '../form.ts';
 import { type Live, renderedIn } from '../live.tsx';
-import {
-  accountDeliveries,
-  type Count,
-  countDeliveries,
-  type DeliveriesFilter,
-  MOST_REPLAYED,
-  replayable,
-} from '../queries/account-deliveries.ts';
 import { type ListPlace, placeIn, placeText } from '../../../foundation/db/lists.ts';
-import { COUNTED, type Problem, problemsOf } from '../queries/failing-webhooks.ts';
-import { directoryMeant, type DirectoryEntry, NO_DIRECTORY } from '../queries/directories.ts';
+import { COUNTED, type Problem, problemsOf } from '../../../deliveries/webhooks/health.ts';
+import { directoryMeant } from '../../../operating/reports/named.ts';
+import { type DirectoryEntry, NO_DIRECTORY } from '../../../rules/directories/view.ts';
 
 const PATH = '/dashboard/deliveries';
 const PAGE = 50;
@@ -61,7 +63,7 @@ const FIELDS = ['state', 'directory', 'file', 'since', 'until'] as const;
 type Query = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
 
 interface Search {
-  readonly filter: DeliveriesFilter;
+  readonly filter: DeliverySearch;
   /** Set if the text for the directory does not name exactly one: the directories that it may mean, if any. */
   readonly candidates?: readonly DirectoryEntry[];
 }
@@ -80,8 +82,8 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
     const { accountId, scope } = principal;
     const { directory = '', file = '' } = query;
     const state = DELIVERY_STATES.find((each) => each === query['state']);
-    const filter: DeliveriesFilter = {
-      accountId,
+    const filter: DeliverySearch = {
+      owner: { accountId },
       state,
       isOpen: state === 'failed',
       since: timeIn(query['since']),
@@ -91,9 +93,8 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
     if (directory.trim() === '' && !scope.directories) return { filter };
     const text = directory.trim();
     const meant = await directoryMeant(reads, principal, text);
-    return 'id' in meant
-      ? { filter: { ...filter, directoryId: meant.id } }
-      : { filter: { ...filter, directoryId: NO_DIRECTORY }, candidates: meant.candidates };
+    const directoryId = 'id' in meant ? meant.id : NO_DIRECTORY;
+    return { filter: { ...filter, owner: { accountId, directoryId } }, ...('candidates' in meant && meant) };
   }
 
   async function page(c: PageContext, tested?: Tested) {
@@ -173,15 +174,15 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
   }
 
   /** The problems behind the list, unless it is narrowed further than to a directory. */
-  function problemsIn(c: PageContext, filter: DeliveriesFilter): Promise<Problem[]> | undefined {
+  function problemsIn(c: PageContext, filter: DeliverySearch): Promise<Problem[]> | undefined {
     const { state, text, since, until } = filter;
     const isWhole = (state === undefined || state === 'failed') && text === undefined && since === until;
     if (!isWhole || c.req.query('after') !== undefined) return undefined;
-    return problemsOf(reads, filter, MOST_PROBLEMS);
+    return problemsOf(reads, filter.owner, MOST_PROBLEMS);
   }
 
-  const pageOf = (filter: DeliveriesFilter, after: ListPlace | undefined) =>
-    accountDeliveries(reads, filter, { after, limit: PAGE });
+  const pageOf = (filter: DeliverySearch, after: ListPlace | undefined) =>
+    deliveriesPage(reads, filter, { after, limit: PAGE });
 
   app.get(PATH, (c) => page(c));
 
@@ -205,9 +206,9 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
     return csvAnswer('deliveries', CSV_HEADER, csvRows(filter));
   });
 
-  async function* csvRows(filter: DeliveriesFilter) {
+  async function* csvRows(filter: DeliverySearch) {
     for (let after: ListPlace | undefined, hasMore = true; hasMore;) {
-      const batch = await accountDeliveries(reads, filter, { after, limit: CSV_BATCH });
+      const batch = await deliveriesPage(reads, filter, { after, limit: CSV_BATCH });
       for (const {
         id,
         directory,
@@ -281,7 +282,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
   );
 
   /** Skips deliveries of directories without a webhook URL. Throws the refusal if there were no others. */
-  async function replayAll(c: PageContext, filter: DeliveriesFilter): Promise<number> {
+  async function replayAll(c: PageContext, filter: DeliverySearch): Promise<number> {
     let count = 0;
     let refused: ValidationError | undefined;
     for (const [id, ids] of await replayable(reads, filter))

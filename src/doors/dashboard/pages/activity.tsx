@@ -26,8 +26,8 @@ import { type DashboardEnv, directoryIn, isAdmin, type PageContext, pathOf, targ
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type Live, renderedIn } from '../live.tsx';
-import { directoriesOfUsers, namesOf } from '../queries/account.ts';
-import { directoryMeant, type DirectoryEntry, NO_DIRECTORY } from '../queries/directories.ts';
+import { directoryMeant } from '../../../operating/reports/named.ts';
+import { type DirectoryEntry, directoriesOfUsers, namesOf, NO_DIRECTORY } from '../../../rules/directories/view.ts';
 import { deliveriesOf } from '../directories-view.ts';
 
 export const ACTIVITY = '/dashboard/activity';

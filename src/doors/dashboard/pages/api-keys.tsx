@@ -8,6 +8,7 @@ import {
   type IssuedKey,
   newestKeys,
   revokeKey,
+  makersOf,
 } from '../../../rules/keys/api-keys.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
@@ -17,12 +18,11 @@ import { LIMIT_FIELDS, LimitFields, limitsIn, limitsInWords, RoleField, username
 import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Badge, Copyable, Secret, Time } from '../components/values.tsx';
+import { madeBy, Badge, Copyable, Secret, Time } from '../components/values.tsx';
 import { accountTarget, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { takeShownOnce } from '../after-redirect.ts';
-import { madeBy, makersOf } from '../queries/account.ts';
 import { CreatingForms } from '../sent-forms.ts';
 
 const PAGE = 50;

@@ -16,7 +16,7 @@ import { Text } from '../components/text.tsx';
 import { CopyButton, Facts, spanInWords, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
-import { type WholeDelivery, wholeDelivery } from '../queries/deliveries.ts';
+import { type WholeDelivery, wholeDelivery } from '../../../deliveries/webhooks/delivery-list.ts';
 
 const PATH = '/dashboard/directories/:id/webhook/deliveries/:delivery_id';
 /** A body of at least so many bytes is downloaded instead. */

@@ -15,9 +15,8 @@ import { addressOf, columnOf, DIRECTORIES, IMPORT, listingIn, sortOf } from '../
 import { type DashboardEnv, hasAccount, type PageContext } from '../environment.ts';
 import { maySend } from '../limits.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
-import { directoryPage, type Listing } from '../queries/directories.ts';
-import { storedIn } from '../queries/home.ts';
-import { failingWebhooks } from '../queries/failing-webhooks.ts';
+import { directoryPage, type Listing, storedIn } from '../../../rules/directories/view.ts';
+import { failingWebhooks } from '../../../deliveries/webhooks/health.ts';
 import { CreatingForms } from '../sent-forms.ts';
 
 const NEW = `${DIRECTORIES}/new`;

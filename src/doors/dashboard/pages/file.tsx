@@ -20,7 +20,7 @@ import { clipped, Text } from '../components/text.tsx';
 import { counted, Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { CANNOT_UNDO, filesOf, queryOf, viewIn } from '../files-view.ts';
-import { fileWebhooks } from '../queries/file-webhooks.ts';
+import { fileWebhooks } from '../../../deliveries/webhooks/file-webhooks.ts';
 import { isFormOf } from '../session-cookie.ts';
 import { type CsvTable, previewKind, shownType, tableIn, TEXT_BYTES } from '../preview.ts';
 import { MOST_ZIPPED_BYTES, zipped } from '../zip.ts';

@@ -18,8 +18,8 @@ import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
 import { CANNOT_UNDO, type FilesView, queryOf, viewIn } from '../files-view.ts';
 import { maySend } from '../limits.ts';
 import { type Live, renderedIn } from '../live.tsx';
-import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
-import { fileWebhooks } from '../queries/file-webhooks.ts';
+import { COUNTED_FILES, fileCount, searchPage } from '../../../arrivals/files/search.ts';
+import { fileWebhooks } from '../../../deliveries/webhooks/file-webhooks.ts';
 import { unannouncedSections } from './unannounced.tsx';
 
 /** With this many files, a page stays below 60 KB. */

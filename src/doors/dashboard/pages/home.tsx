@@ -1,9 +1,11 @@
 /** What needs attention, the account in figures, and its last files; and the first steps until they are done. */
 import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
+import type { Kysely } from 'kysely';
 import type { Child, FC } from 'hono/jsx';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import { type Micros, SECOND } from '../../../foundation/base/clock.ts';
+import type { Tables } from '../../../foundation/db/schema.ts';
 import { DayChart, type Days, DaysChoice, daysIn } from '../components/day-chart.tsx';
 import { Cause } from '../components/exchange.tsx';
 import { ActionButton } from '../components/form.tsx';
@@ -13,22 +15,17 @@ import { Table } from '../components/table.tsx';
 import { Name, Text } from '../components/text.tsx';
 import { Badge, counted, sizeInWords, Time } from '../components/values.tsx';
 import type { DashboardEnv } from '../environment.ts';
-import { directoriesOfUsers, namesOf } from '../queries/account.ts';
-import { COUNTED, type Problem, problemsOf } from '../queries/failing-webhooks.ts';
+import { type LatestUpload, latestUploads } from '../../../operating/reports/activity.ts';
+import { type LoginProblem, loginProblems } from '../../../operating/reports/failed-logins.ts';
+import { directoriesOfUsers, namesOf, type Stored } from '../../../rules/directories/view.ts';
 import {
-  type Begun,
-  begunIn,
   type DayOfUploads,
-  type LatestFile,
-  latestFiles,
-  type LoginProblem,
-  loginProblems,
   type Refusals,
   refusalsByDay,
   storageByDay,
-  type Stored,
   uploadsByDay,
-} from '../queries/home.ts';
+} from '../../../rules/history/daily-totals.ts';
+import { COUNTED, type Problem, problemsOf } from '../../../deliveries/webhooks/health.ts';
 import { deliveriesOf, DIRECTORIES } from '../directories-view.ts';
 import { maySend } from '../limits.ts';
 import { SEND_AGAIN } from './account-deliveries.tsx';
@@ -40,6 +37,8 @@ const UNREAD_AFTER = 1200 * SECOND;
 const MOST_WEBHOOKS = 25;
 const MOST_LOGINS = 10;
 const MOST_FILES = 8;
+/** The newest uploads are searched for among this many entries of the history. */
+const AMONG = 500;
 /** How many characters of a name are shown. */
 const NAME_LENGTH = 100;
 /** Over how many days the growth of the storage is shown. */
@@ -63,7 +62,7 @@ export function homePage(
       problemsOf(reads, { accountId }, MOST_WEBHOOKS + 1),
       loginProblems(reads, accountId, { now, limit: MOST_LOGINS }),
       begunIn(reads, accountId),
-      latestFiles(reads, accountId, MOST_FILES),
+      latestUploads(reads, accountId, { among: AMONG, limit: MOST_FILES }),
       directoriesOfUsers(reads, accountId, sessions.usernames()),
     ]);
     const names = await namesOf(
@@ -262,7 +261,7 @@ const Figure: FC<{ value: string; name: Child; note: Child }> = ({ value, name, 
   </div>
 );
 
-const LatestFiles: FC<{ of: readonly LatestFile[]; names: ReadonlyMap<string, string> }> = ({ of, names }) =>
+const LatestFiles: FC<{ of: readonly LatestUpload[]; names: ReadonlyMap<string, string> }> = ({ of, names }) =>
   of.length === 0 ? (
     <></>
   ) : (
@@ -339,3 +338,60 @@ const FirstSteps: FC<{ begun: Begun; needsKey: boolean }> = ({ begun, needsKey }
     </Section>
   );
 };
+
+interface Begun {
+  readonly hasKey: boolean;
+  /** The newest directory, for the links. */
+  readonly newest: { readonly id: string } | undefined;
+  readonly hasUpload: boolean;
+  /** Whether a receiver has accepted one of the newest deliveries. */
+  readonly isDelivered: boolean;
+}
+
+/** How many of the newest deliveries are searched for one that was delivered. */
+const SEARCHED = 1000;
+
+/** How far an account has come with its first steps. */
+async function begunIn(reads: Kysely<Tables>, accountId: string): Promise<Begun> {
+  const key = await reads
+    .selectFrom('api_keys')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('revoked_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst();
+  const uploaded = await reads
+    .selectFrom('directories')
+    .select('last_upload_at')
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .orderBy('last_upload_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const newest = await reads
+    .selectFrom('directories')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .orderBy('inserted_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const latest = reads
+    .selectFrom('deliveries')
+    .select('state')
+    .where('account_id', '=', accountId)
+    .orderBy('inserted_at', 'desc')
+    .limit(SEARCHED);
+  const delivered = await reads
+    .selectFrom(latest.as('latest'))
+    .select('state')
+    .where('state', '=', 'delivered')
+    .limit(1)
+    .executeTakeFirst();
+  return {
+    hasKey: key !== undefined,
+    newest,
+    hasUpload: (uploaded?.last_upload_at ?? 0) > 0,
+    isDelivered: delivered !== undefined,
+  };
+}

@@ -23,7 +23,7 @@ import { DIRECTORIES, IMPORT } from '../directories-view.ts';
 import { accountTarget, type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { tableIn } from '../preview.ts';
-import { storedIn } from '../queries/home.ts';
+import { storedIn } from '../../../rules/directories/view.ts';
 import { SentForms } from '../sent-forms.ts';
 import { sentencesOf } from '../words.ts';
 

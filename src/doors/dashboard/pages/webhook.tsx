@@ -19,7 +19,7 @@ import { readSnippets, Verification } from '../components/verification.tsx';
 import { accountTarget, type DashboardEnv, hasAccount, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { deliveriesOf } from '../directories-view.ts';
-import { accountDeliveries } from '../queries/account-deliveries.ts';
+import { deliveriesPage } from '../../../deliveries/webhooks/delivery-list.ts';
 import { deliveryPage } from './delivery.tsx';
 import { SECRET_DONE, SECRET_PROBLEMS, SigningSecret, webhookForms } from './webhook-forms.tsx';
 
@@ -45,8 +45,8 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
     const { id, webhook_url: url } = directory;
     const receiver = await receiverIfAny(reads, directory);
     const path = `${pathOf(c)}/webhook`;
-    const latest = { accountId: directory.account_id, directoryId: id };
-    const { deliveries } = await accountDeliveries(reads, latest, { after: undefined, limit: LATEST });
+    const owner = { accountId: directory.account_id, directoryId: id };
+    const { deliveries } = await deliveriesPage(reads, { owner }, { limit: LATEST });
     const { url: accountUrl } = await accountWebhook(reads, directory.account_id);
     const isOfAccount = url === null && receiver !== undefined;
     return c.render(

@@ -52,7 +52,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   await listDirectories(db);
 
-  // To find the directories of an account with failed deliveries (`dashboard/queries/failing-webhooks.ts`).
+  // To find the directories of an account with failed deliveries (`deliveries/webhooks/health.ts`).
   await db.schema
     .createIndex('deliveries_failed_in_account')
     .on('deliveries')
@@ -90,7 +90,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
 /**
  * Adds the text in which the list of directories is searched, and an index for each of its orders, which the search reads
- * (`dashboard/queries/directories.ts`). The index by time replaces the one of 001.
+ * (`rules/directories/view.ts`). The index by time replaces the one of 001.
  */
 async function listDirectories(db: Kysely<unknown>): Promise<void> {
   const line = sql.lit('\n');

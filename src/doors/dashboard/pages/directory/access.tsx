@@ -11,7 +11,7 @@ import { DirectoryLayout } from '../../components/layout.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
 import { showOnce, takeShownOnce } from '../../after-redirect.ts';
 import { DIRECTORIES } from '../../directories-view.ts';
-import { lastLogins } from '../../queries/failed-login.ts';
+import { lastLogins } from '../../../../operating/reports/failed-logins.ts';
 import { directoryActions } from './actions.ts';
 import { instructions } from './instructions.ts';
 import { Limits, limitFields } from './limits.tsx';

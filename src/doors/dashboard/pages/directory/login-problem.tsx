@@ -7,7 +7,7 @@ import { ActionButton } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Text } from '../../components/text.tsx';
 import { counted, Time } from '../../components/values.tsx';
-import { COUNTED, type FailedLogin, isOver, type LastLogins } from '../../queries/failed-login.ts';
+import { COUNTED, type FailedLogin, isOver, type LastLogins } from '../../../../operating/reports/failed-logins.ts';
 
 interface LoginProblemProps extends DirectoryProps {
   readonly checks: readonly LoginCheck[];

@@ -1,14 +1,14 @@
-/** Queries for the head of a directory's pages. Each uses an index. */
+/** What the head of a directory's pages says. Each query uses an index. */
 import type { Kysely } from 'kysely';
-import { hasExpired, type Micros } from '../../../foundation/base/clock.ts';
-import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
-import { lacksKey } from '../../../rules/directories/update.ts';
-import { auditSentence } from '../../../rules/history/sentences.ts';
-import type { AppContext } from '../../web/context.ts';
-import { receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
-import type { AccessState, DirectoryStatus } from '../environment.ts';
-import { failedLogin } from './failed-login.ts';
-import { webhookState } from './webhook-health.ts';
+import { hasExpired, type Micros } from '../../foundation/base/clock.ts';
+import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import { lacksKey } from '../../rules/directories/update.ts';
+import { auditSentence } from '../../rules/history/sentences.ts';
+import type { AppContext } from '../web/context.ts';
+import { receiverUrl } from '../../deliveries/webhooks/receiver-of.ts';
+import type { AccessState, DirectoryStatus } from './environment.ts';
+import { failedLogin } from '../../operating/reports/failed-logins.ts';
+import { webhookState } from '../../deliveries/webhooks/health.ts';
 
 /** Only a suspended directory needs a query: for who suspended it, and when. */
 export async function accessState(

@@ -4,12 +4,12 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
-import { countRows } from '../../../foundation/db/lists.ts';
-import { compiled, compiledEach } from '../../../foundation/db/compiled.ts';
-import { byPath, pathIs, pathWithin } from '../../../foundation/db/file-paths.ts';
-import type { Tables } from '../../../foundation/db/schema.ts';
-import { displayName } from '../../../arrivals/uploads/file-path.ts';
-import type { ListedEntry, ListedState, Page } from '../../../arrivals/files/folders.ts';
+import { countRows } from '../../foundation/db/lists.ts';
+import { compiled, compiledEach } from '../../foundation/db/compiled.ts';
+import { byPath, pathIs, pathWithin } from '../../foundation/db/file-paths.ts';
+import type { Tables } from '../../foundation/db/schema.ts';
+import { displayName } from '../uploads/file-path.ts';
+import type { ListedEntry, ListedState, Page } from './folders.ts';
 
 /** Paths that are read at once: few at first, since many may match, and at most as many as take about 5 ms. They may be long. */
 const FIRST_BATCH = 250;

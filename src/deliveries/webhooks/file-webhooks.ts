@@ -3,9 +3,9 @@
  * again; a new one about the same file is found if it is among the directory's latest. No delivery is searched for further.
  */
 import type { Kysely } from 'kysely';
-import { type Delivery, DELIVERY_COLUMNS, withAttempts } from '../../../deliveries/webhooks/delivery-list.ts';
-import type { Micros } from '../../../foundation/base/clock.ts';
-import type { DeliveryRow, Tables } from '../../../foundation/db/schema.ts';
+import { type Delivery, DELIVERY_COLUMNS, withAttempts } from './delivery-list.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
+import type { DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 
 export interface ListedFile {
   readonly id: string;

@@ -98,7 +98,7 @@ async function rotate(invocation: Invocation, options: RotateOptions): Promise<v
   const before = nextKeys(paths.hostKeys);
   const done = await takeStep(invocation, config, options, before);
   await prepareSshd(config, log);
-  const reloaded = reload(paths);
+  const reloaded = await reload(paths, config.sftp.port);
   if (options.json) return printRows(await rowsOf(config), STYLE, { print, json: true });
   print(`${done}. ${reloaded}.`);
   printRows(await rowsOf(config), STYLE, { print, json: false });
@@ -143,11 +143,13 @@ function latest(keys: readonly NextKey[]): Micros {
   return Math.max(...keys.map(({ since }) => since));
 }
 
-function reload(paths: Paths): string {
-  const pid = reloadSshd(paths);
-  return pid === undefined
-    ? "berth's sshd does not run here: it reads its keys at its next start"
-    : `sshd (process ${pid}) reads its keys again; sessions go on`;
+async function reload(paths: Paths, port: number): Promise<string> {
+  const reloaded = await reloadSshd(paths, port);
+  if (!reloaded) return "berth's sshd does not run here: it reads its keys at its next start";
+  const { pid, isDone } = reloaded;
+  return isDone
+    ? `sshd (process ${pid}) has read its keys again; sessions go on`
+    : `sshd (process ${pid}) does not listen again yet: look at its log, with journalctl -u berth-sshd`;
 }
 
 async function rowsOf(config: Config): Promise<Row[]> {

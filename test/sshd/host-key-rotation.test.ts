@@ -111,7 +111,11 @@ test('a client that logs in between learns the new keys and forgets the old; one
 
   const after = await berth.keys('rotate', '--finish');
   assert.deepEqual(shown(after), shown(both.slice(3)));
-  await until('sshd proves itself with the new one', async () => (await berth.proved()) === after[0]?.known_hosts);
+  assert.equal(
+    await berth.proved(),
+    after[0]?.known_hosts,
+    'sshd proves itself with the new one as soon as the command ends',
+  );
   const { status, said } = logIn(place.dir, login, regular);
   assert.deepEqual([status, said.includes('WARNING')], [0, false], said);
   await until('the client has forgotten the old ones', () => {
@@ -145,7 +149,7 @@ test('one type alone, taken back again, and finished at once with --yes', async 
   assert.equal(status, 0);
   assert.match(
     stdout,
-    /^The new keys have replaced the old ones\. sshd \(process \d+\) reads its keys again; sessions go on\.\n/,
+    /^The new keys have replaced the old ones\. sshd \(process \d+\) has read its keys again; sessions go on\.\n/,
   );
   const now = await berth.keys('list');
   assert.deepEqual(shown(now.slice(0, 2)), shown(old.slice(0, 2)));

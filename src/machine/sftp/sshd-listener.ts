@@ -1,6 +1,7 @@
 /** Finds the listening process of our sshd among all processes of the machine. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import type { Paths } from './paths.ts';
 
 /** The listener's process ID; undefined when none runs. */
@@ -65,7 +66,7 @@ function isListener(pid: string, config: string): boolean {
 }
 
 /** The sockets that listen on a port, as /proc/PID/fd names them (proc_net(5): 0A is LISTEN). */
-function listeningOn(port: number): ReadonlySet<string> {
+function listeningOn(port: number): Set<string> {
   const local = port.toString(16).toUpperCase().padStart(4, '0');
   const found = new Set<string>();
   for (const name of ['tcp', 'tcp6']) {
@@ -93,12 +94,29 @@ function filesOf(pid: number): string[] {
   }
 }
 
+/** How long a reload may take on a busy machine, and how often to look, in ms. */
+const RELOAD_MS = 10_000;
+const LOOK_MS = 20;
+
 /**
- * Makes our sshd read its configuration and keys again: it re-executes itself, and sessions continue (sshd(8), SIGHUP).
- * @returns the process that got the signal; undefined when none runs.
+ * Makes our sshd read its configuration and keys again: it re-executes itself, and sessions continue (sshd(8), SIGHUP). Waits until it
+ * listens again, on a new socket: until then it refuses connections, and is not found.
+ * @returns the process, and whether it has listened again in time; undefined when none runs.
  */
-export function reloadSshd(paths: Pick<Paths, 'sshd'>): number | undefined {
-  const listener = listenerOf(paths);
-  if (listener !== undefined) process.kill(listener, 'SIGHUP');
-  return listener;
+export async function reloadSshd(
+  paths: Pick<Paths, 'sshd'>,
+  port: number,
+): Promise<{ readonly pid: number; readonly isDone: boolean } | undefined> {
+  const pid = listenerOf(paths);
+  if (pid === undefined) return undefined;
+  const before = listeningOn(port);
+  const config = join(paths.sshd, 'sshd_config');
+  const isDone = (): boolean => {
+    const now = listeningOn(port).difference(before);
+    return isListener(String(pid), config) && filesOf(pid).some((target) => now.has(target));
+  };
+  process.kill(pid, 'SIGHUP');
+  const until = performance.now() + RELOAD_MS;
+  while (!isDone() && performance.now() < until) await setTimeout(LOOK_MS);
+  return { pid, isDone: isDone() };
 }

@@ -43,20 +43,20 @@ test('a second factor is set up, asked for, replaced by a recovery code, and tur
   await setPassword(page, token);
   await page.goto('/dashboard/profile');
   await page.getByRole('link', { name: 'Set up' }).click();
-  await looksAs(page, 'Second factor');
+  await looksAs(page, 'Two-factor sign-in');
   const secret = (await page.locator('ol code').textContent()) ?? '';
   const code = page.getByLabel('Code', { exact: true });
   await code.fill('000000');
   await page.getByRole('button', { name: 'Turn on' }).click();
   await page.getByRole('alert').waitFor();
-  const focused = await looksAs(page, 'Error: Second factor');
+  const focused = await looksAs(page, 'Error: Two-factor sign-in');
   assert.equal(focused?.role, 'alert', 'what is wrong is read first');
   assert.equal(await page.locator('ol code').textContent(), secret, 'the same key, which the app has by now');
   await code.fill(codeAt(secret, Date.now() * 1000));
   await page.getByRole('button', { name: 'Turn on' }).click();
   const shown = page.locator('[data-secret="recovery-codes"]');
   await shown.waitFor();
-  await looksAs(page, 'Second factor');
+  await looksAs(page, 'Two-factor sign-in');
   const [recovery = ''] = ((await shown.textContent()) ?? '').split('\n');
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.getByRole('button', { name: 'Copy Recovery codes' }).click();
@@ -79,8 +79,8 @@ test('a second factor is set up, asked for, replaced by a recovery code, and tur
   await page.getByText('You have 9 recovery codes left.').waitFor();
   await page.getByLabel('Current password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Turn off' }).click();
-  await page.getByText('Your second factor is off.').waitFor();
-  await looksAs(page, 'Your second factor is off. Profile');
+  await page.getByText('Two-factor sign-in is off.').waitFor();
+  await looksAs(page, 'Two-factor sign-in is off. Profile');
   assert.deepEqual(wrong, []);
 });
 
@@ -121,7 +121,7 @@ test('the company’s login leads to the wanted page, shows no password, and say
   await page.getByRole('link', { name: 'Sign in with SSO' }).click();
   await page.waitForURL('**/dashboard/directories?sort=name');
   await page.goto('/dashboard/profile');
-  await page.getByRole('heading', { name: 'Second factor' }).waitFor();
+  await page.getByRole('heading', { name: 'Two-factor sign-in' }).waitFor();
   assert.equal(await page.getByLabel('Current password').count(), 0);
   await page.context().clearCookies();
   place.provider.person = { ...ALICE, sub: 'bob', email: 'bob@example.com', email_verified: false };

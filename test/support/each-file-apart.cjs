@@ -1,16 +1,9 @@
 // `node --require` this, and the test runner starts each file by file-apart. The runner itself has no limit for a file: one that
 // left a listener behind would keep it waiting for ever. CommonJS, since the runner loads no `--import`.
 // What V8 makes of the sources is kept for the next process: compiling them takes a third of what the tests cost.
-//
-// In a test file, node:test follows each promise from its making to its end, to know which test an error came from that nobody has
-// caught. That takes a tenth of the processor's time. Without it, such an error still fails the file.
-const hooks = require('node:async_hooks');
 const { join } = require('node:path');
 
-if (process.env.NODE_TEST_CONTEXT !== undefined) {
-  const none = { enable: () => none, disable: () => none };
-  hooks.createHook = () => none;
-} else {
+if (process.env.NODE_TEST_CONTEXT === undefined) {
   process.execPath = join(__dirname, 'file-apart');
   process.env.NODE_COMPILE_CACHE ??= join(__dirname, '../../node_modules/.cache/compiled');
 }

@@ -57,7 +57,7 @@ const NOT_QUICK = [
   'test/unit/packaging/monitoring.test.ts',
   'test/webhooks/{fairness,refusing}.test.ts',
 ];
-/** Whose tests are of PostgreSQL alone: on SQLite, each of them would be skipped. */
+/** Files whose tests all need PostgreSQL. On SQLite, each test would be skipped. */
 const ON_POSTGRES_ALONE = [
   'test/postgres/*.test.ts',
   'test/nodes/cluster/*.test.ts',

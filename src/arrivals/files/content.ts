@@ -9,10 +9,9 @@ import { type BigIntStats, closeSync, fstatSync, read } from 'node:fs';
 import { promisify } from 'node:util';
 import { isAbsent, openFile } from '../../foundation/base/beneath.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import type { FilesRoot } from '../uploads/file-path.ts';
+import { type FilesRoot, type FilePath, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type FilePath, pathOf } from '../uploads/file-path.ts';
 import { type FileStat, fileStat, isSame, isUnchanged } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 

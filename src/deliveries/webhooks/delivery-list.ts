@@ -5,9 +5,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Kysely, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
-import { countRows } from '../../foundation/db/lists.ts';
+import { countRows, type ListPlace, type Owner, ownedBy, placeInList } from '../../foundation/db/lists.ts';
 import { among } from '../../foundation/db/dialect.ts';
-import { type ListPlace, type Owner, ownedBy, placeInList } from '../../foundation/db/lists.ts';
 import type { AttemptsTable, DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 

@@ -50,7 +50,7 @@ const MAX_DOWNLOADS = 16;
 /** How many webhooks an account may test at once: each test may take 6 s. */
 const MAX_TESTS = 4;
 
-/** Who sends a request, and how much each sender may have at once. */
+/** Identifies the sender of a request, and limits what each sender may do at once. */
 export interface Web {
   readonly clientAddress: ClientAddress;
   readonly nameRequest: NameRequest;

@@ -28,7 +28,7 @@ export async function* pagesById<R extends { readonly id: string }>(
 // What lists share: whose rows they have, and where a page begins. They are ordered by a time and an id, newest
 // first.
 
-/** Whose rows a list has: those of an account, or of one of its directories. */
+/** A list has the rows of an account, or of one of its directories. */
 export interface Owner {
   readonly accountId: string;
   readonly directoryId?: string | undefined;

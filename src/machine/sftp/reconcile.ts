@@ -10,14 +10,13 @@ import { lstatSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import type { HostedDirectory } from '../../rules/directories/host.ts';
+import { type HostedDirectory, isUsername } from '../../rules/directories/host.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
 import { pagesById } from '../../foundation/db/lists.ts';
 import type { Log } from '../../foundation/base/log.ts';
 import { areCredentialsRight, removeCredentials, usersWithCredentials, writeCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';
 import { ensureJail, isJailRight } from './jail.ts';
-import { isUsername } from '../../rules/directories/host.ts';
 import { CORNER, type Paths } from './paths.ts';
 
 export interface ReconcileOptions {

@@ -8,7 +8,6 @@
 import type { Transaction } from 'kysely';
 import { type Clock, hasExpired } from '../../foundation/base/clock.ts';
 import type { ApiKeysTable, Role, Tables, UsersTable } from '../../foundation/db/schema.ts';
-
 import { BerthError } from '../../foundation/base/errors.ts';
 import { lockedAccount, requireApi } from './accounts.ts';
 
@@ -146,7 +145,7 @@ export interface Scope {
   readonly isReadOnly: boolean;
   /** The ids of the directories; undefined for the whole account. */
   readonly directories: ReadonlySet<string> | undefined;
-  /** Whose limits they are, for refusals. */
+  /** Whether a key or a user has these limits: refusals say so. */
   readonly of: Credential['kind'];
 }
 

@@ -8,9 +8,16 @@ import type { Kysely } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
 import { among } from '../../foundation/db/dialect.ts';
-import { type ListPlace, type Owner, placeInList, unknownPlace } from '../../foundation/db/lists.ts';
+import {
+  type ListPlace,
+  type Owner,
+  placeInList,
+  unknownPlace,
+  contains,
+  isAmong,
+  mayContain,
+} from '../../foundation/db/lists.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
-import { contains, isAmong, mayContain } from '../../foundation/db/lists.ts';
 import type { Scope } from '../accounts/actor.ts';
 import { slugOf } from './identity.ts';
 
@@ -197,7 +204,7 @@ export interface DirectoryPage {
   readonly next: SortedPlace | undefined;
 }
 
-/** Whose directories are searched: those of the account, or those that the user is limited to. */
+/** A search covers the directories of the account, or those that the user is limited to. */
 export interface Whose {
   readonly accountId: string;
   readonly scope: Pick<Scope, 'directories'>;

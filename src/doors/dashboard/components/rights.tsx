@@ -33,7 +33,7 @@ interface Limited {
 type Usernames = ReadonlyMap<string, string>;
 
 interface LimitsProps {
-  /** Whose limits, such as `The key`. */
+  /** The subject of the hint, such as `The key`. */
   readonly whose: string;
   readonly of?: Limited | undefined;
   readonly usernames?: Usernames;

@@ -35,7 +35,7 @@ const PROBLEMS = { role: 'Choose one of the roles.' };
 
 export function apiKeysPage(app: Hono<DashboardEnv>, context: AppContext): void {
   const { api, dashboard, tls } = context.config;
-  /** Of the API, if the dashboard has a port of its own. */
+  /** The port of the API, if the dashboard has another one. */
   const apiHost = dashboard.own && `${tls.name}:${api.port}`;
   const { reads } = context.database;
   const sent = new CreatingForms(context);

@@ -1,4 +1,4 @@
-/** Who may log in to a directory, and how: its access, password, public keys and quota. */
+/** The endpoints for logins to a directory (access settings, password, public keys), and for its quota. */
 import * as v from 'valibot';
 import type { AppContext } from '../../web/context.ts';
 import { formatMicros, hasExpired } from '../../../foundation/base/clock.ts';

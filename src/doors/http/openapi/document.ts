@@ -3,8 +3,7 @@
  * here, so that a route has only its own.
  */
 import type { GenericSchema } from 'valibot';
-import type { Operation, Route } from '../route.ts';
-import { TAGS } from '../route.ts';
+import { type Operation, type Route, TAGS } from '../route.ts';
 import { Problem, ValidationProblems } from '../schemas.ts';
 import { type HeaderName, HEADERS, IDEMPOTENCY_KEY, PATH_PARAMETERS, REQUEST_HEADERS } from './headers.ts';
 import { type SchemaSet, schemaSet } from './json-schema.ts';

@@ -41,10 +41,10 @@ import { joinNodes } from '../operating/nodes/join.ts';
 import { dueHere } from '../operating/nodes/leftovers.ts';
 import { followLogins } from '../operating/reports/login-log.ts';
 import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
-import { startApi } from '../doors/http/app.ts';
-import { createReadiness } from '../doors/http/health.ts';
-import { openPorts } from '../doors/http/ports.ts';
-import { type AppContext, createWeb } from '../doors/web/context.ts';
+import { startApi } from '../interfaces/http/app.ts';
+import { createReadiness } from '../interfaces/http/health.ts';
+import { openPorts } from '../interfaces/http/ports.ts';
+import { type AppContext, createWeb } from '../interfaces/web/context.ts';
 import { startUpkeep } from './upkeep.ts';
 import { LogKeeper } from './while-away.ts';
 
@@ -223,7 +223,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
 /** Imported only when it is on, since commands and an API alone do not need it. */
 async function startDashboard(context: AppContext) {
-  const dashboard = await import('../doors/dashboard/app.tsx');
+  const dashboard = await import('../interfaces/dashboard/app.tsx');
   return dashboard.startDashboard(context);
 }
 

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/foundation/db/schema.ts';
-import type { Waits } from '../../src/doors/http/server.ts';
+import type { Waits } from '../../src/interfaces/http/server.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import * as v from 'valibot';
-import { schemaSet } from '../../src/doors/http/openapi/json-schema.ts';
+import { schemaSet } from '../../src/interfaces/http/openapi/json-schema.ts';
 import { hosted } from '../support/hosted.ts';
 import { contentOf, document, problems, routes } from '../support/openapi.ts';
 import { scratch } from '../support/scratch.ts';

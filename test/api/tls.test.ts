@@ -10,11 +10,11 @@ import { test } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
 import { createBackground } from '../../src/foundation/base/background.ts';
 import { OperatorError } from '../../src/foundation/base/errors.ts';
-import { followCertificate, loadTlsPair, type TlsPair } from '../../src/doors/http/certificate.ts';
-import { startHttpServer } from '../../src/doors/http/server.ts';
+import { followCertificate, loadTlsPair, type TlsPair } from '../../src/interfaces/http/certificate.ts';
+import { startHttpServer } from '../../src/interfaces/http/server.ts';
 import { readConfig } from '../../src/foundation/base/config.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
-import { clientAddress } from '../../src/doors/web/client-address.ts';
+import { clientAddress } from '../../src/interfaces/web/client-address.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { clientCommands } from '../../src/doors/dashboard/pages/directory/client-commands.ts';
+import { clientCommands } from '../../src/interfaces/dashboard/pages/directory/client-commands.ts';
 import { startBerth, type TestDirectory } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dashboardOf, pathOf, unescaped } from '../support/directory-page.ts';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { UNLIMITED } from '../../src/rules/accounts/actor.ts';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { listingIn } from '../../src/doors/dashboard/directories-view.ts';
+import { listingIn } from '../../src/interfaces/dashboard/directories-view.ts';
 import { directoryPage, FEW, type Listing, type Order, ORDERS, PAGE } from '../../src/rules/directories/view.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { type ListedRow, directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { test } from 'node:test';
-import { seal } from '../../src/doors/dashboard/sealed.ts';
+import { seal } from '../../src/interfaces/dashboard/sealed.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { dataOf } from '../support/field-sets.ts';

@@ -114,7 +114,7 @@ test('docs/webhooks.md has the same code', () => {
     ['verify.js', 'js'],
     ['verify.py', 'python'],
   ] as const) {
-    const code = readFileSync(new URL(`../../src/doors/dashboard/snippets/${file}`, import.meta.url), 'utf8');
+    const code = readFileSync(new URL(`../../src/interfaces/dashboard/snippets/${file}`, import.meta.url), 'utf8');
     assert.ok(docs.includes(`\`\`\`${language}\n${code}\`\`\``), file);
   }
 });

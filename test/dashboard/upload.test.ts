@@ -8,7 +8,7 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { tableIn } from '../../src/doors/dashboard/preview.ts';
+import { tableIn } from '../../src/interfaces/dashboard/preview.ts';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor } from '../support/dashboard.ts';
 import { questionIn } from '../support/directory-page.ts';

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { connect } from 'node:tls';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { checkCertificate, checkServe } from '../../src/operating/doctor/checks/running.ts';
-import { firstPair, loadTlsPair } from '../../src/doors/http/certificate.ts';
+import { firstPair, loadTlsPair } from '../../src/interfaces/http/certificate.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { startService } from '../../src/service/service.ts';
 import { until } from '../support/poll.ts';

@@ -8,7 +8,7 @@ import { createGround } from '../../src/foundation/context.ts';
 import { type ClockLead, confirmClock, createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { BerthError } from '../../src/foundation/base/errors.ts';
 import { pruneHistory } from '../../src/rules/history/removal.ts';
-import { createRateLimit } from '../../src/doors/web/rate-limits.ts';
+import { createRateLimit } from '../../src/interfaces/web/rate-limits.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { applyRetention } from '../../src/arrivals/uploads/retention.ts';
 import { movedClock } from '../support/moved-clock.ts';

@@ -9,7 +9,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import PQueue from 'p-queue';
-import { loadTlsPair } from '../../src/doors/http/certificate.ts';
+import { loadTlsPair } from '../../src/interfaces/http/certificate.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';

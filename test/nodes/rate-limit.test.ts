@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBackground } from '../../src/foundation/base/background.ts';
 import { BerthError } from '../../src/foundation/base/errors.ts';
-import { createSharedRateLimit } from '../../src/doors/web/rate-limits.ts';
+import { createSharedRateLimit } from '../../src/interfaces/web/rate-limits.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';

@@ -1,6 +1,6 @@
 /** Every route of the dashboard, as it is registered, those of the company's login too. */
-import { createDashboard } from '../../src/doors/dashboard/app.tsx';
-import type { AppContext } from '../../src/doors/web/context.ts';
+import { createDashboard } from '../../src/interfaces/dashboard/app.tsx';
+import type { AppContext } from '../../src/interfaces/web/context.ts';
 
 export interface DashboardRoute {
   readonly method: string;

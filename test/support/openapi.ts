@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { described, routesOf } from '../../src/doors/http/app.ts';
-import type { AppContext } from '../../src/doors/web/context.ts';
-import { openapi } from '../../src/doors/http/openapi/document.ts';
+import { described, routesOf } from '../../src/interfaces/http/app.ts';
+import type { AppContext } from '../../src/interfaces/web/context.ts';
+import { openapi } from '../../src/interfaces/http/openapi/document.ts';
 
 /** Routes use what they are made with only when they are asked. */
 const unused: unknown = new Proxy(() => undefined, { get: () => unused, apply: () => unused });

@@ -1,7 +1,7 @@
 /** The rules of users on a database of their own, with a clock that the test sets and hashes that cost next to nothing. */
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
-import { clientNetwork, clientSite } from '../../src/doors/web/client-address.ts';
+import { clientNetwork, clientSite } from '../../src/interfaces/web/client-address.ts';
 import {
   createPasswordHashing,
   createPasswords,

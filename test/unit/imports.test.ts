@@ -8,7 +8,17 @@ import { fileURLToPath } from 'node:url';
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 
 /** The layers of `src/`, from the bottom: each imports only itself and those before it. */
-const LAYERS = ['foundation', 'rules', 'machine', 'deliveries', 'arrivals', 'operating', 'doors', 'service', 'cli'];
+const LAYERS = [
+  'foundation',
+  'rules',
+  'machine',
+  'deliveries',
+  'arrivals',
+  'operating',
+  'interfaces',
+  'service',
+  'cli',
+];
 
 /** The ground: may be imported by everyone and imports no feature. `db` builds on `base`. */
 const GROUND = ['foundation/base', 'foundation/db', 'foundation/context.ts'];
@@ -98,7 +108,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'deliveries/webhooks/outbox.ts',
     'deliveries/webhooks/receiver-of.ts',
   ],
-  'doors/web': [
+  'interfaces/web': [
     'arrivals/checks/held.ts',
     'arrivals/uploads/file-changes.ts',
     'deliveries/webhooks/send.ts',
@@ -117,9 +127,9 @@ const ALLOWED: Record<string, readonly string[]> = {
     'arrivals/uploads/file-path.ts',
     'arrivals/uploads/upload-list.ts',
   ],
-  'doors/http': [
+  'interfaces/http': [
     'arrivals/files',
-    'doors/web',
+    'interfaces/web',
     'rules/accounts',
     'rules/directories',
     'rules/history/events.ts',
@@ -132,9 +142,9 @@ const ALLOWED: Record<string, readonly string[]> = {
     'deliveries/webhooks',
     'rules/keys',
   ],
-  'doors/dashboard': [
+  'interfaces/dashboard': [
     'arrivals/files',
-    'doors/web',
+    'interfaces/web',
     'rules/accounts',
     'arrivals/checks/held.ts',
     'rules/directories',
@@ -153,7 +163,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'deliveries/webhooks',
     'rules/keys',
   ],
-  'doors/listen': ['deliveries/webhooks/signature.ts'],
+  'interfaces/listen': ['deliveries/webhooks/signature.ts'],
   cli: [
     'arrivals/files/partial.ts',
     'rules/accounts',
@@ -164,7 +174,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/history/refusals.ts',
     'rules/history/sentences.ts',
     'rules/history/removal.ts',
-    'doors/listen',
+    'interfaces/listen',
     'operating/nodes',
     'service/prepare.ts',
     'operating/reports',
@@ -189,12 +199,12 @@ const PACKAGES: Record<string, readonly string[]> = {
   'better-sqlite3': ['foundation/db'],
   chokidar: ['arrivals/uploads/disk/jail-watcher.ts'],
   got: ['deliveries/webhooks'],
-  hono: ['doors/http', 'doors/dashboard', 'doors/web'],
+  hono: ['interfaces/http', 'interfaces/dashboard', 'interfaces/web'],
   'openid-client': ['rules/users/company-login.ts'],
   otpauth: ['rules/users'],
-  uqr: ['doors/dashboard'],
-  '@valibot/to-json-schema': ['doors/http/openapi/json-schema.ts'],
-  '@hono/node-server': ['doors/http', 'doors/web'],
+  uqr: ['interfaces/dashboard'],
+  '@valibot/to-json-schema': ['interfaces/http/openapi/json-schema.ts'],
+  '@hono/node-server': ['interfaces/http', 'interfaces/web'],
   sshpk: ['rules/directories/public-key.ts'],
   commander: ['cli'],
   pino: ['foundation/base/log.ts'],
@@ -285,8 +295,8 @@ const COMPOSED = [
   'arrivals/files/start.ts',
   'arrivals/uploads/start.ts',
   'deliveries/webhooks/start.ts',
-  'doors/dashboard/app.tsx',
-  'doors/http/app.ts',
+  'interfaces/dashboard/app.tsx',
+  'interfaces/http/app.ts',
   'machine/sftp/start.ts',
   'operating/metrics/start.ts',
   'operating/nodes/start.ts',

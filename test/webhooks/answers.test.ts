@@ -11,7 +11,7 @@ import { Worker } from 'node:worker_threads';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { type Answer, createSender } from '../../src/deliveries/webhooks/send.ts';
 import { trustedWith } from '../../src/deliveries/webhooks/start.ts';
-import { loadTlsPair } from '../../src/doors/http/certificate.ts';
+import { loadTlsPair } from '../../src/interfaces/http/certificate.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { scratch } from '../support/scratch.ts';
 

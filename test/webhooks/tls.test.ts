@@ -12,7 +12,7 @@ import {
   type TlsOptions,
 } from 'node:tls';
 import { systemClock } from '../../src/foundation/base/clock.ts';
-import { loadTlsPair } from '../../src/doors/http/certificate.ts';
+import { loadTlsPair } from '../../src/interfaces/http/certificate.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { createSender } from '../../src/deliveries/webhooks/send.ts';

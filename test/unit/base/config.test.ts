@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sftpCommand } from '../../../src/cli/directory/fields.ts';
-import { clientCommands } from '../../../src/doors/dashboard/pages/directory/client-commands.ts';
+import { clientCommands } from '../../../src/interfaces/dashboard/pages/directory/client-commands.ts';
 import { originOf, readConfig, readForSshd } from '../../../src/foundation/base/config.ts';
 import { ignoredLines, settingsIn } from '../../../src/foundation/base/settings-file.ts';
 import { scratch } from '../../support/scratch.ts';

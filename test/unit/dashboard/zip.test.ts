@@ -1,7 +1,7 @@
 /** The names in a ZIP archive: no program unpacks one outside of its target folder. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { zipped } from '../../../src/doors/dashboard/zip.ts';
+import { zipped } from '../../../src/interfaces/dashboard/zip.ts';
 
 test('no name leads out of the target folder, on Windows either', async () => {
   const names = ['../../a', '/b', 'C:/c', 'D:\\d', 'e.txt:stream', 'in/./../f'];

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { connectionLimits, Connections } from '../../../src/doors/http/connections.ts';
+import { connectionLimits, Connections } from '../../../src/interfaces/http/connections.ts';
 
 class Client extends EventEmitter {
   readonly remoteAddress: string;

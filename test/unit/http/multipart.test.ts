@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { BerthError } from '../../../src/foundation/base/errors.ts';
-import { fileInForm, isForm } from '../../../src/doors/http/multipart.ts';
+import { fileInForm, isForm } from '../../../src/interfaces/http/multipart.ts';
 import { TIMEOUT_SECONDS } from '../../support/poll.ts';
 
 const TYPE = 'multipart/form-data; boundary=----b';

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { firstPair } from '../../../src/doors/http/certificate.ts';
+import { firstPair } from '../../../src/interfaces/http/certificate.ts';
 import { systemClock } from '../../../src/foundation/base/clock.ts';
 import { noteBackup } from '../../../src/foundation/base/last-backup.ts';
 import { createLog } from '../../../src/foundation/base/log.ts';

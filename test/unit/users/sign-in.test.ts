@@ -2,8 +2,8 @@
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { BerthError, ValidationError } from '../../../src/foundation/base/errors.ts';
-import { createAddressLimit, createSteadyLimit } from '../../../src/doors/web/rate-limits.ts';
-import { clientNetwork, clientSite } from '../../../src/doors/web/client-address.ts';
+import { createAddressLimit, createSteadyLimit } from '../../../src/interfaces/web/rate-limits.ts';
+import { clientNetwork, clientSite } from '../../../src/interfaces/web/client-address.ts';
 import {
   createHashingQueue,
   createPasswordHashing,

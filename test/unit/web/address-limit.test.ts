@@ -1,8 +1,8 @@
 /** The bucket of each client network: its size, its refill, and what a flood from elsewhere does to it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAddressLimit, type RateLimit } from '../../../src/doors/web/rate-limits.ts';
-import { clientNetwork } from '../../../src/doors/web/client-address.ts';
+import { createAddressLimit, type RateLimit } from '../../../src/interfaces/web/rate-limits.ts';
+import { clientNetwork } from '../../../src/interfaces/web/client-address.ts';
 
 function taken(bucket: RateLimit, address: string, tries: number): number {
   let count = 0;

@@ -14,7 +14,7 @@ const TYPES = {
 } as const;
 
 /** Read from `src/`, which an installation has beside the compiled program. */
-const FOLDER = new URL('../../../src/doors/dashboard/static/', import.meta.url);
+const FOLDER = new URL('../../../src/interfaces/dashboard/static/', import.meta.url);
 
 export function serveAssets(app: Hono<DashboardEnv>): void {
   for (const [name, type] of Object.entries(TYPES)) {

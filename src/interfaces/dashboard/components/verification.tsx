@@ -7,7 +7,7 @@ import { Code } from './values.tsx';
 const FILES = { 'verify.js': 'Node.js', 'verify.py': 'Python', 'verify.php': 'PHP', 'verify.go': 'Go' };
 
 /** Read from `src/`, which an installation has beside the compiled program. */
-const FOLDER = new URL('../../../../src/doors/dashboard/snippets/', import.meta.url);
+const FOLDER = new URL('../../../../src/interfaces/dashboard/snippets/', import.meta.url);
 
 export interface Snippet {
   readonly language: string;

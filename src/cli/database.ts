@@ -7,6 +7,7 @@ import { type Database, openDatabase } from '../foundation/db/open.ts';
 import { isMissing } from '../foundation/base/database-place.ts';
 import { refuseUnfinished } from '../foundation/db/unfinished-restore.ts';
 import { BerthError, errorCode, errorMessage, OperatorError, ValidationError } from '../foundation/base/errors.ts';
+import { messageOf } from '../foundation/base/problems.ts';
 
 /**
  * Opens the database for as long as `use` takes.
@@ -49,7 +50,9 @@ export async function sayingRefusals<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof BerthError) throw new OperatorError(error.message, { cause: error });
     if (!(error instanceof ValidationError)) throw error;
-    const problems = Object.entries(error.fields).map(([field, messages]) => `${field} ${messages.join(', ')}`);
+    const problems = Object.entries(error.fields).map(
+      ([field, wrong]) => `${field} ${wrong.map(messageOf).join(', ')}`,
+    );
     throw new OperatorError(problems.join('; '), { cause: error });
   }
 }

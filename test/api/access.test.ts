@@ -1,10 +1,12 @@
 /** GET and PATCH /directories/:id/access: suspension, expiry and networks. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_TIME } from '../../src/foundation/base/validation.ts';
+import { messageOf } from '../../src/foundation/base/problems.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { sharedHosted } from '../support/hosted.ts';
 import { systemError } from '../support/recording-host.ts';
+
+const NO_TIME = messageOf(['not_a_time']);
 
 const shared = sharedHosted();
 

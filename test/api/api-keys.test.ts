@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { type Kysely, sql } from 'kysely';
-import { NO_TIME } from '../../src/foundation/base/validation.ts';
+import { messageOf } from '../../src/foundation/base/problems.ts';
 import { formatMicros, SECOND } from '../../src/foundation/base/clock.ts';
 import type { Tables } from '../../src/foundation/db/schema.ts';
 import { listAccounts, markDeleted } from '../../src/rules/accounts/accounts.ts';
@@ -18,6 +18,8 @@ import { setClock } from '../support/set-clock.ts';
 import { invited } from '../support/users.ts';
 
 import assert from 'node:assert/strict';
+
+const NO_TIME = messageOf(['not_a_time']);
 
 const shared = sharedHosted();
 

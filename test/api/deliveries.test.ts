@@ -1,13 +1,15 @@
 /** The deliveries of a directory: the list, replays of one and of many, and announcing a file. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_TIME } from '../../src/foundation/base/validation.ts';
+import { messageOf } from '../../src/foundation/base/problems.ts';
 import { verify } from '../../src/deliveries/webhooks/signature.ts';
 import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
 import { until } from '../support/poll.ts';
 import { sharedHosted } from '../support/hosted.ts';
 import { receiver } from '../support/receiver.ts';
 import { type ShownDelivery, webhookPlace } from './webhook-place.ts';
+
+const NO_TIME = messageOf(['not_a_time']);
 
 const shared = sharedHosted({ dispatches: true });
 /** Its deliveries stay pending. */

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { NO_TIME } from '../../src/foundation/base/validation.ts';
+import { messageOf } from '../../src/foundation/base/problems.ts';
 import type { FileState } from '../../src/foundation/db/schema.ts';
 import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
+
+const NO_TIME = messageOf(['not_a_time']);
 
 const shared = sharedHosted();
 

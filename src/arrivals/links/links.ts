@@ -5,10 +5,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { ExpressionBuilder, Kysely, Selectable, Transaction } from 'kysely';
 import { DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, type FieldErrors, ValidationError, wrongField } from '../../foundation/base/errors.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import {
-  BLANK,
   checked,
   filled,
   INVALID,
@@ -26,8 +25,8 @@ import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../upload
 
 import * as v from 'valibot';
 
-/** How far ahead a link may expire. */
-const LONGEST_LIFE: Micros = 366 * DAY;
+/** How many days ahead a link may expire. */
+const LONGEST_DAYS = 366;
 
 /** How long a row is kept after its link has expired, since the clock may be set back meanwhile. */
 const KEPT_FOR: Micros = DAY;
@@ -108,11 +107,11 @@ export function makeLink(
   const now = clock.now();
   const expiresAt = expires_at - (expires_at % SECOND);
   const isFolder = kind === 'upload' && text.endsWith('/');
-  const problems = {
-    ...(expiresAt <= now && { expires_at: ['must be in the future'] }),
-    ...(expiresAt > now + LONGEST_LIFE && { expires_at: ['must be within 366 days'] }),
-    ...(kind === 'upload' && maxBytes === undefined && { max_bytes: [BLANK] }),
-    ...(kind === 'download' && maxBytes !== undefined && { max_bytes: ['is for upload links only'] }),
+  const problems: FieldErrors = {
+    ...(expiresAt <= now && { expires_at: [['past']] }),
+    ...(expiresAt > now + LONGEST_DAYS * DAY && { expires_at: [['too_late', LONGEST_DAYS]] }),
+    ...(kind === 'upload' && maxBytes === undefined && { max_bytes: [['blank']] }),
+    ...(kind === 'download' && maxBytes !== undefined && { max_bytes: [['uploads_only']] }),
   };
   if (Object.keys(problems).length > 0) throw new ValidationError(problems);
   const path = isFolder ? folderIn(text, readPath) : readPath(`/${encoded(pathOf(Buffer.from(text)))}`, '/');
@@ -134,8 +133,7 @@ export function makeLink(
   return refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
       const directory = await lockedDirectory(tx, target);
-      if (!(await isWithinKeysLife(tx, target.actor, expiresAt)))
-        throw new ValidationError({ expires_at: ['must not be after the API key expires'] });
+      if (!(await isWithinKeysLife(tx, target.actor, expiresAt))) throw wrongField('expires_at', 'later_than_key');
       await tx
         .deleteFrom('links')
         .where('directory_id', '=', directory.id)

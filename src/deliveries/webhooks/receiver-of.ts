@@ -6,7 +6,7 @@ import type { Store } from '../../foundation/context.ts';
 import type { Kysely } from 'kysely';
 import { compiled } from '../../foundation/db/compiled.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
-import { ValidationError } from '../../foundation/base/errors.ts';
+import { wrongField } from '../../foundation/base/errors.ts';
 
 /** The dependencies of a request for a webhook: a replay, an announcement or a test. */
 export interface WebhookRules extends Store {
@@ -32,8 +32,6 @@ const ofAccount = compiled<{ account: string }>()((db, p) =>
 
 /** The columns of a directory that decide where its webhooks go. */
 export type Destined = Pick<DirectoryRow, 'account_id' | 'webhook_url' | 'uses_account_webhook'>;
-
-const TURNED_OFF = "give the directory a webhook URL, or let it use the account's again";
 
 /** The account's receiver, unless it has no URL or this directory has opted out of it. */
 async function accountReceiver(
@@ -64,6 +62,5 @@ export async function receiverIfAny(
 export async function receiverOf(db: Kysely<Tables>, directory: Destined & Secrets): Promise<WebhookReceiver> {
   const found = await receiverIfAny(db, directory);
   if (found) return found;
-  const way = directory.uses_account_webhook ? 'give the directory or the account a webhook URL first' : TURNED_OFF;
-  throw new ValidationError({ webhook_url: [`is not set: ${way}`] });
+  throw wrongField('webhook_url', directory.uses_account_webhook ? 'no_webhook' : 'no_own_webhook');
 }

@@ -5,7 +5,7 @@
 import { sql } from 'kysely';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { among } from '../../foundation/db/dialect.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, wrongField } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { type Delivery, deliveryOf, NO_TEST } from './delivery-list.ts';
 import { enqueueDue, replayOf } from './outbox.ts';
@@ -33,7 +33,7 @@ export async function replay(
       .forUpdate()
       .executeTakeFirst();
     if (!old) throw new BerthError('delivery_not_found', 'Delivery not found');
-    if (old.finished_at === null) throw new ValidationError({ delivery_id: ['is still pending'] });
+    if (old.finished_at === null) throw wrongField('delivery_id', 'pending');
     const now = clock.now();
     const { url } = await receiverOf(tx, directory);
     const row = await enqueueDue(tx, replayOf(old, url, now), clock);

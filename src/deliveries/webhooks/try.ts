@@ -3,7 +3,7 @@
  * as a delivery of the event `test`, for the dashboard.
  */
 import type { Kysely } from 'kysely';
-import { ValidationError } from '../../foundation/base/errors.ts';
+import { wrongField } from '../../foundation/base/errors.ts';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
@@ -101,6 +101,6 @@ export async function directoryForTest(reads: Kysely<Tables>, accountId: string)
     .orderBy('d.inserted_at', 'desc')
     .limit(1)
     .executeTakeFirst();
-  if (!row) throw new ValidationError({ webhook_url: ['has no directory'] });
+  if (!row) throw wrongField('webhook_url', 'no_directory');
   return row.id;
 }

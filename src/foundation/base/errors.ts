@@ -1,5 +1,6 @@
 /** The errors that the rules throw, in the domain's terms. Only `web/responses.ts` knows the status and body for each. */
 import { constants } from 'node:os';
+import type { Problem } from './problems.ts';
 
 export type ErrorCode =
   | 'unauthenticated'
@@ -45,8 +46,8 @@ export class BerthError extends Error {
   }
 }
 
-/** Messages by field name, in Ecto's wording: `{ name: ["can't be blank"] }`. */
-export type FieldErrors = Record<string, string[]>;
+/** What is wrong with each field, by its name: `{ name: [['blank']] }`. */
+export type FieldErrors = Readonly<Record<string, readonly Problem[]>>;
 
 /** The request's fields break the rules (specification, "Errors": 422 with `errors`). */
 export class ValidationError extends Error {
@@ -57,6 +58,11 @@ export class ValidationError extends Error {
     this.name = 'ValidationError';
     this.fields = fields;
   }
+}
+
+/** The request's only problem: `wrongField('email', 'taken')`. */
+export function wrongField(field: string, ...problem: Problem): ValidationError {
+  return new ValidationError({ [field]: [problem] });
 }
 
 /** A problem that the operator has to fix. `message` is one line that says what is wrong and what to do; no stack is shown. */

@@ -1,6 +1,5 @@
 /**
- * The parts of request schemas, and their messages. These are Ecto's (validate_required, validate_length, validate_number, cast), since
- * the specification's `can't be blank` is one of them.
+ * The parts of request schemas, with the problem that each reports (`problems.ts`).
  *
  * The same schemas validate requests and make openapi.json. So each action either converts to JSON Schema or is followed by metadata
  * that says the same (http/openapi/json-schema.ts checks this). Lengths count code points, as in JSON Schema. Text has to be storable
@@ -8,22 +7,26 @@
  */
 import * as v from 'valibot';
 import { parseMicros } from './clock.ts';
+
+import type { Problem } from './problems.ts';
 import { ValidationError } from './errors.ts';
 
-export const BLANK = "can't be blank";
-export const INVALID = 'is invalid';
+/** A problem as the message of a schema, which has to be text. `checked` turns it back. */
+export const because = (...problem: Problem): string => JSON.stringify(problem);
+
+export const INVALID = because('invalid');
 
 /** An id: 36 characters. */
 export const UUID = /^[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}$/;
 
 /** The message for a value of the wrong type, or for a missing one. */
 export const orBlank = ({ input }: { readonly input: unknown }): string =>
-  input === null || input === undefined ? BLANK : INVALID;
+  input === null || input === undefined ? because('blank') : INVALID;
 
 /** At most `limit` code points. To be spread into a pipe, like `storable`. */
 export const atMost = (limit: number) =>
   [
-    v.check<string, string>((text) => Array.from(text).length <= limit, `should be at most ${limit} character(s)`),
+    v.check<string, string>((text) => Array.from(text).length <= limit, because('too_long', limit, 'character')),
     v.metadata<string, { readonly maxLength: number }>({ maxLength: limit }),
   ] as const;
 
@@ -47,11 +50,11 @@ export const paragraphs = [
 ] as const;
 
 /** At least one character that is not white space. */
-export const filled = v.regex<string, string>(/\S/, BLANK);
+export const filled = v.regex<string, string>(/\S/, because('blank'));
 
 /** A name: a line that is not blank. In a pipe that ends at the first problem, so that a blank one has one message. */
 export const nameLine = [
-  v.check<string, string>((text) => /\S/.test(text), BLANK),
+  v.check<string, string>((text) => /\S/.test(text), because('blank')),
   v.metadata<string, { readonly allOf: readonly { readonly pattern: string }[] }>({ allOf: [{ pattern: '\\S' }] }),
   ...line,
 ] as const;
@@ -66,8 +69,8 @@ export const wholeNumber = (min: number, max: number) =>
     v.pipe(
       v.number(orBlank),
       v.safeInteger(INVALID),
-      v.minValue(min, `must be greater than or equal to ${min}`),
-      v.maxValue(max, `must be less than or equal to ${max}`),
+      v.minValue(min, because('too_small', min)),
+      v.maxValue(max, because('too_large', max)),
     ),
     { abortPipeEarly: true },
   );
@@ -79,21 +82,16 @@ export const wholeNumberText = (min: number, max: number) =>
     v.check((text) => /^-?\d{1,9}$/.test(text), INVALID),
     v.metadata({ type: 'integer', minimum: min, maximum: max }),
     v.transform(Number),
-    v.minValue(min, `must be greater than or equal to ${min}`),
-    v.maxValue(max, `must be less than or equal to ${max}`),
+    v.minValue(min, because('too_small', min)),
+    v.maxValue(max, because('too_large', max)),
   );
-
-export const NO_TIME = 'is invalid: write a time with its zone, such as 2026-11-22T09:30:00Z';
-/** In a query, a plus that is not encoded arrives as a blank. */
-const BLANK_FOR_PLUS =
-  'is invalid: in a URL write the + of its zone as %2B, or the time in UTC, such as 2026-11-22T09:30:00Z';
 
 /** A moment in ISO 8601, as µs since 1970. */
 export const timestamp = v.pipe(
-  v.string(({ input }) => (input === null || input === undefined ? BLANK : NO_TIME)),
+  v.string(({ input }) => because(input === null || input === undefined ? 'blank' : 'not_a_time')),
   v.check(
     (text) => Number.isSafeInteger(parseMicros(text)),
-    ({ input }) => (/T.* \d\d:?\d\d$/.test(input) ? BLANK_FOR_PLUS : NO_TIME),
+    ({ input }) => because(/T.* \d\d:?\d\d$/.test(input) ? 'blank_for_plus' : 'not_a_time'),
   ),
   v.metadata({ format: 'date-time' }),
   v.transform((text) => parseMicros(text) ?? 0),
@@ -107,6 +105,10 @@ export function checked<S extends v.GenericSchema>(
   // Where a schema has no message of its own, such as for a missing key, the library's would be in the answer.
   const result = v.safeParse(schema, fields, { message: orBlank });
   if (result.success) return result.output;
-  const problems = Object.entries(v.flatten(result.issues).nested ?? {});
-  throw new ValidationError(Object.fromEntries(problems.map(([field, messages]) => [field, messages ?? [INVALID]])));
+  const problems = Object.entries<readonly string[] | undefined>(v.flatten(result.issues).nested ?? {});
+  throw new ValidationError(
+    Object.fromEntries(
+      problems.map(([field, texts = []]) => [field, texts.map((text) => JSON.parse(text) as Problem)]),
+    ),
+  );
 }

@@ -1,10 +1,11 @@
 /** How lists are read: in pages, from a place on, by a text, and how many rows they have. */
 import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../base/clock.ts';
-import { ValidationError } from '../base/errors.ts';
+
 import { UUID } from '../base/validation.ts';
 import type { Tables } from './schema.ts';
 import { isPostgres, listed } from './dialect.ts';
+import { type ValidationError, wrongField } from '../base/errors.ts';
 
 // Reads the rows of a table page by page, in the order of their ids.
 
@@ -79,7 +80,7 @@ export async function placeInList(
 
 /** The error for an unknown place. An empty page would look like the end of the list. */
 export function unknownPlace(): ValidationError {
-  return new ValidationError({ after: ['is invalid'] });
+  return wrongField('after', 'invalid');
 }
 
 // Finds directories with a text anywhere in their column `search`, which is in lower case, through an index on

@@ -3,7 +3,8 @@
  * that saving one field does not revert another that somebody else has changed meanwhile. If both have changed the same field,
  * the user has to save again.
  */
-import { type FieldErrors, ValidationError } from '../../foundation/base/errors.ts';
+import { ValidationError } from '../../foundation/base/errors.ts';
+import type { Problem } from '../../foundation/base/problems.ts';
 import type { FormFields } from './environment.ts';
 
 /** The prefix of the fields with the earlier values. */
@@ -26,13 +27,16 @@ export function changedFields<Name extends string>(
   stored: Readonly<Record<Name, string>>,
 ): Partial<Record<Name, string>> {
   const changed: Partial<Record<Name, string>> = {};
-  const conflicts: FieldErrors = {};
+  const conflicts: Record<string, Problem[]> = {};
   for (const [name, now] of Object.entries<string>(stored)) {
     const text = given[name];
     const was = given[`${WAS}${name}`] ?? now;
     if (text === undefined || isSame(text, was) || isSame(text, now)) continue;
     if (isSame(was, now)) changed[name as Name] = text;
-    else conflicts[name] = [`Somebody changed this to "${now}" while you were editing. Save again to replace it.`];
+    else
+      conflicts[name] = [
+        ['sentence', `Somebody changed this to "${now}" while you were editing. Save again to replace it.`],
+      ];
   }
   if (Object.keys(conflicts).length > 0) throw new ValidationError(conflicts);
   return changed;

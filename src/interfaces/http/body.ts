@@ -2,8 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../../rules/directories/fields.ts';
 import { isExactNumber, parseJson, withWholeNumbers } from '../../rules/directories/json-text.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
-import { BLANK, INVALID } from '../../foundation/base/validation.ts';
+import { BerthError, wrongField } from '../../foundation/base/errors.ts';
 
 const LIMIT_BYTES = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
@@ -25,8 +24,8 @@ interface DirectoryFields {
 export async function readDirectoryFields(incoming: IncomingMessage): Promise<DirectoryFields> {
   const body = await readJson(incoming);
   const { directory: fields, ...beside } = isObject(body) ? body : {};
-  if (fields === undefined || fields === null) throw new ValidationError({ directory: [BLANK] });
-  if (!isObject(fields)) throw new ValidationError({ directory: [INVALID] });
+  if (fields === undefined || fields === null) throw wrongField('directory', 'blank');
+  if (!isObject(fields)) throw wrongField('directory', 'invalid');
   return { fields: withWholeNumbers(fields), beside: Object.keys(beside) };
 }
 
@@ -39,7 +38,7 @@ export async function readFields(incoming: IncomingMessage, { isOptional = false
   if (isOptional && incoming.headers['content-type'] === undefined && (await readBody(incoming)).length === 0)
     return {};
   const body = await readJson(incoming);
-  if (!isObject(body)) throw new ValidationError({ body: [INVALID] });
+  if (!isObject(body)) throw wrongField('body', 'invalid');
   return withWholeNumbers(body);
 }
 

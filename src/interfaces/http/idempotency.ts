@@ -10,7 +10,7 @@
  */
 import type { KeptAnswersTable } from '../../foundation/db/schema.ts';
 import { hold, release } from '../../foundation/db/shared.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+
 import {
   ANSWER_LIFE,
   insertKept,
@@ -24,6 +24,8 @@ import { applyCommitted } from '../../rules/directories/change.ts';
 import type { RuleContext } from '../../rules/directories/target.ts';
 import { apiKeyOf, type Endpoint, type Keep } from './access.ts';
 import { readBody } from './body.ts';
+import { BerthError, wrongField } from '../../foundation/base/errors.ts';
+import type { Problem } from '../../foundation/base/problems.ts';
 
 const LONGEST_KEY = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
@@ -63,7 +65,7 @@ export function createRepeatable(context: RuleContext) {
     const row = await keptAt(database.reads, place);
     if (!row || !(await isCurrent(row))) return row;
     if (row.request !== place.request) {
-      throw new ValidationError({ idempotency_key: ['was used for another request'] });
+      throw wrongField('idempotency_key', 'other_request');
     }
     const { headers, ...answer } = JSON.parse(place.open(row.answer)) as Answer;
     return responseOf({ ...answer, headers: [...headers, ['idempotency-replayed', 'true']] });
@@ -156,10 +158,10 @@ export function createRepeatable(context: RuleContext) {
 
 /** @throws {ValidationError} */
 function checkedKey(key: string): string {
-  const wrong = (message: string) => new ValidationError({ idempotency_key: [message] });
-  if (key === '') throw wrong("can't be blank");
-  if (key.length > LONGEST_KEY) throw wrong(`should be at most ${LONGEST_KEY} character(s)`);
-  if (!PRINTABLE.test(key)) throw wrong('is invalid');
+  const wrong = (...problem: Problem) => wrongField('idempotency_key', ...problem);
+  if (key === '') throw wrong('blank');
+  if (key.length > LONGEST_KEY) throw wrong('too_long', LONGEST_KEY, 'character');
+  if (!PRINTABLE.test(key)) throw wrong('invalid');
   return key;
 }
 

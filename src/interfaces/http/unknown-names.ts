@@ -8,8 +8,6 @@ import type { Endpoint } from './access.ts';
 import type { Operation } from './route.ts';
 import { notApplied, warning } from '../web/warnings.ts';
 
-const UNKNOWN = 'is unknown';
-
 /** How many names one response lists. */
 const LISTED = 10;
 
@@ -20,7 +18,9 @@ export function refuseUnknown(known: object, fields: Fields): void {
 
 function refuse(names: readonly string[]): void {
   if (names.length === 0) return;
-  throw new ValidationError(Object.fromEntries(names.slice(0, LISTED).map((name) => [name.slice(0, 100), [UNKNOWN]])));
+  throw new ValidationError(
+    Object.fromEntries(names.slice(0, LISTED).map((name) => [name.slice(0, 100), [['unknown']]])),
+  );
 }
 
 /** Wraps an endpoint so that it refuses unknown query parameters, or warns about them. */

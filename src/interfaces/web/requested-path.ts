@@ -3,7 +3,7 @@
  * part of a name, or an attack.
  */
 import type { IncomingMessage } from 'node:http';
-import { ValidationError } from '../../foundation/base/errors.ts';
+import { wrongField } from '../../foundation/base/errors.ts';
 import type { FilePath } from '../../arrivals/uploads/file-path.ts';
 
 /** The kernel's limits (path_resolution(7)) as they apply to sessions, whose paths begin with `/files/` and end in a zero byte. */
@@ -19,18 +19,18 @@ const DEPTH = 400;
  */
 export function requestedPath(target: string, prefix: string): FilePath {
   const [path = ''] = target.replace(/^https?:\/\/[^/]*/i, '').split('?', 1);
-  if (!path.startsWith(prefix)) throw invalid('is invalid');
+  if (!path.startsWith(prefix)) throw wrongField('path', 'invalid');
   // Generated clients send the whole path as one parameter, with each slash in it encoded.
   const components = path
     .slice(prefix.length)
     .split(/\/|%2f/i)
     .map(decoded);
-  if (components.length > DEPTH) throw invalid(`should have at most ${DEPTH} folder(s)`);
+  if (components.length > DEPTH) throw wrongField('path', 'too_many', DEPTH, 'folder');
   if (components.some((name) => name.length > NAME_BYTES)) {
-    throw invalid(`should have names of at most ${NAME_BYTES} byte(s)`);
+    throw wrongField('path', 'long_name', NAME_BYTES);
   }
   const whole = components.join('/');
-  if (whole.length > PATH_BYTES) throw invalid(`should be at most ${PATH_BYTES} byte(s)`);
+  if (whole.length > PATH_BYTES) throw wrongField('path', 'too_long', PATH_BYTES, 'byte');
   return whole;
 }
 
@@ -41,12 +41,9 @@ function decoded(component: string): string {
   );
   // A literal `%` has to be written as %25.
   const isEscaped = !/%(?![\da-f]{2})/i.test(component);
-  if (!isEscaped || name === '' || name === '.' || name === '..' || name.includes('\0')) throw invalid('is invalid');
+  if (!isEscaped || name === '' || name === '.' || name === '..' || name.includes('\0'))
+    throw wrongField('path', 'invalid');
   return name;
-}
-
-function invalid(reason: string): ValidationError {
-  return new ValidationError({ path: [reason] });
 }
 
 /**

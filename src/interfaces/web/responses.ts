@@ -11,6 +11,7 @@ import {
   isUnavailable,
   ValidationError,
 } from '../../foundation/base/errors.ts';
+import { messageOf } from '../../foundation/base/problems.ts';
 import type { Log } from '../../foundation/base/log.ts';
 
 /** The status of each refusal. */
@@ -70,7 +71,7 @@ export function refusal(status: number, message: string, headers?: Record<string
 
 export function errorResponse(thrown: unknown, log: Log, requestId: string): Response {
   const error = fullAsRefusal(thrown);
-  if (error instanceof ValidationError) return json(JSON.stringify({ errors: error.fields }), 422);
+  if (error instanceof ValidationError) return json(JSON.stringify({ errors: messagesOf(error) }), 422);
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: requestId }, 'no space left');
     return refusal(STATUS[error.code], error.message, HEADERS[error.code]);
@@ -82,6 +83,10 @@ export function errorResponse(thrown: unknown, log: Log, requestId: string): Res
   }
   log.error({ err: error, request_id: requestId }, 'a request failed');
   return refusal(500, 'Internal server error');
+}
+
+function messagesOf({ fields }: ValidationError): Readonly<Record<string, readonly string[]>> {
+  return Object.fromEntries(Object.entries(fields).map(([field, problems]) => [field, problems.map(messageOf)]));
 }
 
 export function json(body: string, status = 200, headers?: Record<string, string>): Response {

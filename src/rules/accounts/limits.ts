@@ -3,8 +3,9 @@ import type { Transaction } from 'kysely';
 import * as v from 'valibot';
 import { among } from '../../foundation/db/dialect.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
+
+import { because, orBlank } from '../../foundation/base/validation.ts';
 import { ValidationError } from '../../foundation/base/errors.ts';
-import { orBlank } from '../../foundation/base/validation.ts';
 
 /** How many directories a key or a user can be limited to. */
 const MOST_DIRECTORIES = 100;
@@ -13,9 +14,9 @@ const MOST_DIRECTORIES = 100;
 export const DirectoryNames = v.pipe(
   v.custom<string[]>((value) => Array.isArray(value) && value.every((each) => typeof each === 'string'), orBlank),
   v.metadata({ type: 'array', items: { type: 'string' } }),
-  v.check((list) => list.length > 0, 'should have at least 1 item(s)'),
+  v.check((list) => list.length > 0, because('too_few', 1)),
   v.metadata({ minItems: 1 }),
-  v.check((list) => list.length <= MOST_DIRECTORIES, `should have at most ${MOST_DIRECTORIES} item(s)`),
+  v.check((list) => list.length <= MOST_DIRECTORIES, because('too_many', MOST_DIRECTORIES, 'item')),
   v.metadata({ maxItems: MOST_DIRECTORIES }),
 );
 
@@ -42,10 +43,9 @@ export async function idsOfDirectories(
     .execute();
   const ids = new Map(kept.map((id) => [id, id]));
   for (const { id, sftp_username } of found) ids.set(id, id).set(sftp_username, id);
-  const unknown = named
-    .filter((each) => !ids.has(each))
-    .map((each) => `${quoted(each)} is not a directory of the account`);
-  if (unknown.length > 0) throw new ValidationError({ directories: [...new Set(unknown)] });
+  const unknown = new Set(named.filter((each) => !ids.has(each)).map(quoted));
+  if (unknown.size > 0)
+    throw new ValidationError({ directories: [...unknown].map((name) => ['not_a_directory', name]) });
   return [...new Set(named.map((each) => ids.get(each) ?? each))];
 }
 

@@ -2,6 +2,7 @@
 import type { AuthMode, DirectoryRow } from '../../foundation/db/schema.ts';
 import {
   atMost,
+  because,
   checked,
   filled,
   INVALID,
@@ -71,7 +72,7 @@ const metadata = v.pipe(
     description: `Any JSON, stored as sent: at most ${METADATA_BYTES} bytes. \`null\` means \`{}\`.`,
   }),
   v.transform((value) => JSON.stringify(value ?? {})),
-  v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, `should be at most ${METADATA_BYTES} byte(s)`),
+  v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, because('too_long', METADATA_BYTES, 'byte')),
 );
 
 /** Spelled out for upper and lower case, since JSON Schema's patterns have no flags. */
@@ -81,7 +82,7 @@ export const webhookUrl = v.pipe(
   v.nullable(
     v.pipe(
       v.string(INVALID),
-      v.regex(HTTP, 'must start with https:// or http://'),
+      v.regex(HTTP, because('no_scheme')),
       v.check((text) => !HTTP.test(text) || isUrl(text), INVALID),
       v.metadata({ allOf: [{ pattern: '^[^\\s\\u0000-\\u001f\\u007f-\\u009f]*$' }] }),
       ...atMost(2048),
@@ -110,11 +111,11 @@ export const publicKey = (description: string) =>
     v.transform((text) => parsePublicKey(text) ?? text),
     v.custom<PublicKey>(
       (key) => typeof key !== 'string',
-      ({ input }) => whyNoPublicKey(String(input)),
+      ({ input }) => because('not_a_public_key', whyNoPublicKey(String(input))),
     ),
     v.check(
       ({ weakness }) => weakness === undefined,
-      ({ input }) => input.weakness ?? INVALID,
+      ({ input }) => because(...(input.weakness ?? ['invalid'])),
     ),
   );
 

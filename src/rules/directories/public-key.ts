@@ -8,6 +8,7 @@
  */
 import { createPublicKey } from 'node:crypto';
 import sshpk from 'sshpk';
+import type { Problem } from '../../foundation/base/problems.ts';
 import { keyFingerprint } from '../../foundation/base/hashes.ts';
 
 export interface PublicKey {
@@ -18,7 +19,7 @@ export interface PublicKey {
   readonly comment: string | null;
   readonly fingerprint: string;
   /** Why the key is too weak for logins; undefined for a strong key. */
-  readonly weakness?: string;
+  readonly weakness?: Problem;
 }
 
 /** Matches in linear time: no two parts beside each other may take the same character. */
@@ -84,7 +85,7 @@ const PASTED: readonly (readonly [RegExp, string])[] = [
 export function whyNoPublicKey(text: string): string {
   const trimmed = text.trim();
   const [, reason] = PASTED.find(([pattern]) => pattern.test(trimmed)) ?? [];
-  return `is not a valid OpenSSH public key: ${reason ?? `it should be ${EXAMPLE}`}`;
+  return reason ?? `it should be ${EXAMPLE}`;
 }
 
 /** Turns an RFC 4716 file ("SSH2 public key"), as PuTTYgen saves keys, into a line. Any other text is returned as it is. */
@@ -107,13 +108,13 @@ function shortened(comment: string): string {
   return Array.from(comment.toWellFormed()).slice(0, COMMENT_LENGTH).join('');
 }
 
-function weaknessOf({ type, size, parts }: sshpk.Key): string | undefined {
+function weaknessOf({ type, size, parts }: sshpk.Key): Problem | undefined {
   if (type !== 'rsa') return undefined;
-  if (size < RSA_BITS.min) return `is an RSA key of ${size} bits, and should have at least ${RSA_BITS.min}`;
+  if (size < RSA_BITS.min) return ['short_key', size, RSA_BITS.min];
   // Anybody can sign for an exponent of 1; an even one belongs to no RSA key.
   const exponent = parts.find(({ name }) => name === 'e')?.data ?? Buffer.alloc(0);
   const isOdd = ((exponent.at(-1) ?? 0) & 1) === 1;
-  return isOdd && !exponent.equals(Buffer.of(1)) ? undefined : 'is an RSA key whose exponent protects nothing';
+  return isOdd && !exponent.equals(Buffer.of(1)) ? undefined : ['weak_exponent'];
 }
 
 /** The ordinary key inside a FIDO key, whose blob is `string type, its parts, string application` and nothing else. */

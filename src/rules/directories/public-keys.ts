@@ -9,7 +9,7 @@ import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, PublicKeysTable, Tables } from '../../foundation/db/schema.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, wrongField } from '../../foundation/base/errors.ts';
 import type { UsedKeys } from '../keys/last-used.ts';
 import { changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
 import { checked, orBlank } from '../../foundation/base/validation.ts';
@@ -62,11 +62,11 @@ export async function addPublicKey(context: RuleContext, target: Target<Added>, 
     const there = await publicKeysOf(tx, id);
     const same = there.find((other) => other.fingerprint === fingerprint);
     if (same) {
-      if (context.host.isApplied(before) || !(await isPendingApply(tx, id))) refuse('has already been taken');
+      if (context.host.isApplied(before) || !(await isPendingApply(tx, id))) throw wrongField('public_key', 'taken');
       key = same;
       return columnsOf(tx, id);
     }
-    if (there.length >= MOST_KEYS) refuse(`should have at most ${MOST_KEYS} item(s)`);
+    if (there.length >= MOST_KEYS) throw wrongField('public_key', 'too_many', MOST_KEYS, 'item');
     // The clock may have been set back since the newest key was added.
     key = { ...key, inserted_at: Math.max(now, (there[0]?.inserted_at ?? 0) + 1) };
     await tx
@@ -156,8 +156,4 @@ function rowsOf(tx: Transaction<Tables>, directoryId: string) {
     .where('directory_id', '=', directoryId)
     .orderBy('inserted_at', 'desc')
     .execute();
-}
-
-function refuse(problem: string): never {
-  throw new ValidationError({ public_key: [problem] });
 }

@@ -8,7 +8,7 @@ import { replacePublicKeys } from './public-keys.ts';
 import { liveDirectory, type RuleContext, type Target } from './target.ts';
 import type { Kysely } from 'kysely';
 import { type Clock, hasExpired, type Micros, SECOND } from '../../foundation/base/clock.ts';
-import { checked, orBlank, timestamp, wholeNumber } from '../../foundation/base/validation.ts';
+import { because, checked, orBlank, timestamp, wholeNumber } from '../../foundation/base/validation.ts';
 import { networkOf } from './networks.ts';
 import type { Background, Loop } from '../../foundation/base/background.ts';
 import type { Database } from '../../foundation/db/open.ts';
@@ -85,23 +85,18 @@ const networks = v.pipe(
   v.description(
     'The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks.',
   ),
-  v.check((list) => list.length <= MOST_NETWORKS, `should have at most ${MOST_NETWORKS} item(s)`),
+  v.check((list) => list.length <= MOST_NETWORKS, because('too_many', MOST_NETWORKS, 'item')),
   v.metadata({ maxItems: MOST_NETWORKS }),
   v.rawTransform(({ dataset, addIssue }) => {
     const found = new Set<string>();
     for (const text of dataset.value.slice(0, MOST_NETWORKS)) {
       const result = networkOf(text);
       if ('network' in result) found.add(result.network);
-      else addIssue({ message: `${shownNetwork(text)} ${result.problem}` });
+      else addIssue({ message: because(...result.problem) });
     }
     return JSON.stringify([...found]);
   }),
 );
-
-function shownNetwork(text: string): string {
-  if (text.trim() === '') return 'an empty text';
-  return text.length > 50 ? 'a network' : text.toWellFormed();
-}
 
 export const AccessFields = v.pipe(
   v.object({

@@ -8,8 +8,8 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { ValidationError } from '../../foundation/base/errors.ts';
-import { checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
+
+import { because, checked, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import type { AccountWebhooksTable, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { type AccountTarget, lockedOwnAccount } from '../accounts/actor.ts';
 import { insertAccountAudit, insertAudit } from '../history/audit.ts';
@@ -18,6 +18,7 @@ import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { lockedDirectory, type Owner, type RuleContext, type Target } from './target.ts';
+import { wrongField } from '../../foundation/base/errors.ts';
 
 export const WebhookFields = v.pipe(
   v.object({
@@ -78,10 +79,10 @@ export const SecretFields = v.object({
   secret: v.optional(
     v.pipe(
       v.string(INVALID),
-      v.minLength(16, 'should be at least 16 character(s)'),
-      v.maxLength(64, 'should be at most 64 character(s)'),
+      v.minLength(16, because('too_short', 16)),
+      v.maxLength(64, because('too_long', 64, 'character')),
       // The same bytes in every encoding that a receiver may use.
-      v.regex(/^[!-~]*$/, 'must be printable ASCII without blanks'),
+      v.regex(/^[!-~]*$/, because('not_printable')),
     ),
   ),
 });
@@ -132,8 +133,8 @@ function renewed(
   { activate, secret: own }: v.InferOutput<typeof SecretFields>,
 ): Secrets<string> {
   const secret = own ?? (activate ? prepared : generateWebhookSecret());
-  if (secret === null) throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
-  if (!activate && secret === inUse) throw new ValidationError({ secret: ['is in use already'] });
+  if (secret === null) throw wrongField('activate', 'nothing_prepared');
+  if (!activate && secret === inUse) throw wrongField('secret', 'in_use');
   // The first secret is used at once: no receiver has an older one.
   return activate || inUse === null ? { secret, next_secret: null } : { secret: inUse, next_secret: secret };
 }

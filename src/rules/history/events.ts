@@ -14,7 +14,7 @@ import { countRows } from '../../foundation/db/lists.ts';
 import { compiled, compiledInsert } from '../../foundation/db/compiled.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { EventsTable, Tables } from '../../foundation/db/schema.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, wrongField } from '../../foundation/base/errors.ts';
 
 export type NewEvent = Omit<EventsTable, 'id' | 'sequence'>;
 
@@ -90,7 +90,7 @@ export async function eventsAfter(
     const advice = `list the uploads of your directories, then continue with ?after=${last}`;
     throw new BerthError('events_gone', `Events up to number ${last} are no longer kept: ${advice}`);
   }
-  if (last < seen) throw new ValidationError({ after: ['is the number of no event yet'] });
+  if (last < seen) throw wrongField('after', 'no_event');
   return events;
 }
 

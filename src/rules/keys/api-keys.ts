@@ -10,7 +10,7 @@ import type { Store } from '../../foundation/context.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import { latest } from '../../foundation/db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../../foundation/db/schema.ts';
-import { BerthError, OperatorError, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, OperatorError, wrongField } from '../../foundation/base/errors.ts';
 import { insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from './last-used.ts';
 import { checked, INVALID, orBlank, timestamp } from '../../foundation/base/validation.ts';
@@ -87,7 +87,7 @@ export async function createKey(
   const key = generateKey(config.environment);
   const { read_only, expires_at = null, directories: named, ...given } = checked(NewKey, fields);
   const now = clock.now();
-  if (expires_at !== null && expires_at <= now) throw new ValidationError({ expires_at: ['must be in the future'] });
+  if (expires_at !== null && expires_at <= now) throw wrongField('expires_at', 'past');
   return database.db.transaction().execute(async (tx) => {
     await verifyActor(tx, target);
     const account = await lockedAccount(tx, accountId);

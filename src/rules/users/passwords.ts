@@ -1,6 +1,7 @@
 /** Checks the rules for new passwords before hashing them. */
 import { readFileSync } from 'node:fs';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import type { Problem } from '../../foundation/base/problems.ts';
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { LRUCache } from 'lru-cache';
@@ -18,20 +19,20 @@ export interface Passwords extends Pick<PasswordHashing, 'matching'> {
    * @throws {ValidationError} about `password` when it breaks a rule.
    */
   hash(password: string, email: string, beside?: string): Promise<string>;
-  /** The rule that a new password breaks, as a message; undefined for none. */
-  problem(password: string, email: string): string | undefined;
+  /** What is wrong with a new password; undefined for a good one. */
+  problem(password: string, email: string): Problem | undefined;
 }
 
 export function createPasswords(hashing: PasswordHashing = createPasswordHashing()): Passwords {
   const common = new Set(readFileSync(COMMON, 'utf8').split('\n'));
 
-  function problem(password: string, email: string): string | undefined {
+  function problem(password: string, email: string): Problem | undefined {
     const length = Array.from(password).length;
-    if (length < SHORTEST) return `should be at least ${SHORTEST} character(s)`;
-    if (length > LONGEST) return `should be at most ${LONGEST} character(s)`;
+    if (length < SHORTEST) return ['too_short', SHORTEST];
+    if (length > LONGEST) return ['too_long', LONGEST, 'character'];
     const text = password.normalize('NFKC').toLowerCase();
-    if (common.has(text)) return 'is one of the most common ones: take another';
-    return text === email ? 'is your email: take another' : undefined;
+    if (common.has(text)) return ['common'];
+    return text === email ? ['is_email'] : undefined;
   }
 
   return {

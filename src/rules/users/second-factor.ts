@@ -11,12 +11,13 @@ import { type AccountTarget, verifyActor, verifyOneself } from '../accounts/acto
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Store } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+
 import { insertAccountAudit } from '../history/audit.ts';
 import { hashToken, randomText } from '../../foundation/base/hashes.ts';
 import { endUserSession, openUserSession, type SignedIn, userKeyId, type Visit } from './sessions.ts';
 import { checkPassword, type PasswordContext } from './set-password.ts';
 import { changing, type Changing, type UserTarget } from './users.ts';
+import { BerthError, type ValidationError, wrongField } from '../../foundation/base/errors.ts';
 
 const PERIOD_SECONDS = 30;
 /** How many periods the clocks may be apart (RFC 6238, section 5.2). */
@@ -212,7 +213,7 @@ export async function prove(
         await takeCode(tx, userId, code, context.clock.now());
       });
     } else if (!(await checkPassword(context, userId, password))) {
-      throw new ValidationError({ current_password: ['is wrong'] });
+      throw wrongField('current_password', 'wrong');
     }
   });
 }
@@ -220,10 +221,7 @@ export async function prove(
 /** Limits tries with short codes and passwords. Recovery codes, which are too long to be guessed, are not limited. */
 async function trying<T>(tries: Tries, userId: string, code: string, work: () => Promise<T>): Promise<T> {
   const wait = plain(code).length < RECOVERY_LENGTH ? await tries.begin(userId) : 0;
-  if (wait > 0) {
-    const tooOften = `was wrong too often: try again in ${Math.ceil(wait / MINUTE)} min`;
-    throw new ValidationError({ [code === '' ? 'current_password' : 'code']: [tooOften] });
-  }
+  if (wait > 0) throw wrongField(code === '' ? 'current_password' : 'code', 'too_often', Math.ceil(wait / MINUTE));
   const result = await work();
   await tries.succeeded(userId);
   return result;
@@ -272,7 +270,7 @@ function removed(): BerthError {
 }
 
 function wrongCode(): ValidationError {
-  return new ValidationError({ code: ['is wrong, or was used already'] });
+  return wrongField('code', 'wrong_code');
 }
 
 // Limits how often a user may try a secret that is short enough to be guessed. The first wrong tries in a row cost

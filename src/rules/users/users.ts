@@ -8,7 +8,7 @@ import { lockedAccount, unknownAccount } from '../accounts/accounts.ts';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { Store } from '../../foundation/context.ts';
 import type { AuditAction, Tables } from '../../foundation/db/schema.ts';
-import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
+import { BerthError, wrongField } from '../../foundation/base/errors.ts';
 import { insertAccountAudit } from '../history/audit.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../../foundation/base/validation.ts';
 import { newLink } from './password-links.ts';
@@ -166,7 +166,7 @@ export async function insertUser(
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (!made) throw new ValidationError({ email: ['has already been taken'] });
+  if (!made) throw wrongField('email', 'taken');
   const details = {
     email: { from: null, to: email },
     role: { from: null, to: given },

@@ -101,10 +101,9 @@ test('an RSA key that sshd refuses for its size, or with which anybody could log
   const modulus = (bytes: number) => Buffer.concat([Buffer.from([0]), Buffer.alloc(bytes, 0xff)]);
   const rsa = (exponent: number[], bytes: number) =>
     parsePublicKey(lineOf('ssh-rsa', wire('ssh-rsa', Buffer.from(exponent), modulus(bytes))))?.weakness;
-  assert.equal(rsa([1, 0, 1], 255), 'is an RSA key of 2040 bits, and should have at least 2048');
-  assert.equal(rsa([1, 0, 1], 128), 'is an RSA key of 1024 bits, and should have at least 2048');
-  for (const exponent of [[1], [2], [1, 0, 0]])
-    assert.equal(rsa(exponent, 256), 'is an RSA key whose exponent protects nothing');
+  assert.deepEqual(rsa([1, 0, 1], 255), ['short_key', 2040, 2048]);
+  assert.deepEqual(rsa([1, 0, 1], 128), ['short_key', 1024, 2048]);
+  for (const exponent of [[1], [2], [1, 0, 0]]) assert.deepEqual(rsa(exponent, 256), ['weak_exponent']);
   for (const exponent of [[3], [1, 0, 1]]) assert.equal(rsa(exponent, 256), undefined);
 });
 
@@ -235,7 +234,7 @@ test('what is no public key is named by its kind, and nothing of it is repeated'
   for (const [text, reason] of cases) {
     assert.equal(parsePublicKey(text), undefined);
     const why = whyNoPublicKey(text);
-    assert.match(why, /^is not a valid OpenSSH public key: it /);
+    assert.match(why, /^it /);
     assert.match(why, reason);
     const example = 'AAAAC3NzaC1lZDI1NTE5AAAA';
     assert.deepEqual(

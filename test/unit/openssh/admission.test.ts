@@ -50,7 +50,7 @@ done`;
 
 const storedNetwork = (text: string): string => {
   const result = networkOf(text);
-  if ('problem' in result) throw new Error(`${text} ${result.problem}`);
+  if ('problem' in result) throw new Error(result.problem.join(' '));
   return result.network;
 };
 

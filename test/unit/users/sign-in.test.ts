@@ -17,6 +17,7 @@ import { createUser, setDisabled } from '../../../src/rules/users/users.ts';
 import { scratch } from '../../support/scratch.ts';
 import { operator, PASSWORD } from '../../support/users.ts';
 import { type UsersPlace, usersPlace } from '../../support/users-place.ts';
+import { messageOf } from '../../../src/foundation/base/problems.ts';
 
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -250,7 +251,7 @@ test('passwords must be long enough, not too long, not common, and not the email
       return undefined;
     } catch (error) {
       assert.ok(error instanceof ValidationError);
-      return error.fields['password']?.join();
+      return error.fields['password']?.map(messageOf).join();
     }
   };
   for (const good of ['twelve chars', 'пароль-пароль', 'x'.repeat(200), '🐎🐎🐎🐎🐎🐎🐎🐎🐎🐎🐎🐎']) {

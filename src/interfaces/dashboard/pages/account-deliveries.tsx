@@ -2,7 +2,7 @@
 import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
+
 import {
   type Count,
   countDeliveries,
@@ -30,6 +30,7 @@ import { type ListPlace, placeIn, placeText } from '../../../foundation/db/lists
 import { COUNTED, type Problem, problemsOf } from '../../../deliveries/webhooks/health.ts';
 import { directoryMeant } from '../../../operating/reports/named.ts';
 import { type DirectoryEntry, NO_DIRECTORY } from '../../../rules/directories/view.ts';
+import { BerthError, ValidationError } from '../../../foundation/base/errors.ts';
 
 const PATH = '/dashboard/deliveries';
 const PAGE = 50;
@@ -239,7 +240,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
         const long = FIELDS.filter((name) => (query[name]?.length ?? 0) > LONGEST_FILTER);
         if (long.length > 0)
           throw new ValidationError(
-            Object.fromEntries(long.map((name) => [name, [`should be at most ${LONGEST_FILTER} character(s)`]])),
+            Object.fromEntries(long.map((name) => [name, [['too_long', LONGEST_FILTER, 'character']]])),
           );
         const { filter, candidates } = await searchOf(c, query);
         if (candidates) return addressOf(query);

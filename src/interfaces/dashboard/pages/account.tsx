@@ -6,7 +6,7 @@ import { accountWebhook, noteSecretShown, renewSecret, setAccountWebhook } from 
 import { isSecondFactorRequired, requireSecondFactor } from '../../../rules/users/second-factor.ts';
 import { TrialResult } from '../components/exchange.tsx';
 import { unreachable } from '../../web/warnings.ts';
-import { ValidationError } from '../../../foundation/base/errors.ts';
+import { wrongField } from '../../../foundation/base/errors.ts';
 import { directoryForTest, type Trial } from '../../../deliveries/webhooks/try.ts';
 import { ActionButton } from '../components/form.tsx';
 import { SettingsLayout } from '../components/layout.tsx';
@@ -94,7 +94,7 @@ export function accountPage(
       async (given) => {
         const url = (given['url'] ?? '').trim();
         const to = choiceIn(given, url);
-        if (to === 'own' && url === '') throw new ValidationError({ url: ["can't be blank"] });
+        if (to === 'own' && url === '') throw wrongField('url', 'blank');
         await setAccountWebhook(context, accountTarget(c), { url: to === 'own' ? url : null });
         return `${PATH}?done=webhook`;
       },

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../../rules/accounts/accounts.ts';
-import { BerthError, errorMessage, ValidationError } from '../../../foundation/base/errors.ts';
+import { BerthError, errorMessage, ValidationError, wrongField } from '../../../foundation/base/errors.ts';
 import { createDirectory } from '../../../rules/directories/create.ts';
 import { type Fields, newDirectory } from '../../../rules/directories/fields.ts';
 import { once } from '../../../rules/history/stored-responses.ts';
@@ -129,7 +129,7 @@ export function importPage(app: Hono<DashboardEnv>, context: AppContext): void {
         outcomes.push({ ...line, username: directory.sftp_username, password });
       } catch (error) {
         if (outcomes.length === 0 && error instanceof BerthError && error.code === 'in_flight')
-          throw new ValidationError({ csv: [AGAIN] });
+          throw wrongField('csv', 'sentence', AGAIN);
         if (outcomes.length === 0) throw error;
         if (!(error instanceof BerthError) && refusal === undefined)
           context.log.error({ request_id: c.env.notes.id, err: error }, 'an import ended early');
@@ -143,7 +143,7 @@ export function importPage(app: Hono<DashboardEnv>, context: AppContext): void {
 
 /** @throws {ValidationError} about `csv` if a directory cannot be read from the text, or cannot be created. */
 async function linesIn(text: string): Promise<Line[]> {
-  const wrong = (message: string): ValidationError => new ValidationError({ csv: [message] });
+  const wrong = (message: string): ValidationError => wrongField('csv', 'sentence', message);
   if (text.trim() === '') throw wrong('Paste or choose a CSV file.');
   const { rows: all, openQuote } = await tableIn(text, MOST + 2);
   const [head = [], ...rows] = all;
@@ -165,7 +165,7 @@ async function linesIn(text: string): Promise<Line[]> {
     return own.length === 0 ? [] : [`Row ${index + 1}: ${plainText(own.join(' '))}`];
   });
   if (problems.length > MOST_PROBLEMS) problems.splice(MOST_PROBLEMS, Infinity, 'More rows are wrong.');
-  if (problems.length > 0) throw new ValidationError({ csv: problems });
+  if (problems.length > 0) throw new ValidationError({ csv: problems.map((each) => ['sentence', each]) });
   return lines;
 }
 
@@ -190,8 +190,8 @@ function problemsOf({ fields, given }: Line): string[] {
     return [];
   } catch (error) {
     if (!(error instanceof ValidationError)) throw error;
-    return Object.entries<readonly string[]>(error.fields).flatMap(([field, messages]) =>
-      sentencesOf(field, messages, given as Record<string, string>),
+    return Object.entries(error.fields).flatMap(([field, problems]) =>
+      sentencesOf(field, problems, given as Record<string, string>),
     );
   }
 }

@@ -1,7 +1,7 @@
 /** The page of a link for setting a password. Opening it, as mail scanners do, does not use up the link. */
 import type { Hono, MiddlewareHandler } from 'hono';
 import type { FC } from 'hono/jsx';
-import { ValidationError } from '../../../foundation/base/errors.ts';
+
 import { type LinkOwner, ownerOfLink } from '../../../rules/users/password-links.ts';
 import { type PasswordContext, setPasswordByLink } from '../../../rules/users/set-password.ts';
 import { Form, PasswordField } from '../components/form.tsx';
@@ -10,6 +10,7 @@ import { Text } from '../components/text.tsx';
 import type { DashboardEnv, PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { startSession } from '../session-cookie.ts';
+import { ValidationError } from '../../../foundation/base/errors.ts';
 
 const PATH = '/dashboard/link/:token';
 
@@ -35,7 +36,7 @@ export function linkPage(app: Hono<DashboardEnv>, options: PasswordContext): voi
     const token = c.req.param('token');
     if (!(await ownerOf(token))) return gone(c);
     return submitted(c, page, async ({ password = '', repeated = '' }) => {
-      const mismatch = password === repeated ? {} : { repeated: ['The passwords don’t match.'] };
+      const mismatch = password === repeated ? {} : { repeated: [['sentence', 'The passwords don’t match.']] as const };
       const wrong = options.passwords.problem(password, (await ownerOf(token))?.email ?? '');
       // Both at once, so that nobody corrects one only to hear of the other.
       const problems = { ...(wrong !== undefined && { password: [wrong] }), ...mismatch };

@@ -1,11 +1,11 @@
 /** Signing in, by email and password or by a link to the company's login, then a code; and signing out. */
 import type { Hono } from 'hono';
 import type { Database } from '../../../foundation/db/open.ts';
-import { ValidationError } from '../../../foundation/base/errors.ts';
+import { wrongField } from '../../../foundation/base/errors.ts';
 import { type FactorContext, signInWithCode } from '../../../rules/users/second-factor.ts';
 import { endUserSession } from '../../../rules/users/sessions.ts';
 import type { SignIn } from '../../../rules/users/sign-in.ts';
-import { INVALID } from '../../../foundation/base/validation.ts';
+
 import { ActionButton, CodeField, Field, Form, PasswordField } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';
 import { type DashboardEnv, type PageContext, visitorOf } from '../environment.ts';
@@ -62,7 +62,7 @@ export function signInPage(
   app.post(SIGN_IN, (c) =>
     submitted(c, page, async ({ email = '', password = '' }) => {
       const entered = await signIn({ email, password }, c.get('visit'));
-      if (!entered) throw new ValidationError({ entry: [INVALID] });
+      if (!entered) throw wrongField('entry', 'invalid');
       if ('choice' in entered) return askForAccount(c, entered.choice, nextPage(c));
       return startSession(c, database, entered, nextPage(c));
     }),

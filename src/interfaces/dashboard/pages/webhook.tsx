@@ -4,7 +4,7 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { accountWebhook, noteSecretShown, renewSecret, updateWebhook } from '../../../rules/directories/webhook.ts';
 import { liveDirectory } from '../../../rules/directories/target.ts';
-import { ValidationError } from '../../../foundation/base/errors.ts';
+import { wrongField } from '../../../foundation/base/errors.ts';
 import type { DirectoryRow } from '../../../foundation/db/schema.ts';
 import { unreachable } from '../../web/warnings.ts';
 import { receiverIfAny, receiverUrl } from '../../../deliveries/webhooks/receiver-of.ts';
@@ -103,7 +103,7 @@ export function webhookPages(app: Hono<DashboardEnv>, context: AppContext): void
         const directory = c.get('directory');
         const url = (given['webhook_url'] ?? '').trim();
         const to = choiceIn(given, url);
-        if (to === 'own' && url === '') throw new ValidationError({ webhook_url: ["can't be blank"] });
+        if (to === 'own' && url === '') throw wrongField('webhook_url', 'blank');
         const stored = { webhook_url: directory.webhook_url ?? '', to: choiceOf(directory) };
         const changed = changedFields({ ...given, webhook_url: to === 'own' ? url : stored.webhook_url, to }, stored);
         if (Object.keys(changed).length > 0) await updateWebhook(context, targetOf(c), TARGETS[to](url));

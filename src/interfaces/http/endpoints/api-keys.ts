@@ -11,7 +11,7 @@ import {
   ROLES,
 } from '../../../rules/keys/api-keys.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import { ValidationError } from '../../../foundation/base/errors.ts';
+import { wrongField } from '../../../foundation/base/errors.ts';
 import { accountTarget, type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
@@ -66,7 +66,7 @@ export function apiKeyRoutes(context: AppContext): Route[] {
     const placeOf = async (after: RequestedPage['after']) => {
       if (typeof after !== 'string') return after && { inserted_at: after.at, id: after.id };
       const key = await findKey(reads, principal.accountId, after);
-      if (!key) throw new ValidationError({ after: ['is invalid'] });
+      if (!key) throw wrongField('after', 'invalid');
       return key;
     };
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);

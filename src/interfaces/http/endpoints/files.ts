@@ -5,7 +5,7 @@ import { formatMicros } from '../../../foundation/base/clock.ts';
 import { BerthError, type ErrorCode } from '../../../foundation/base/errors.ts';
 import { filesByPath, LISTED_STATES, type ListedFile as FileRow } from '../../../arrivals/files/file-rows.ts';
 import { displayName } from '../../../arrivals/uploads/upload-list.ts';
-import { checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
+import { because, checked, INVALID, wholeNumberText } from '../../../foundation/base/validation.ts';
 import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
 import { fileAnswer, requestedPrecondition } from '../../web/file-answer.ts';
 import { type BodyFile, fileInBody } from '../multipart.ts';
@@ -36,12 +36,7 @@ const Listing = v.object({
     v.pipe(
       v.string(),
       v.transform((text) => text.split(',')),
-      v.array(
-        v.picklist(
-          LISTED_STATES,
-          `should be ${LISTED_STATES.join(', ')} or several of these, such as uploaded,partial`,
-        ),
-      ),
+      v.array(v.picklist(LISTED_STATES, because('not_states', LISTED_STATES.join(', ')))),
       v.description('Only files in these states, separated by commas. Without it, `uploaded` and `placed`.'),
       v.metadata({ type: 'string' }),
     ),
@@ -63,10 +58,7 @@ const MOST_AT_ONCE = 100;
 const Batch = v.object({
   ids: v.pipe(
     v.string(),
-    v.regex(
-      new RegExp(`^[0-9a-f-]{36}(?:,[0-9a-f-]{36}){0,${MOST_AT_ONCE - 1}}$`),
-      `should be 1 to ${MOST_AT_ONCE} ids of uploads, separated by commas`,
-    ),
+    v.regex(new RegExp(`^[0-9a-f-]{36}(?:,[0-9a-f-]{36}){0,${MOST_AT_ONCE - 1}}$`), because('not_ids', MOST_AT_ONCE)),
     v.description(`1 to ${MOST_AT_ONCE} ids of uploads, separated by commas.`),
   ),
 });

@@ -2,7 +2,7 @@
 import { apiOrigin } from '../../../foundation/base/config.ts';
 import type { AppContext } from '../../web/context.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-import { ValidationError } from '../../../foundation/base/errors.ts';
+
 import {
   type Link,
   linkById,
@@ -22,6 +22,7 @@ import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
+import { wrongField } from '../../../foundation/base/errors.ts';
 
 import * as v from 'valibot';
 
@@ -103,7 +104,7 @@ export function linkRoutes(context: AppContext): Route[] {
     const placeOf = async (after: RequestedPage['after']) => {
       if (typeof after !== 'string') return after && { inserted_at: after.at, id: after.id };
       const link = await linkById(reads, id, after);
-      if (!link) throw new ValidationError({ after: ['is invalid'] });
+      if (!link) throw wrongField('after', 'invalid');
       return link;
     };
     const read = async ({ limit = LIMIT, after }: RequestedPage) =>

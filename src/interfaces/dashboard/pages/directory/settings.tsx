@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import { deleteDirectory } from '../../../../rules/directories/delete.ts';
 import { setQuota, updateBasics } from '../../../../rules/directories/update.ts';
-import { ValidationError } from '../../../../foundation/base/errors.ts';
+import { wrongField } from '../../../../foundation/base/errors.ts';
 import { changedFields } from '../../changed-fields.ts';
 import { type DirectoryProps, MoreFields, NameField } from '../../components/directory.tsx';
 import { Field, Form, Was } from '../../components/form.tsx';
@@ -68,7 +68,7 @@ export function settingsPage(app: Hono<DashboardEnv>, context: AppContext): void
   app.post('/dashboard/directories/:id/delete', (c) =>
     submitted(c, page, async ({ confirmation = '' }) => {
       if (!isNameTyped(confirmation, c.get('directory').name))
-        throw new ValidationError({ confirmation: ['The name doesn’t match.'] });
+        throw wrongField('confirmation', 'sentence', 'The name doesn’t match.');
       await deleteDirectory(context, targetOf(c));
       return '/dashboard/directories?done=deleted';
     }),

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
+import type { Migration } from 'kysely/migration';
+import type { Migrations } from '../../src/foundation/db/migrate.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -87,10 +89,50 @@ test('a database that knows nothing of the users on this machine, who keep what 
   assert.ok(host.isApplied(user));
 });
 
-test('nodes that start at once with an empty database make its schema once', postgresOnly, async () => {
+/** Opens an empty database four times at once, and returns what `query` answers then. */
+async function openedAtOnce(query: string, known?: Migrations): Promise<string> {
   const empty = freshDatabase('template0');
-  const opened = await Promise.all([1, 2, 3, 4].map(() => openDatabase(empty.url)));
-  await Promise.all(opened.map((database) => database.close()));
-  assert.equal(psql(empty.url, 'select count(*) from installation').trim(), '1');
-  empty.drop();
+  try {
+    const opening = [1, 2, 3, 4].map(() => openDatabase(empty.url, { ...(known && { known }) }));
+    for (const result of await Promise.allSettled(opening)) {
+      if (result.status === 'fulfilled') await result.value.close();
+    }
+    await Promise.all(opening);
+    return psql(empty.url, query).trim();
+  } finally {
+    empty.drop();
+  }
+}
+
+test('nodes that start at once with an empty database make its schema once', postgresOnly, async () => {
+  assert.equal(await openedAtOnce('select count(*) from installation'), '1');
+});
+
+const COLUMNS = 1000;
+
+/** A table so wide that looking at its columns takes long, and migrations that drop one column each. */
+const DROPPING: Migrations = {
+  '001-wide': {
+    async up({ schema }) {
+      let wide = schema.createTable('wide');
+      for (let column = 0; column < COLUMNS; column += 1) wide = wide.addColumn(`c${column}`, 'integer');
+      await wide.execute();
+    },
+  },
+  ...Object.fromEntries(
+    Array.from({ length: 20 }, (_, at): [string, Migration] => [
+      `${at + 100}-drop`,
+      {
+        up: ({ schema }) =>
+          schema
+            .alterTable('wide')
+            .dropColumn(`c${COLUMNS - 1 - at}`)
+            .execute(),
+      },
+    ]),
+  ),
+};
+
+test('a node that starts while another drops columns waits until it has', postgresOnly, async () => {
+  assert.equal(await openedAtOnce('select count(*) from kysely_migration', DROPPING), '21');
 });

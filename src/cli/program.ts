@@ -14,7 +14,7 @@ import { eraseCommand } from './erase.ts';
 import { explainCommand } from './explain.ts';
 import { hostKeyCommand } from './host-key.ts';
 import { Interruption, type Invocation } from './invocation.ts';
-import { keyCommand } from './key.ts';
+import { apiKeyCommand } from './api-key.ts';
 import { nodeCommand } from './node.ts';
 import { partialCommand, quarantineCommand } from './held-back.ts';
 import { sessionsCommand } from './sessions.ts';
@@ -70,7 +70,7 @@ export function commandLine(invocation: Invocation, conclude: (status: number) =
     .addCommand(migrateToCommand(invocation))
     .addCommand(nodeCommand(invocation))
     .addCommand(accountCommand(invocation))
-    .addCommand(keyCommand(invocation))
+    .addCommand(apiKeyCommand(invocation))
     .addCommand(userCommand(invocation))
     .addCommand(hostKeyCommand(invocation))
     .addCommand(directoryCommand(invocation))

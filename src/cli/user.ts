@@ -2,7 +2,7 @@
 import { Argument, Command, Option } from 'commander';
 import { accountNamed, requireAccount } from '../rules/accounts/accounts.ts';
 import { type Actor, scopeOf } from '../rules/accounts/actor.ts';
-import { ROLES } from '../rules/keys/api-keys.ts';
+import { ROLES } from '../rules/api-keys/api-keys.ts';
 import type { Config } from '../foundation/base/config.ts';
 import type { Store } from '../foundation/context.ts';
 import type { Database } from '../foundation/db/open.ts';
@@ -25,7 +25,7 @@ import {
 } from '../rules/users/users.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
-import { limitsIn } from './key.ts';
+import { limitsIn } from './api-key.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `

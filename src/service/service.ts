@@ -24,7 +24,7 @@ import { createDirectoryHost } from '../machine/sftp/host.ts';
 import { preflight } from '../machine/sftp/preflight.ts';
 import { applyCredentials } from '../machine/sftp/reconcile.ts';
 import { type Machine, prepareMachine } from '../machine/sftp/start.ts';
-import { startUsedKeys } from '../machine/sftp/used-keys.ts';
+import { startUsedPublicKeys } from '../machine/sftp/used-public-keys.ts';
 import { startWebhooks } from '../deliveries/webhooks/start.ts';
 import { keepRejected } from '../arrivals/checks/quarantine.ts';
 import { createReceived, placesIn, startChecks } from '../arrivals/checks/start.ts';
@@ -113,7 +113,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     settles: config.settleSeconds > 0,
     isUnannounced: unannouncedNames(config.unannouncedNames),
   };
-  const usedKeys = own(startUsedKeys({ ...ground, paths }));
+  const usedPublicKeys = own(startUsedPublicKeys({ ...ground, paths }));
   const changes = createFileChanges();
   const received = createReceived();
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
@@ -138,7 +138,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       recorded(recorded) {
         const rows = recorded.map(({ row }) => row);
         metrics.transfers(rows);
-        for (const observer of [changes, received, usedKeys]) observer.committed(rows);
+        for (const observer of [changes, received, usedPublicKeys]) observer.committed(rows);
       },
     }),
   );

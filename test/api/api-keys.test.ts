@@ -8,7 +8,7 @@ import { formatMicros, SECOND } from '../../src/foundation/base/clock.ts';
 import type { Tables } from '../../src/foundation/db/schema.ts';
 import { listAccounts, markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
-import { generateKey } from '../../src/rules/keys/authenticate.ts';
+import { generateKey } from '../../src/rules/api-keys/authenticate.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';

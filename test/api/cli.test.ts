@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { isWellFormedKey } from '../../src/rules/keys/authenticate.ts';
+import { isWellFormedKey } from '../../src/rules/api-keys/authenticate.ts';
 import { runCommand, runHere, startCommand } from '../support/command-line.ts';
 import { nodeEnvironment } from '../support/node-environment.ts';
 import { until } from '../support/poll.ts';

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { type Database, openDatabase } from '../../src/foundation/db/open.ts';
 import { dataOf } from '../support/field-sets.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BerthError } from '../../src/foundation/base/errors.ts';
-import { revokeKey } from '../../src/rules/keys/api-keys.ts';
+import { revokeKey } from '../../src/rules/api-keys/api-keys.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
 import { madeKeys } from '../support/made-keys.ts';

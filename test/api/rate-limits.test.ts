@@ -2,7 +2,7 @@
 import { test } from 'node:test';
 import { SECOND } from '../../src/foundation/base/clock.ts';
 import { readConfig } from '../../src/foundation/base/config.ts';
-import { generateKey } from '../../src/rules/keys/authenticate.ts';
+import { generateKey } from '../../src/rules/api-keys/authenticate.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';

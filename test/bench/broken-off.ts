@@ -27,7 +27,7 @@ export const brokenOff: Bench = {
       sides.push({ berth, waits });
     }
     const results = await inTurns(rounds, sides, async ({ berth, waits }) => {
-      await leaveBehind(berth, opens);
+      await breakOff(berth, opens);
       const [before, end] = [processorSeconds(berth.pid), performance.now() + seconds * 1000];
       const webhooks: number[] = [];
       const health: number[] = [];
@@ -66,7 +66,7 @@ export const brokenOff: Bench = {
 };
 
 /** Each session has its last files open when its connection breaks off. */
-async function leaveBehind({ config, directory }: Berth, opens: number): Promise<void> {
+async function breakOff({ config, directory }: Berth, opens: number): Promise<void> {
   const { sftp_username: username, sftp_password: password } = await directory();
   const sessions = Array.from({ length: SESSIONS }, async (_, number) => {
     await using connection = await connect({ port: config.sftp.port, username, password });

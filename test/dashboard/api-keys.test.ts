@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import type { Plan } from '../../src/foundation/db/schema.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
 import { DAY, type Micros, systemClock } from '../../src/foundation/base/clock.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
 import { openUserSession } from '../../src/rules/users/sessions.ts';

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { Transaction } from 'kysely';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import type { Database } from '../../src/foundation/db/open.ts';
 import type { Tables } from '../../src/foundation/db/schema.ts';

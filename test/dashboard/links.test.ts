@@ -17,7 +17,7 @@ const place = (berth: TestBerth) => ({ config: berth.config, port: berth.service
 const shared = sharedBerth({ BERTH_DASHBOARD: 'on', BERTH_API_PORT: String(await freePort()) });
 
 /** The link that a page shows, as text. */
-function shown({ text }: { text: string }): string {
+function linkIn({ text }: { text: string }): string {
   const [, link = ''] = /data-secret="link"[^>]*>([^<]+)</.exec(text) ?? [];
   return link.replaceAll('&amp;', '&');
 }
@@ -49,16 +49,16 @@ for (const role of ['admin', 'member'] as const) {
     const form = await user.get(`${home}/${address}`);
     assert.match(form.text, /aria-current="page">Share a file</);
     assert.match(form.text, /name="path"[^>]*value="out &amp; back\.txt"|value="out &amp; back\.txt"[^>]*name="path"/);
-    assert.equal(shown(form), '');
+    assert.equal(linkIn(form), '');
 
     const fields = { path: 'out & back.txt', expires_at: until(1), uses: 'often' };
     const page = await user.submit(`${home}/links?for=download`, fields);
-    const link = shown(page);
+    const link = linkIn(page);
     assert.match(page.text, /This is the only time it is shown/);
     assert.doesNotMatch(page.text, /Create link/, 'the result replaces the form');
     const answer = await visit(berth, link);
     assert.deepEqual([answer.status, answer.text], [200, 'content']);
-    assert.equal(shown(await user.get(`${home}/links?for=download`)), '');
+    assert.equal(linkIn(await user.get(`${home}/links?for=download`)), '');
 
     const { db, close } = await openDatabase(berth.config.database);
     const rows = await db
@@ -82,7 +82,7 @@ test('a link to upload takes a file of its size, once; all are revoked together'
   const directory = await berth.directory();
   const path = `/dashboard/directories/${directory.id}/links`;
   const fields = { path: 'in/scan.pdf', max_bytes: '1 KB', expires_at: until(7), uses: 'once' };
-  const link = shown(await user.submit(`${path}?for=upload`, fields));
+  const link = linkIn(await user.submit(`${path}?for=upload`, fields));
   assert.match((await visit(berth, link)).text, /Up to 1 KB, until/);
   assert.equal((await visit(berth, link, 'PUT', 'x'.repeat(1001))).status, 413);
   assert.equal((await visit(berth, link, 'PUT', 'scanned')).status, 201);
@@ -91,11 +91,11 @@ test('a link to upload takes a file of its size, once; all are revoked together'
   assert.equal((await visit(berth, link, 'PUT', 'again')).status, 410);
 
   const lasts = { ...fields, lasts: '30', expires_at: '', path: 'in/other.pdf' };
-  const other = shown(await user.submit(`${path}?for=upload`, lasts));
+  const other = linkIn(await user.submit(`${path}?for=upload`, lasts));
   const { json } = await berth.send('GET', `/directories/${directory.id}/links`);
   const [{ expires_at } = { expires_at: '' }] = (json as { data: { expires_at: string }[] }).data;
   assert.ok(Math.abs(Date.parse(expires_at) - Date.now() - 30 * 86_400_000) < 60_000, expires_at);
-  const third = shown(await user.submit(`${path}?for=upload`, { ...fields, path: 'in/' }));
+  const third = linkIn(await user.submit(`${path}?for=upload`, { ...fields, path: 'in/' }));
   assert.match(third, /\/links\/[\w-]{32}\/$/);
   const list = await user.get(path);
   assert.match(list.text, /in\/other\.pdf[^]*upload, up to 1 KB, once/);

@@ -117,7 +117,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
     { at: newest, kind: 'refused', address: '192.0.2.1', text: 'wrong password' },
   ]);
   const started = log.asked().length;
-  const shown = async () => {
+  const recorded = async () => {
     const unwritten = (first.allUnwritten()?.get(user) ?? []).map((each) => ({
       ...each,
       directory_id: id,
@@ -135,7 +135,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
     'refused 192.0.2.1',
     'refused 192.0.2.1',
   ];
-  assert.deepEqual(await shown(), expected, 'each once, recorded or not');
+  assert.deepEqual(await recorded(), expected, 'each once, recorded or not');
   assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
   if (!onPostgres) {
     const plans = await plansOf(database.reads, (reads) =>

@@ -21,7 +21,7 @@ export interface DashboardPlace extends AsyncDisposable {
   readonly stranger: Visitor;
   readonly database: Database;
   /** The directory as the API shows it. */
-  shown(): Promise<{ webhook_url: string | null; webhook_secret: string }>;
+  settings(): Promise<{ webhook_url: string | null; webhook_secret: string }>;
   setUrl(webhook_url: string | null): Promise<void>;
   /** What the audit has of the dashboard's users, the oldest first. */
   audit(): Promise<Pick<AuditTable, 'action' | 'key_id' | 'route' | 'changes'>[]>;
@@ -58,7 +58,7 @@ async function dashboardPlace(berth: TestBerth): Promise<DashboardPlace> {
     member,
     stranger,
     database,
-    shown: async () => dataOf(await berth.send('GET', `/directories/${directory.id}`)),
+    settings: async () => dataOf(await berth.send('GET', `/directories/${directory.id}`)),
     async setUrl(webhook_url) {
       await berth.send('PATCH', `/directories/${directory.id}`, { json: { directory: { webhook_url } } });
     },

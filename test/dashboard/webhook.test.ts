@@ -21,7 +21,7 @@ test('the URL is set, refused in words and removed, as by the API', async () => 
   assert.equal(saved.status, 200);
   assert.match(saved.text, /The URL is saved\./);
   assert.match(saved.text, /<label for="webhook_url">Webhook URL<\/label>/);
-  assert.equal((await place.shown()).webhook_url, encodeURI(url));
+  assert.equal((await place.settings()).webhook_url, encodeURI(url));
   const [row] = await place.audit();
   assert.deepEqual(
     [row?.action, row?.key_id, row?.route],
@@ -32,7 +32,7 @@ test('the URL is set, refused in words and removed, as by the API', async () => 
   assert.equal(wrong.status, 422);
   assert.match(wrong.text, /Start the URL with https:\/\/ or http:\/\/\./);
   assert.match(wrong.text, /value="ftp:\/\/&quot;&gt;&lt;script&gt;/);
-  assert.equal((await place.shown()).webhook_url, encodeURI(url));
+  assert.equal((await place.settings()).webhook_url, encodeURI(url));
 
   const forbidden = await member.submit(path, { webhook_url: 'http://10.1.2.3/hook' });
   assert.match(forbidden.text, /webhooks to 10\.1\.2\.3 will be refused: it is not a public address/);
@@ -41,14 +41,14 @@ test('the URL is set, refused in words and removed, as by the API', async () => 
   const removed = await member.submit(path, { webhook_url: '' });
   assert.match(removed.text, /This directory uses the account’s webhook\./);
   assert.doesNotMatch(removed.text, /Send test/);
-  assert.equal((await place.shown()).webhook_url, null);
+  assert.equal((await place.settings()).webhook_url, null);
   assert.equal((await place.audit()).length, 3);
   const empty = await member.post(path, { to: 'own', webhook_url: ' ' });
   assert.equal(empty.status, 422);
   assert.match(empty.text, /Enter a webhook URL\./);
   // The choice counts, not what an unseen field still has.
   await member.submit(path, { to: 'off', webhook_url: url });
-  assert.equal((await place.shown()).webhook_url, null);
+  assert.equal((await place.settings()).webhook_url, null);
 });
 
 test('with the account’s URL alone a test can be sent, and webhooks be turned off for the directory', async () => {
@@ -126,7 +126,7 @@ test('a new secret in two steps: no webhook is refused between them', async () =
   assert.equal(old, directory.secret);
   assert.match(made, /^[\w+/]{32}$/);
   assert.match(textOf(first.text), /Step 2 of 2/);
-  assert.equal((await place.shown()).webhook_secret, directory.secret);
+  assert.equal((await place.settings()).webhook_secret, directory.secret);
   assert.deepEqual(await signers([directory.secret, made]), [directory.secret, made]);
 
   // A member sees what the API shows a member.
@@ -137,7 +137,7 @@ test('a new secret in two steps: no webhook is refused between them', async () =
 
   const second = await admin.submit(`${path}/secret/activate`);
   assert.match(second.text, /The new secret is active/);
-  assert.equal((await place.shown()).webhook_secret, made);
+  assert.equal((await place.settings()).webhook_secret, made);
   assert.deepEqual(await signers([directory.secret, made]), [made]);
 
   const short = await admin.post(`${path}/secret`, { secret: '"short"' });
@@ -161,7 +161,7 @@ test('a member replaces no secret, and another account finds nothing', async () 
   assert.equal((await stranger.get(path)).status, 404);
   assert.equal((await admin.get(unknown)).status, 404);
   assert.deepEqual(await place.audit(), []);
-  assert.equal((await place.shown()).webhook_secret, directory.secret);
+  assert.equal((await place.settings()).webhook_secret, directory.secret);
   assert.equal(place.berth.receiver.requests.length, 0);
 });
 

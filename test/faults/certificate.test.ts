@@ -18,7 +18,7 @@ import { scratch } from '../support/scratch.ts';
 import { crashPlace } from './crash-place.ts';
 
 /** The certificate that a handshake shows, or the error that ends it. */
-async function shown(port: number): Promise<string> {
+async function certificateAt(port: number): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
   try {
     await once(socket, 'secureConnect');
@@ -50,7 +50,7 @@ test('a key of another certificate: the last good pair serves; without one all b
   copyFileSync(other.config.tls.key, tls.key);
   {
     await using service = await start();
-    assert.equal(await shown(service.port), good.cert);
+    assert.equal(await certificateAt(service.port), good.cert);
     assert.ok(says('the last good one stays until it is repaired'));
     const [finding] = await checkCertificate(place.config, systemClock());
     assert.equal(finding?.verdict, 'fail');
@@ -60,7 +60,7 @@ test('a key of another certificate: the last good pair serves; without one all b
   rmSync(tls.lastGood);
   await place.enqueue(await place.directory());
   await using service = await start();
-  assert.match(await shown(service.port), /handshake failure/);
+  assert.match(await certificateAt(service.port), /handshake failure/);
   assert.ok(says('the API waits for a certificate that can be used'));
   const config = { ...place.config, api: { ...place.config.api, port: service.port } };
   const [serve] = await checkServe(config, systemClock());
@@ -70,7 +70,7 @@ test('a key of another certificate: the last good pair serves; without one all b
 
   writeFileSync(tls.key, good.key);
   service.reload();
-  await until('the API is there', async () => (await shown(service.port)) === good.cert);
+  await until('the API is there', async () => (await certificateAt(service.port)) === good.cert);
   assert.equal(statSync(tls.lastGood).mode & 0o777, 0o600);
 });
 
@@ -93,7 +93,7 @@ test('a new certificate that has expired is refused while a good one is in use, 
   service.reload();
   assert.equal(await refused(), '1');
   assert.ok(lines.some((line) => /has expired.*the previous one stays in use/.test(line)));
-  assert.equal(await shown(service.port), good);
+  assert.equal(await certificateAt(service.port), good);
 });
 
 /** Replaces the pair by one whose time is over. */

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { publicKeysOf } from '../../src/rules/directories/public-keys.ts';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';

@@ -1,7 +1,7 @@
 /** What holds for an account, a user or a directory holds when two nodes, or two processes, change it at the same moment. */
 import { test } from 'node:test';
 import { TOTP } from 'otpauth';
-import { createKey, listKeys, revokeKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey, listKeys, revokeKey } from '../../src/rules/api-keys/api-keys.ts';
 import { DIRECTORY_LIMITS, lockedAccount, markDeleted } from '../../src/rules/accounts/accounts.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
 import { deleteDirectory, finishDeletions } from '../../src/rules/directories/delete.ts';

@@ -1,14 +1,14 @@
 /** Two nodes can run their background work at once without harm. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createKey, USED_API_KEYS } from '../../src/rules/keys/api-keys.ts';
+import { createKey, USED_API_KEYS } from '../../src/rules/api-keys/api-keys.ts';
 import { createBackground } from '../../src/foundation/base/background.ts';
 import { createClockLead } from '../../src/foundation/db/clock-lead.ts';
 import { DAY } from '../../src/foundation/base/clock.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
 import { noteStorage } from '../../src/rules/history/daily-totals.ts';
 import { pruneHistory } from '../../src/rules/history/removal.ts';
-import { createLastUsed } from '../../src/rules/keys/last-used.ts';
+import { createLastUsed } from '../../src/rules/api-keys/last-used.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { removeExpired } from '../../src/rules/users/sessions.ts';
 import { createUser } from '../../src/rules/users/users.ts';

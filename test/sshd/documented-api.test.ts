@@ -13,12 +13,12 @@ import { fileURLToPath } from 'node:url';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import type { Role } from '../../src/foundation/db/schema.ts';
 import { issueKey, startBerth, type TestBerth } from '../support/berth.ts';
-import { type Documented, documentedIn, masked, shown, valueAt, withAnswers } from '../support/documented.ts';
+import { type Documented, documentedIn, masked, abbreviated, valueAt, withAnswers } from '../support/documented.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
@@ -73,7 +73,7 @@ async function asked(shell: Shell, { commands, answer, kept, only }: Documented)
   let output = await shell.run(commands);
   if (answer === undefined) return undefined;
   const isRight = (): boolean =>
-    IS_WRITING ? statusOf(output) === statusOf(answer) : masked(shown(output, only)) === masked(answer);
+    IS_WRITING ? statusOf(output) === statusOf(answer) : masked(abbreviated(output, only)) === masked(answer);
   const again = async (): Promise<boolean> => {
     if (isRight()) return true;
     // Slowly: requests are counted.
@@ -83,9 +83,9 @@ async function asked(shell: Shell, { commands, answer, kept, only }: Documented)
   };
   if (isRead) await until(commands, again, TIMEOUT_SECONDS).catch(() => undefined);
   assert.equal(statusOf(output), statusOf(answer), commands);
-  if (!IS_WRITING) assert.equal(masked(shown(output, only)), masked(answer), commands);
+  if (!IS_WRITING) assert.equal(masked(abbreviated(output, only)), masked(answer), commands);
   for (const [name, path] of kept) shell.keep(name, valueAt(output, path));
-  return shown(output, only);
+  return abbreviated(output, only);
 }
 
 async function shellFor(place: Scratch, berth: TestBerth): Promise<Shell> {

@@ -16,8 +16,8 @@ const shared = sharedBerth();
 /** More than the sockets of both sides hold. */
 const CONTENT = randomBytes(16 * 1024 * 1024);
 
-/** The doors of a download. Those of the dashboard take the upload by its id, as the first one. */
-const DOORS = {
+/** The ways to download a file. The dashboard takes the upload by its id, as the first one. */
+const WAYS = {
   "an upload's content": async (_berth: TestBerth, { id }: TestDirectory, upload: string) =>
     `/api/v1/directories/${id}/uploads/${upload}/content`,
   'a path': async (_berth: TestBerth, { id }: TestDirectory) => `/api/v1/directories/${id}/files/report.bin`,
@@ -41,8 +41,8 @@ async function some(incoming: IncomingMessage): Promise<Buffer> {
   return incoming.read() as Buffer;
 }
 
-for (const [door, pathOf] of Object.entries(DOORS))
-  test(`${door}: times, mode and name are changed while it is read slowly`, async () => {
+for (const [way, pathOf] of Object.entries(WAYS))
+  test(`${way}: times, mode and name are changed while it is read slowly`, async () => {
     await using berth = await shared();
     const directory = await berth.directory();
     await using connection = await berth.connect(directory);

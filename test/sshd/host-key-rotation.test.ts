@@ -69,7 +69,7 @@ function logIn(dir: string, login: Login, knownHosts: string): { status: number 
 
 /** The keys of a known_hosts file. */
 const known = (file: string): string[] => readFileSync(file, 'utf8').trim().split('\n').toSorted();
-const shown = (keys: readonly Key[]): string[] => keys.map(({ known_hosts }) => known_hosts).toSorted();
+const knownHosts = (keys: readonly Key[]): string[] => keys.map(({ known_hosts }) => known_hosts).toSorted();
 
 test('a client that logs in between learns the new keys and forgets the old; one that does not is warned', async () => {
   await using berth = await rotating();
@@ -85,14 +85,14 @@ test('a client that logs in between learns the new keys and forgets the old; one
 
   const both = await berth.keys('rotate');
   assert.equal(both.length, 6);
-  assert.deepEqual(shown(both.slice(0, 3)), shown(old), 'those in use stay');
+  assert.deepEqual(knownHosts(both.slice(0, 3)), knownHosts(old), 'those in use stay');
   await until('the client has learnt all of them', () => {
     const { status, said } = logIn(place.dir, login, regular);
     // sshd closes its port for a moment when it reloads.
     assert.ok(status === 0 || said.includes('Connection refused'), said);
     return known(regular).length === 6;
   });
-  assert.deepEqual(known(regular), shown(both));
+  assert.deepEqual(known(regular), knownHosts(both));
   assert.equal(await berth.proved(), old[0]?.known_hosts, 'sshd proves itself with the old one');
   assert.deepEqual(await berth.keys('rotate'), both, 'a second rotate makes no further keys');
 
@@ -110,7 +110,7 @@ test('a client that logs in between learns the new keys and forgets the old; one
     utimesSync(join(folder, name), longAgo, longAgo);
 
   const after = await berth.keys('rotate', '--finish');
-  assert.deepEqual(shown(after), shown(both.slice(3)));
+  assert.deepEqual(knownHosts(after), knownHosts(both.slice(3)));
   assert.equal(
     await berth.proved(),
     after[0]?.known_hosts,
@@ -122,7 +122,7 @@ test('a client that logs in between learns the new keys and forgets the old; one
     logIn(place.dir, login, regular);
     return known(regular).length === 3;
   });
-  assert.deepEqual(known(regular), shown(after));
+  assert.deepEqual(known(regular), knownHosts(after));
   const warned = logIn(place.dir, login, absent);
   assert.equal(warned.status, 255);
   assert.match(warned.said, /REMOTE HOST IDENTIFICATION HAS CHANGED/);
@@ -152,7 +152,7 @@ test('one type alone, taken back again, and finished at once with --yes', async 
     /^The new keys have replaced the old ones\. sshd \(process \d+\) has read its keys again; sessions go on\.\n/,
   );
   const now = await berth.keys('list');
-  assert.deepEqual(shown(now.slice(0, 2)), shown(old.slice(0, 2)));
+  assert.deepEqual(knownHosts(now.slice(0, 2)), knownHosts(old.slice(0, 2)));
   assert.notEqual(now[2]?.known_hosts, old[2]?.known_hosts);
   await until('sshd has the new one', async () => (await berth.proved('rsa')) === now[2]?.known_hosts);
 });

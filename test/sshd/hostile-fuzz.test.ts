@@ -64,7 +64,7 @@ test('random names, in random order, all at once', async () => {
   for (const folder of ['d', 'd/e']) await session.request(FXP.MKDIR, folder, NO_ATTRIBUTES);
 
   const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
-  const shown = (text: string): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes(normal(text)));
+  const decoded = (text: string): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes(normal(text)));
   const used: string[] = [];
   /**
    * Each upload by its size, with the names that it may have had: one that is renamed before berth looks may be announced by
@@ -86,17 +86,17 @@ test('random names, in random order, all at once', async () => {
       void session.request(FXP.CLOSE, handle);
       used.push(written);
       const isVague = !isTold(written);
-      uploads.set(size, { names: new Set([shown(written)]), isVague });
-      if (isVague) vague.add(shown(written));
+      uploads.set(size, { names: new Set([decoded(written)]), isVague });
+      if (isVague) vague.add(decoded(written));
     } else if (kind === 'remove') void session.request(FXP.REMOVE, bytes(known));
     else {
       void (kind === 'rename'
         ? session.rename(bytes(known), bytes(target))
         : session.replace(bytes(known), bytes(target)));
       used.push(target);
-      const isVague = !isTold(known, target) || vague.has(shown(known));
-      if (isVague) vague.add(shown(known)).add(shown(target));
-      const renamed = (names: ReadonlySet<string>): string[] => namesAfter(names, shown(known), shown(target));
+      const isVague = !isTold(known, target) || vague.has(decoded(known));
+      if (isVague) vague.add(decoded(known)).add(decoded(target));
+      const renamed = (names: ReadonlySet<string>): string[] => namesAfter(names, decoded(known), decoded(target));
       for (const moved of renamed(vague)) vague.add(moved);
       for (const upload of uploads.values()) {
         const names = renamed(upload.names);
@@ -111,7 +111,7 @@ test('random names, in random order, all at once', async () => {
 
   const disk = (): string[] =>
     filesBelow(bytes(directory.files), '')
-      .map(([path, size]) => `${shown(path)} ${size}`)
+      .map(([path, size]) => `${decoded(path)} ${size}`)
       .toSorted();
   const rows = async (): Promise<string[]> =>
     (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();

@@ -10,7 +10,7 @@ const shared = sharedBerth();
 
 /** Any bytes, written as Latin-1. */
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
-const shown = (name: Buffer): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(name);
+const decoded = (name: Buffer): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(name);
 
 test('names that imitate log lines, escape, end lines or are no text at all', async () => {
   await using berth = await shared();
@@ -53,8 +53,8 @@ test('names that imitate log lines, escape, end lines or are no text at all', as
   const unique = [...new Map(names.map((name) => [name.toString('latin1'), name])).values()];
   const sizes = new Map<string, number>();
   for (const [index, name] of unique.entries()) {
-    assert.ok(await session.put(name, 'x'.repeat(index + 1)), shown(name));
-    sizes.set(shown(name), index + 1);
+    assert.ok(await session.put(name, 'x'.repeat(index + 1)), decoded(name));
+    sizes.set(decoded(name), index + 1);
   }
   connection.client.end(); // a name that begins with a dot may be temporary while the session lives
   const announced = new Map<string, number>();
@@ -139,13 +139,13 @@ test('folders 200 deep, and names whose common beginning fills a whole log line'
   for (const [index, end] of ['a', 'b', '" bytes read 0 written 9', 'a" new "b'].entries()) {
     assert.ok(await session.put(name(end), 'x'.repeat(index + 1)));
     const hook = webhookOf(await berth.receiver.next());
-    assert.deepEqual([hook.filename, hook.size_bytes], [shown(name(end)), index + 1]);
+    assert.deepEqual([hook.filename, hook.size_bytes], [decoded(name(end)), index + 1]);
   }
   assert.equal((await session.replace(name('a'), name('b'))).status, 0);
   await until('b is what a was', async () => (await berth.storage(directory)) === 1 + 3 + 4);
   await session.request(FXP.CLOSE, half);
   const hook = webhookOf(await berth.receiver.next());
-  assert.deepEqual([hook.filename, hook.size_bytes], [shown(name('half')), 7]);
+  assert.deepEqual([hook.filename, hook.size_bytes], [decoded(name('half')), 7]);
   assert.deepEqual(
     (await berth.uploads(directory)).map(({ size_bytes }) => size_bytes).toSorted((a, b) => a - b),
     [1, 3, 4, 7],

@@ -155,7 +155,7 @@ test(
     assert.notEqual(key, before.key);
     const rows = new Sqlite(config.databaseFile, { readonly: true });
     parts.defer(() => void rows.close());
-    const shown = () =>
+    const listed = () =>
       rows
         .prepare<[string], { id: string; path: Buffer }>(
           'select id, path from files where directory_id = ? order by path',
@@ -163,11 +163,11 @@ test(
         .all(before.byPassword.id)
         .map(({ id, path }) => `${path.toString()} ${id}`);
     const idOf = (name: string) => before.uploads.find(({ filename }) => filename === name)?.id;
-    await until('the rows follow the files', () => shown().length === 5);
-    assert.ok(shown().includes(`one ${idOf('one')}`));
-    assert.ok(shown().includes(`moved ${idOf('moves')}`));
+    await until('the rows follow the files', () => listed().length === 5);
+    assert.ok(listed().includes(`one ${idOf('one')}`));
+    assert.ok(listed().includes(`moved ${idOf('moves')}`));
     assert.deepEqual(
-      shown().map((row) => row.split(' ')[0]),
+      listed().map((row) => row.split(' ')[0]),
       ['four', 'moved', 'one', 'three', 'unnamed.part'],
     );
     assert.equal(existsSync(join(files, 'removed')), false);

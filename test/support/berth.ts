@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createAccount } from '../../src/rules/accounts/accounts.ts';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';

@@ -45,7 +45,7 @@ export function withAnswers(page: string, answers: readonly (string | undefined)
 const SHOWN = /^(location|link|warning|retry-after|allow|etag|content-range|content-disposition|idempotency-\w+):/i;
 
 /** What `curl -i` printed, as the page shows it: the status, the headers that matter, the body laid out. */
-export function shown(output: string, only: readonly string[] = []): string {
+export function abbreviated(output: string, only: readonly string[] = []): string {
   const [head = '', ...rest] = output.split('\r\n\r\n');
   const [status = '', ...headers] = head.split('\r\n');
   const body = rest.join('\r\n\r\n');

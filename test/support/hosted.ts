@@ -19,7 +19,7 @@ import { type HttpServer, startHttpServer, type Waits } from '../../src/interfac
 import { type AppContext, createWeb } from '../../src/interfaces/web/context.ts';
 import type { AnsweredRequest } from '../../src/interfaces/web/observe.ts';
 import { createAddressLimit, createRateLimit } from '../../src/interfaces/web/rate-limits.ts';
-import { turns } from '../../src/interfaces/web/turns.ts';
+import { slots } from '../../src/interfaces/web/concurrency.ts';
 import { type Clock, systemClock } from '../../src/foundation/base/clock.ts';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
@@ -34,9 +34,9 @@ import { createAccount } from '../../src/rules/accounts/accounts.ts';
 import { onlyHome } from '../../src/rules/directories/host.ts';
 import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import type { RuleContext } from '../../src/rules/directories/target.ts';
-import { createKey } from '../../src/rules/keys/api-keys.ts';
-import { createAuthenticate } from '../../src/rules/keys/authenticate.ts';
-import type { LastUsed } from '../../src/rules/keys/last-used.ts';
+import { createKey } from '../../src/rules/api-keys/api-keys.ts';
+import { createAuthenticate } from '../../src/rules/api-keys/authenticate.ts';
+import type { LastUsed } from '../../src/rules/api-keys/last-used.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
@@ -145,8 +145,8 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       authenticate: createAuthenticate(authenticating(database.reads), 'live', clock),
       accountLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
       addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),
-      listTurn: turns({ atOnce: 1, stalledMs }),
-      fileTurn: turns({ atOnce: options.downloads ?? 16, stalledMs }),
+      listSlot: slots({ atOnce: 1, stalledMs }),
+      fileSlot: slots({ atOnce: options.downloads ?? 16, stalledMs }),
     },
     hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, sftp),
     sessions: liveSessionsOf(pathsOf(config)),

@@ -26,7 +26,7 @@ const GROUND = ['foundation/base', 'foundation/db', 'foundation/context.ts'];
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
   'rules/accounts': [],
-  'rules/keys': ['rules/accounts', 'rules/history/audit.ts'],
+  'rules/api-keys': ['rules/accounts', 'rules/history/audit.ts'],
   'arrivals/checks': [
     'arrivals/files',
     'rules/accounts/actor.ts',
@@ -45,10 +45,10 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/directories/public-key.ts',
     'operating/nodes/list.ts',
     'machine/sftp',
-    'rules/keys/api-keys.ts',
+    'rules/api-keys/api-keys.ts',
   ],
   'operating/backup': ['rules/directories/create.ts', 'rules/history/events.ts', 'machine/sftp/paths.ts'],
-  'rules/directories': ['rules/accounts', 'rules/history/audit.ts', 'rules/keys/last-used.ts'],
+  'rules/directories': ['rules/accounts', 'rules/history/audit.ts', 'rules/api-keys/last-used.ts'],
   'arrivals/files': [
     'rules/accounts/actor.ts',
     'rules/directories/storage-full.ts',
@@ -93,9 +93,14 @@ const ALLOWED: Record<string, readonly string[]> = {
     'rules/directories/host.ts',
     'rules/directories/public-keys.ts',
     'rules/history/transfers.ts',
-    'rules/keys/last-used.ts',
+    'rules/api-keys/last-used.ts',
   ],
-  'rules/users': ['rules/accounts', 'rules/history/audit.ts', 'rules/history/removal.ts', 'rules/keys/authenticate.ts'],
+  'rules/users': [
+    'rules/accounts',
+    'rules/history/audit.ts',
+    'rules/history/removal.ts',
+    'rules/api-keys/authenticate.ts',
+  ],
   'deliveries/webhooks': ['rules/directories/target.ts', 'rules/history/audit.ts', 'rules/history/events.ts'],
   'arrivals/uploads': [
     'rules/directories/host.ts',
@@ -117,10 +122,10 @@ const ALLOWED: Record<string, readonly string[]> = {
     'operating/reports/login-log.ts',
     'rules/directories/end-session.ts',
     'rules/directories/target.ts',
-    'rules/keys/api-keys.ts',
-    'rules/keys/last-used.ts',
+    'rules/api-keys/api-keys.ts',
+    'rules/api-keys/last-used.ts',
     'rules/users/passwords.ts',
-    'rules/keys/authenticate.ts',
+    'rules/api-keys/authenticate.ts',
     'rules/directories/fields.ts',
     'rules/directories/view.ts',
     'arrivals/files',
@@ -140,7 +145,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'arrivals/uploads/file-path.ts',
     'arrivals/uploads/upload-list.ts',
     'deliveries/webhooks',
-    'rules/keys',
+    'rules/api-keys',
   ],
   'interfaces/dashboard': [
     'arrivals/files',
@@ -161,7 +166,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'arrivals/uploads/upload-list.ts',
     'rules/users',
     'deliveries/webhooks',
-    'rules/keys',
+    'rules/api-keys',
   ],
   'interfaces/listen': ['deliveries/webhooks/signature.ts'],
   cli: [
@@ -187,7 +192,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'deliveries/webhooks/delivery-list.ts',
     'rules/directories/view.ts',
     'deliveries/webhooks/replay.ts',
-    'rules/keys/api-keys.ts',
+    'rules/api-keys/api-keys.ts',
   ],
 };
 

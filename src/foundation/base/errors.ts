@@ -1,6 +1,6 @@
 /** The errors that the rules throw, in the domain's terms. Only `web/responses.ts` knows the status and body for each. */
 import { constants } from 'node:os';
-import type { Problem } from './problems.ts';
+import type { FieldProblem } from './problems.ts';
 
 export type ErrorCode =
   | 'unauthenticated'
@@ -47,7 +47,7 @@ export class BerthError extends Error {
 }
 
 /** What is wrong with each field, by its name: `{ name: [['blank']] }`. */
-export type FieldErrors = Readonly<Record<string, readonly Problem[]>>;
+export type FieldErrors = Readonly<Record<string, readonly FieldProblem[]>>;
 
 /** The request's fields break the rules (specification, "Errors": 422 with `errors`). */
 export class ValidationError extends Error {
@@ -61,7 +61,7 @@ export class ValidationError extends Error {
 }
 
 /** The request's only problem: `wrongField('email', 'taken')`. */
-export function wrongField(field: string, ...problem: Problem): ValidationError {
+export function wrongField(field: string, ...problem: FieldProblem): ValidationError {
   return new ValidationError({ [field]: [problem] });
 }
 

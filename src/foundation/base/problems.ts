@@ -56,17 +56,17 @@ const MESSAGES = {
 type Values = { readonly [Code in keyof typeof MESSAGES]: Parameters<(typeof MESSAGES)[Code]> };
 
 /** A code, followed by its values. */
-export type Problem = { readonly [Code in keyof Values]: readonly [Code, ...Values[Code]] }[keyof Values];
+export type FieldProblem = { readonly [Code in keyof Values]: readonly [Code, ...Values[Code]] }[keyof Values];
 
 /** A text for each problem, or for some. */
 export type Texts = { readonly [Code in keyof Values]: (...values: Values[Code]) => string };
 
 /** The problem in the API's words. */
-export function messageOf(problem: Problem): string {
+export function messageOf(problem: FieldProblem): string {
   return textOf(MESSAGES, problem) ?? '';
 }
 
 /** The text for a problem; undefined where `texts` has none. */
-export function textOf(texts: Partial<Texts>, [code, ...values]: Problem): string | undefined {
+export function textOf(texts: Partial<Texts>, [code, ...values]: FieldProblem): string | undefined {
   return (texts[code] as ((...values: readonly unknown[]) => string) | undefined)?.(...values);
 }

@@ -8,11 +8,11 @@
 import * as v from 'valibot';
 import { parseMicros } from './clock.ts';
 
-import type { Problem } from './problems.ts';
+import type { FieldProblem } from './problems.ts';
 import { ValidationError } from './errors.ts';
 
 /** A problem as the message of a schema, which has to be text. `checked` turns it back. */
-export const because = (...problem: Problem): string => JSON.stringify(problem);
+export const because = (...problem: FieldProblem): string => JSON.stringify(problem);
 
 export const INVALID = because('invalid');
 
@@ -108,7 +108,7 @@ export function checked<S extends v.GenericSchema>(
   const problems = Object.entries<readonly string[] | undefined>(v.flatten(result.issues).nested ?? {});
   throw new ValidationError(
     Object.fromEntries(
-      problems.map(([field, texts = []]) => [field, texts.map((text) => JSON.parse(text) as Problem)]),
+      problems.map(([field, texts = []]) => [field, texts.map((text) => JSON.parse(text) as FieldProblem)]),
     ),
   );
 }

@@ -4,7 +4,7 @@
  * the user has to save again.
  */
 import { ValidationError } from '../../foundation/base/errors.ts';
-import type { Problem } from '../../foundation/base/problems.ts';
+import type { FieldProblem } from '../../foundation/base/problems.ts';
 import type { FormFields } from './environment.ts';
 
 /** The prefix of the fields with the earlier values. */
@@ -27,7 +27,7 @@ export function changedFields<Name extends string>(
   stored: Readonly<Record<Name, string>>,
 ): Partial<Record<Name, string>> {
   const changed: Partial<Record<Name, string>> = {};
-  const conflicts: Record<string, Problem[]> = {};
+  const conflicts: Record<string, FieldProblem[]> = {};
   for (const [name, now] of Object.entries<string>(stored)) {
     const text = given[name];
     const was = given[`${WAS}${name}`] ?? now;

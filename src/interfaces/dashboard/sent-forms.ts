@@ -51,19 +51,19 @@ export class CreatingForms {
 
   /**
    * Runs `create`, or finds what it has created for this form, and makes the next page show that once.
-   * @param shown what the page shows.
+   * @param toShow what the page shows.
    * @returns the path of that page.
    */
   async create<Result>(
     c: PageContext,
     given: FormFields,
     create: (target: AccountTarget<Result>) => Promise<Result>,
-    shown: (result: Result) => ShownOnce,
+    toShow: (result: Result) => ShownOnce,
   ): Promise<string> {
     const token = sessionToken(c);
     const once = await this.#here.once(c, given, async () => {
-      if (given[FORM_ID] === undefined || token === undefined) return shown(await create(accountTarget(c)));
-      return this.#stored(c, placeOf(token, JSON.stringify([c.req.path, given]), []), create, shown);
+      if (given[FORM_ID] === undefined || token === undefined) return toShow(await create(accountTarget(c)));
+      return this.#stored(c, placeOf(token, JSON.stringify([c.req.path, given]), []), create, toShow);
     });
     showOnce(c, once);
     return once.page;
@@ -73,7 +73,7 @@ export class CreatingForms {
     c: PageContext,
     place: ResponsePlace,
     create: (target: AccountTarget<Result>) => Promise<Result>,
-    shown: (result: Result) => ShownOnce,
+    toShow: (result: Result) => ShownOnce,
   ): Promise<ShownOnce> {
     const { database, clock } = this.#store;
     const { accountId, actor } = accountTarget(c);
@@ -87,7 +87,7 @@ export class CreatingForms {
         id,
         request,
         account_id: accountId,
-        answer: place.seal(JSON.stringify(shown(result))),
+        answer: place.seal(JSON.stringify(toShow(result))),
         inserted_at: clock.now(),
       }),
       { old: before, taken: () => new BerthError('in_flight', 'This form has been sent before') },
@@ -101,7 +101,7 @@ export class CreatingForms {
       },
     };
     try {
-      return shown(await create({ accountId, actor: actor && { ...actor, response } }));
+      return toShow(await create({ accountId, actor: actor && { ...actor, response } }));
     } catch (error) {
       // Another node was first. A rule may also refuse what that one has created, such as a second user with the same email.
       const first = isOurs ? undefined : await keptAt(database.reads, place);

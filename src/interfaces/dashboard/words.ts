@@ -1,5 +1,5 @@
 /** The sentences for problems of fields, for people: each makes sense alone. The API's messages are in `problems.ts`. */
-import { messageOf, type Problem, textOf, type Texts } from '../../foundation/base/problems.ts';
+import { messageOf, type FieldProblem, textOf, type Texts } from '../../foundation/base/problems.ts';
 import type { FormFields } from './environment.ts';
 
 /** The noun for each field's value: `Enter a name.` */
@@ -69,7 +69,12 @@ const ANYWHERE: Partial<Texts> = {
 const grouped = (count: number): string => count.toLocaleString('en');
 
 /** One sentence for each problem of a field. `label` names the field where there is no better text. */
-export function sentencesOf(field: string, problems: readonly Problem[], given: FormFields, label = field): string[] {
+export function sentencesOf(
+  field: string,
+  problems: readonly FieldProblem[],
+  given: FormFields,
+  label = field,
+): string[] {
   const noun = NOUNS[field];
   const bounded = (range: string): string =>
     noun?.startsWith('the ') ? `T${noun.slice(1)} must be ${range}.` : `Enter ${range}.`;

@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
-import type { Principal } from '../../rules/keys/authenticate.ts';
+import type { Principal } from '../../rules/api-keys/authenticate.ts';
 import { requireApi } from '../../rules/accounts/accounts.ts';
 import {
   type AccountTarget,

@@ -25,7 +25,7 @@ import type { RuleContext } from '../../rules/directories/target.ts';
 import { apiKeyOf, type Endpoint, type Keep } from './access.ts';
 import { readBody } from './body.ts';
 import { BerthError, wrongField } from '../../foundation/base/errors.ts';
-import type { Problem } from '../../foundation/base/problems.ts';
+import type { FieldProblem } from '../../foundation/base/problems.ts';
 
 const LONGEST_KEY = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
@@ -158,7 +158,7 @@ export function createRepeatable(context: RuleContext) {
 
 /** @throws {ValidationError} */
 function checkedKey(key: string): string {
-  const wrong = (...problem: Problem) => wrongField('idempotency_key', ...problem);
+  const wrong = (...problem: FieldProblem) => wrongField('idempotency_key', ...problem);
   if (key === '') throw wrong('blank');
   if (key.length > LONGEST_KEY) throw wrong('too_long', LONGEST_KEY, 'character');
   if (!PRINTABLE.test(key)) throw wrong('invalid');

@@ -8,7 +8,7 @@ import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import type { Kysely } from 'kysely';
-import type { Principal } from '../../rules/keys/authenticate.ts';
+import type { Principal } from '../../rules/api-keys/authenticate.ts';
 import { UNLIMITED } from '../../rules/accounts/actor.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { Log } from '../../foundation/base/log.ts';

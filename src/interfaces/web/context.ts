@@ -10,14 +10,14 @@ import type { Depart } from '../../operating/nodes/move/departure.ts';
 import type { LoginLog } from '../../operating/reports/login-log.ts';
 import type { LiveSessions } from '../../rules/directories/end-session.ts';
 import type { RuleContext } from '../../rules/directories/target.ts';
-import { USED_API_KEYS } from '../../rules/keys/api-keys.ts';
-import { type Authenticate, createAuthenticate } from '../../rules/keys/authenticate.ts';
-import { createLastUsed, type LastUsed } from '../../rules/keys/last-used.ts';
+import { USED_API_KEYS } from '../../rules/api-keys/api-keys.ts';
+import { type Authenticate, createAuthenticate } from '../../rules/api-keys/authenticate.ts';
+import { createLastUsed, type LastUsed } from '../../rules/api-keys/last-used.ts';
 import type { PasswordHashing } from '../../rules/users/passwords.ts';
 import { type ClientAddress, clientAddress, fromProxy, proxyAddress } from './client-address.ts';
 import { type AnsweredRequest, type NameRequest, requestNames } from './observe.ts';
 import { type AccountLimit, createAccountLimit, createAddressLimit, type RateLimit } from './rate-limits.ts';
-import { type Turn, turns } from './turns.ts';
+import { type AwaitSlot, slots } from './concurrency.ts';
 import type { MayReach } from './warnings.ts';
 
 export interface AppContext extends RuleContext {
@@ -61,9 +61,9 @@ export interface Web {
   readonly accountLimit: AccountLimit;
   /** Limits requests without a key or a session, by their address. */
   readonly addressLimit: RateLimit;
-  readonly listTurn: Turn;
-  readonly fileTurn: Turn;
-  readonly testTurn: Turn;
+  readonly listSlot: AwaitSlot;
+  readonly fileSlot: AwaitSlot;
+  readonly testSlot: AwaitSlot;
   close(): Promise<void>;
 }
 
@@ -80,9 +80,9 @@ export function createWeb(ground: Ground): Web {
     lastUsed,
     accountLimit,
     addressLimit: createAddressLimit({ limit: unauthenticatedRateLimit, clock: () => performance.now() }),
-    listTurn: turns({ atOnce: 1 }),
-    fileTurn: turns({ atOnce: MAX_DOWNLOADS }),
-    testTurn: turns({ atOnce: MAX_TESTS }),
+    listSlot: slots({ atOnce: 1 }),
+    fileSlot: slots({ atOnce: MAX_DOWNLOADS }),
+    testSlot: slots({ atOnce: MAX_TESTS }),
     async close() {
       await accountLimit.close();
       await lastUsed.close();

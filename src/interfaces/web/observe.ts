@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import type { Hono } from 'hono';
-import type { Principal } from '../../rules/keys/authenticate.ts';
+import type { Principal } from '../../rules/api-keys/authenticate.ts';
 import type { Log } from '../../foundation/base/log.ts';
 
 /** The header with the request's id, which is also in each of its log lines and audit rows. */

@@ -20,30 +20,34 @@ export type Changes = Updateable<Pick<DirectoriesTable, keyof DirectoryRow>>;
 type Also = (tx: Transaction<Tables>, directory: DirectoryRow) => Promise<void> | undefined;
 
 /** Computes the changes, in the transaction that makes them. `revokeAccess` may run it twice, so it has to be repeatable there. */
-export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoryRow) => Changes | Promise<Changes>;
+export type DirectoryChange = (
+  tx: Transaction<Tables>,
+  now: Micros,
+  before: DirectoryRow,
+) => Changes | Promise<Changes>;
 
 /**
  * @returns the changed directory.
- * @throws {BerthError} `directory_not_found`, `storage_full`; and the errors of `plan`.
+ * @throws {BerthError} `directory_not_found`, `storage_full`; and the errors of `change`.
  */
 export function changeDirectory(
   context: RuleContext,
   target: Target<never>,
-  plan: Plan,
+  change: DirectoryChange,
   also?: Also,
 ): Promise<DirectoryRow> {
-  return refusingWhenFull(() => changeOnce(context, target, plan, also));
+  return refusingWhenFull(() => changeOnce(context, target, change, also));
 }
 
 /** Makes a change that takes access away. On a full disk it ends the directory's sessions first: they may be filling it. */
 export async function revokeAccess(
   context: RuleContext,
   target: Target<never>,
-  plan: Plan,
+  change: DirectoryChange,
   also?: Also,
 ): Promise<DirectoryRow> {
   return refusingWhenFull(async () => {
-    const work = (): Promise<DirectoryRow> => changeOnce(context, target, plan, also);
+    const work = (): Promise<DirectoryRow> => changeOnce(context, target, change, also);
     const done = await withDiskReserve(context, target, work, async () => {
       // Applies the row as it is now: the change may not have been committed.
       const directory = await hostedById(context.database.reads, target.accountId, target.id);
@@ -68,14 +72,14 @@ export function applyCommitted({ database, host }: RuleContext, { accountId, id 
 async function changeOnce(
   { database, host, clock }: RuleContext,
   target: Target<never>,
-  plan: Plan,
+  change: DirectoryChange,
   also: Also | undefined,
 ): Promise<DirectoryRow> {
   const { id } = target;
   const done = await database.db.transaction().execute(async (tx) => {
     const before = await lockedDirectory(tx, target);
     const now = clock.now();
-    const changes = await plan(tx, now, before);
+    const changes = await change(tx, now, before);
     const applies = HOSTED.some((column) => Object.hasOwn(changes, column));
     const isRepeated = Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value);
     if (isRepeated && !applies) return { directory: before, forHost: false };

@@ -1,27 +1,27 @@
 /** The networks from which a directory's user may log in: IPv4 and IPv6 CIDRs, each in one spelling. */
 import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import type { Problem } from '../../foundation/base/problems.ts';
+import type { FieldProblem } from '../../foundation/base/problems.ts';
 
 /**
  * The network as it is stored, or why the text is not a network. A single address is a network of one. An IPv4-mapped address
  * (`::ffff:a.b.c.d`) counts as its IPv4 address, since sshd reports clients with such an address by their IPv4 address.
  */
-export function networkOf(text: string): { readonly network: string } | { readonly problem: Problem } {
+export function networkOf(text: string): { readonly network: string } | { readonly problem: FieldProblem } {
   const [, address = '', length] = /^([0-9A-Fa-f.:]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];
-  if (!isIPv4(address) && !isIPv6(address)) return { problem: ['not_a_network', shown(text)] };
+  if (!isIPv4(address) && !isIPv6(address)) return { problem: ['not_a_network', quotable(text)] };
   const given = ipaddr.parse(address);
   const most = given.toByteArray().length * 8;
   const bits = length === undefined ? most : Number(length);
-  if (bits > most) return { problem: ['not_a_network', shown(text)] };
+  if (bits > most) return { problem: ['not_a_network', quotable(text)] };
   const range = unmapped({ address: given, bits });
   const network = `${networkAddress(range)}/${range.bits}`;
-  if (network !== cidrOf(range)) return { problem: ['host_bits', shown(text), network] };
+  if (network !== cidrOf(range)) return { problem: ['host_bits', quotable(text), network] };
   return { network };
 }
 
 /** The text, if a message may repeat it. */
-function shown(text: string): string {
+function quotable(text: string): string {
   if (text.trim() === '') return 'an empty text';
   return text.length > 50 ? 'a network' : text.toWellFormed();
 }

@@ -8,7 +8,7 @@
  */
 import { createPublicKey } from 'node:crypto';
 import sshpk from 'sshpk';
-import type { Problem } from '../../foundation/base/problems.ts';
+import type { FieldProblem } from '../../foundation/base/problems.ts';
 import { keyFingerprint } from '../../foundation/base/hashes.ts';
 
 export interface PublicKey {
@@ -19,7 +19,7 @@ export interface PublicKey {
   readonly comment: string | null;
   readonly fingerprint: string;
   /** Why the key is too weak for logins; undefined for a strong key. */
-  readonly weakness?: Problem;
+  readonly weakness?: FieldProblem;
 }
 
 /** Matches in linear time: no two parts beside each other may take the same character. */
@@ -108,7 +108,7 @@ function shortened(comment: string): string {
   return Array.from(comment.toWellFormed()).slice(0, COMMENT_LENGTH).join('');
 }
 
-function weaknessOf({ type, size, parts }: sshpk.Key): Problem | undefined {
+function weaknessOf({ type, size, parts }: sshpk.Key): FieldProblem | undefined {
   if (type !== 'rsa') return undefined;
   if (size < RSA_BITS.min) return ['short_key', size, RSA_BITS.min];
   // Anybody can sign for an exponent of 1; an even one belongs to no RSA key.

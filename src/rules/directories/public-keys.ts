@@ -10,8 +10,8 @@ import * as v from 'valibot';
 import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, PublicKeysTable, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, wrongField } from '../../foundation/base/errors.ts';
-import type { UsedKeys } from '../keys/last-used.ts';
-import { changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
+import type { UsedKeys } from '../api-keys/last-used.ts';
+import { changeDirectory, type Changes, type DirectoryChange, revokeAccess } from './change.ts';
 import { checked, orBlank } from '../../foundation/base/validation.ts';
 import { type Fields, publicKey } from './fields.ts';
 import { isPendingApply } from './pending-apply.ts';
@@ -58,7 +58,7 @@ export async function addPublicKey(context: RuleContext, target: Target<Added>, 
   const { id, actor } = target;
   const { type, comment, fingerprint, line } = checked(NewPublicKey, fields).public_key;
   let key: ShownKey = { fingerprint, type, comment, inserted_at: 0, last_used_at: null };
-  const plan: Plan = async (tx, now, before) => {
+  const change: DirectoryChange = async (tx, now, before) => {
     const there = await publicKeysOf(tx, id);
     const same = there.find((other) => other.fingerprint === fingerprint);
     if (same) {
@@ -75,7 +75,7 @@ export async function addPublicKey(context: RuleContext, target: Target<Added>, 
       .execute();
     return columnsOf(tx, id);
   };
-  const directory = await changeDirectory(context, target, plan, (tx, changed) =>
+  const directory = await changeDirectory(context, target, change, (tx, changed) =>
     actor?.response?.keep(tx, { directory: changed, key }),
   );
   return { directory, key };

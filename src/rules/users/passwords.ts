@@ -1,7 +1,7 @@
 /** Checks the rules for new passwords before hashing them. */
 import { readFileSync } from 'node:fs';
 import { BerthError, ValidationError } from '../../foundation/base/errors.ts';
-import type { Problem } from '../../foundation/base/problems.ts';
+import type { FieldProblem } from '../../foundation/base/problems.ts';
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { LRUCache } from 'lru-cache';
@@ -20,13 +20,13 @@ export interface Passwords extends Pick<PasswordHashing, 'matching'> {
    */
   hash(password: string, email: string, beside?: string): Promise<string>;
   /** What is wrong with a new password; undefined for a good one. */
-  problem(password: string, email: string): Problem | undefined;
+  problem(password: string, email: string): FieldProblem | undefined;
 }
 
 export function createPasswords(hashing: PasswordHashing = createPasswordHashing()): Passwords {
   const common = new Set(readFileSync(COMMON, 'utf8').split('\n'));
 
-  function problem(password: string, email: string): Problem | undefined {
+  function problem(password: string, email: string): FieldProblem | undefined {
     const length = Array.from(password).length;
     if (length < SHORTEST) return ['too_short', SHORTEST];
     if (length > LONGEST) return ['too_long', LONGEST, 'character'];

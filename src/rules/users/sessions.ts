@@ -9,7 +9,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import { DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
-import type { Principal } from '../keys/authenticate.ts';
+import type { Principal } from '../api-keys/authenticate.ts';
 import { scopeOf } from '../accounts/actor.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import { removeInBatches } from '../history/removal.ts';

@@ -250,7 +250,7 @@ test('a secret is replaced by what the page shows, and no webhook is refused mea
   const module = join(berth.place.dir, 'verify.mjs');
   writeFileSync(module, code ?? '');
   const { verify } = (await import(module)) as { verify: (body: Buffer, header: string, secrets: string[]) => boolean };
-  const shown = () => page.locator('[data-secret="webhook-secret"]').allTextContents();
+  const secretsShown = () => page.locator('[data-secret="webhook-secret"]').allTextContents();
 
   /** The secrets that the receiver knows. It refuses a webhook that none of them has signed. */
   let secrets: string[] = [];
@@ -267,13 +267,13 @@ test('a secret is replaced by what the page shows, and no webhook is refused mea
 
   await click(page.getByRole('button', { name: 'Show secret' }));
   await page.locator('[data-secret="webhook-secret"]').waitFor();
-  secrets = await shown();
+  secrets = await secretsShown();
   await sent();
   await click(page.getByText('Replace the secret', { exact: true }));
   await click(page.getByRole('button', { name: 'Create new secret' }));
   await page.getByText('Step 2 of 2').waitFor();
   await sent();
-  const [old = '', next = ''] = await shown();
+  const [old = '', next = ''] = await secretsShown();
   assert.deepEqual([old, next !== '' && next !== old], [secrets[0], true]);
   secrets = [old, next];
   await sent();

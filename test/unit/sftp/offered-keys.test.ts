@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { offeredKeys } from '../../../src/machine/sftp/used-keys.ts';
+import { offeredKeys } from '../../../src/machine/sftp/used-public-keys.ts';
 import { scratch } from '../../support/scratch.ts';
 
 import assert from 'node:assert/strict';

@@ -72,7 +72,7 @@ export class RefusedRequests {
 
 /** sshd logs why a write has failed before it refuses it. */
 function failedWrite(name: string, text: string): RefusedRequest {
-  const path = shown(name) + (name.length < NAME_SHOWN ? '' : CUT_OFF);
+  const path = displayPath(name) + (name.length < NAME_SHOWN ? '' : CUT_OFF);
   const error = text.slice(text.lastIndexOf('": ') + 3);
   const code = WRITE_ERRORS[error];
   return {
@@ -97,7 +97,7 @@ function refused(line: Line, status: string, statusOf: StatusOf): RefusedRequest
   const why = request && whyRefused(request, status, statusOf);
   if (!request || (why === undefined && !isDenied)) return undefined;
   const { wish, names, end = '' } = request;
-  const [path = '', from] = names.map(shown).toReversed();
+  const [path = '', from] = names.map(displayPath).toReversed();
   return { path: path + end, from, reason: reasonOf({ wish, status, why }) };
 }
 
@@ -129,7 +129,7 @@ const WISHES: Readonly<Record<string, Request['wish']>> = {
 };
 
 /** The path as berth shows it. */
-function shown(name: string): string {
+function displayPath(name: string): string {
   return filePath(name) ?? (name.startsWith('/') ? name : `/files/${name}`);
 }
 

@@ -24,7 +24,7 @@ export interface HistoryRow {
 
 type Whose = EventDirectory & Pick<DirectoryRow, 'sftp_username'>;
 
-type Happening = Partial<Omit<Announcement, 'at'>> & {
+type HistoryEntry = Partial<Omit<Announcement, 'at'>> & {
   readonly event: TransferEvent;
   readonly at: Micros;
   readonly reason?: string | undefined;
@@ -43,14 +43,14 @@ export interface Repeating {
  * An event that changes no row of a file. Of these events, only a download is announced, where the directory asks for
  * that.
  */
-export interface SessionNote extends Happening {
+export interface SessionNote extends HistoryEntry {
   readonly event: 'session-opened' | 'session-closed' | 'downloaded' | 'download-dropped' | 'refused';
   readonly directoryId: string;
   readonly by: BySession;
 }
 
-export function historyRow(directory: Whose, happening: Happening): HistoryRow {
-  const { event, at, path, from, bytes, by, openedAt, reason, byLink } = happening;
+export function historyRow(directory: Whose, entry: HistoryEntry): HistoryRow {
+  const { event, at, path, from, bytes, by, openedAt, reason, byLink } = entry;
   const address = (by ?? byLink)?.address ?? '';
   const row = {
     directory_id: directory.id,
@@ -114,14 +114,14 @@ export async function recordHistory(
  * Filters out events of one directory that are recorded already. Only an earlier process, or an attempt whose answer
  * was lost, can have recorded them.
  */
-export async function unrecorded<H extends Happening>(
+export async function unrecorded<H extends HistoryEntry>(
   tx: Transaction<Tables>,
   directory: Whose,
-  happenings: readonly H[],
+  entries: readonly H[],
   { inDoubtUntil: until = -Infinity }: Repeating,
 ): Promise<readonly H[]> {
   const found: H[] = [];
-  for (const each of happenings) {
+  for (const each of entries) {
     if (each.at > until || !(await isRecorded(tx, historyRow(directory, each).row))) found.push(each);
   }
   return found;

@@ -276,7 +276,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
       (again) => page(again),
       async ({ directory = '' }) => {
         const target = targetOf(c, directory);
-        await context.web.testTurn(target.accountId, c.env.outgoing);
+        await context.web.testSlot(target.accountId, c.env.outgoing);
         return page(c, { directory, trial: await tryWebhook(context, target) });
       },
     ),

@@ -9,7 +9,7 @@ import {
   newestKeys,
   revokeKey,
   makersOf,
-} from '../../../rules/keys/api-keys.ts';
+} from '../../../rules/api-keys/api-keys.ts';
 import { allowsApi } from '../../../rules/accounts/accounts.ts';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { ActionButton, Field, Folded, Form } from '../components/form.tsx';

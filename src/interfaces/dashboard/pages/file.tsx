@@ -48,7 +48,7 @@ export function filePages(app: Hono<DashboardEnv>, context: AppContext): void {
   app.get(`${PATH}/content`, async (c) => {
     const directory = c.get('directory');
     const found = await files.content(directory, c.req.param('upload'));
-    return fileAnswer(c.env, found, () => web.fileTurn(directory.account_id, c.env.outgoing));
+    return fileAnswer(c.env, found, () => web.fileSlot(directory.account_id, c.env.outgoing));
   });
 
   // With its content type, so that a browser shows the image in the preview.
@@ -57,7 +57,7 @@ export function filePages(app: Hono<DashboardEnv>, context: AppContext): void {
     const found = await files.content(directory, c.req.param('upload'));
     const type = shownType(displayName(found.upload.path), await beginningOf(found.content, FIRST_BYTES));
     if (type === undefined) throw new BerthError('unsupported_media_type', 'This file is not what its name says.');
-    const answer = await fileAnswer(c.env, found, () => web.fileTurn(directory.account_id, c.env.outgoing));
+    const answer = await fileAnswer(c.env, found, () => web.fileSlot(directory.account_id, c.env.outgoing));
     answer.headers.set('content-type', type);
     answer.headers.set('content-disposition', 'inline');
     return answer;
@@ -211,7 +211,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, web }: AppCont
       );
     const found = await Promise.all(chosen.map(({ id }) => files.content(directory, id)));
     const { outgoing } = c.env;
-    await web.fileTurn(directory.account_id, outgoing);
+    await web.fileSlot(directory.account_id, outgoing);
     const archive = zipped(
       found.map(({ upload, content }) => ({
         name: displayName(upload.path),

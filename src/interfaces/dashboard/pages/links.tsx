@@ -23,7 +23,7 @@ import { DirectoryLayout } from '../components/layout.tsx';
 import { Empty, Links, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { clipped, Name, Text } from '../components/text.tsx';
-import { makersOf } from '../../../rules/keys/api-keys.ts';
+import { makersOf } from '../../../rules/api-keys/api-keys.ts';
 import { madeBy, Secret, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { bytesIn, isoTime, submitted } from '../form.ts';

@@ -46,7 +46,7 @@ export function secondFactorPage(app: Hono<DashboardEnv>, context: factor.Factor
       </Layout>,
     );
   }
-  const shown = (c: PageContext, codes: string[]): string => {
+  const showCodes = (c: PageContext, codes: string[]): string => {
     showOnce(c, { kind: 'recovery-codes', value: codes.join('\n'), page: PATH });
     return PATH;
   };
@@ -58,14 +58,14 @@ export function secondFactorPage(app: Hono<DashboardEnv>, context: factor.Factor
       const secret = unsealed(c, SEALED, kept);
       if (secret === undefined) return PATH;
       await factor.confirmOwner(context, ownTarget(c), current_password);
-      return shown(c, await factor.setUpSecondFactor(context, ownTarget(c), { secret, code }));
+      return showCodes(c, await factor.setUpSecondFactor(context, ownTarget(c), { secret, code }));
     }),
   );
 
   app.post(`${PATH}/recovery-codes`, (c) =>
     submitted(c, page, async ({ code = '', current_password = '' }) => {
       const proof = { code, current_password };
-      return shown(c, await factor.renewRecoveryCodes(context, ownTarget(c), proof));
+      return showCodes(c, await factor.renewRecoveryCodes(context, ownTarget(c), proof));
     }),
   );
 

@@ -3,7 +3,7 @@ import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { Micros } from '../../../foundation/base/clock.ts';
 import { type Link, linkPath, linksMadeBy, revokeLink } from '../../../arrivals/links/links.ts';
-import { type ApiKey, keysMadeBy, revokeKey } from '../../../rules/keys/api-keys.ts';
+import { type ApiKey, keysMadeBy, revokeKey } from '../../../rules/api-keys/api-keys.ts';
 import { linkPath as invitationPath } from '../../../rules/users/password-links.ts';
 import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
 import { userKeyId } from '../../../rules/users/sessions.ts';

@@ -54,7 +54,7 @@ export function webhookForms(
   app.post(`${route}/test`, (c) =>
     submitted(c, again, async () => {
       const target = await testOf(c);
-      await context.web.testTurn(target.accountId, c.env.outgoing);
+      await context.web.testSlot(target.accountId, c.env.outgoing);
       return page(c, await tryWebhook(context, target));
     }),
   );
@@ -64,7 +64,7 @@ export function webhookForms(
    * browser history. They are in the cookie: users can make cookies for themselves, so one that only asked for them would show
    * them to people who may not see them.
    */
-  async function shown(c: PageContext): Promise<string> {
+  async function showSecrets(c: PageContext): Promise<string> {
     const { secret, next } = await secretsOf(c);
     const value = [secret, isAdmin(c) ? next : null].map((each) => each ?? '').join('\n');
     showOnce(c, { kind: 'webhook-secret', value, page: pageOf(c) });
@@ -73,13 +73,13 @@ export function webhookForms(
 
   app.post(`${route}/secret/show`, async (c) => {
     await noteShown(c);
-    return c.redirect(await shown(c), 303);
+    return c.redirect(await showSecrets(c), 303);
   });
 
   app.post(`${route}/secret`, adminOnly, (c) =>
     submitted(c, again, async ({ secret = '' }) => {
       await renew(c, secret === '' ? {} : { secret });
-      return `${await shown(c)}?done=renewed`;
+      return `${await showSecrets(c)}?done=renewed`;
     }),
   );
 

@@ -9,7 +9,7 @@ import {
   NewKey,
   revokeKey,
   ROLES,
-} from '../../../rules/keys/api-keys.ts';
+} from '../../../rules/api-keys/api-keys.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import { wrongField } from '../../../foundation/base/errors.ts';
 import { accountTarget, type Endpoint, requireAdmin } from '../access.ts';

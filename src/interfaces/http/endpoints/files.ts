@@ -13,7 +13,7 @@ import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, STATUS } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
-import { arrivals } from '../../web/turns.ts';
+import { arrivals } from '../../web/concurrency.ts';
 import { warning } from '../../web/warnings.ts';
 
 import * as v from 'valibot';
@@ -114,7 +114,7 @@ export function fileRoutes(context: AppContext): Route[] {
   const content: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
     const directory = await ownDirectory(context, principal, c.req.param('id'));
     const found = await files.content(directory, c.req.param('upload_id'));
-    return fileAnswer(c.env, found, () => web.fileTurn(principal.accountId, c.env.outgoing));
+    return fileAnswer(c.env, found, () => web.fileSlot(principal.accountId, c.env.outgoing));
   };
 
   const remove: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
@@ -184,7 +184,7 @@ export function fileRoutes(context: AppContext): Route[] {
   const get: Endpoint<'/:id'> = async (c, principal) => {
     const directory = await ownDirectory(context, principal, c.req.param('id'));
     const found = await files.contentAt(directory, pathIn(c, c.req.param('id')));
-    return fileAnswer(c.env, found, () => web.fileTurn(principal.accountId, c.env.outgoing));
+    return fileAnswer(c.env, found, () => web.fileSlot(principal.accountId, c.env.outgoing));
   };
 
   const removeAt: Endpoint<'/:id'> = async (c, principal) => {

@@ -21,7 +21,7 @@ import { type BodyFile, fileInBody, isForm } from '../multipart.ts';
 import type { ApiEnv } from '../../web/observe.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, errorResponse, refusal } from '../../web/responses.ts';
-import { arrivals } from '../../web/turns.ts';
+import { arrivals } from '../../web/concurrency.ts';
 import { checkCoding } from './files.ts';
 
 export const LINK = '/links/:token/*';
@@ -59,7 +59,7 @@ export function linkEndpoint(context: AppContext): (c: LinkContext) => Promise<R
     };
     const found = { upload: of, content: { ...content, read } };
     const answer = await fileAnswer(c.env, found, async () => {
-      await web.fileTurn(`link ${directory.id}`, outgoing);
+      await web.fileSlot(`link ${directory.id}`, outgoing);
       // The link may have been revoked meanwhile.
       await uses.check(visit);
     });

@@ -36,10 +36,10 @@ export function uploadRoutes(context: AppContext): Route[] {
     const after = typeof place === 'object' ? { uploaded_at: place.at, id: place.id } : place;
     const filters = requestedFilters(c);
     const { outgoing } = c.env;
-    let turned: Promise<void> | undefined;
-    const ownTurn = (): Promise<void> => (turned ??= web.listTurn(principal.accountId, outgoing));
+    let waited: Promise<void> | undefined;
+    const ownSlot = (): Promise<void> => (waited ??= web.listSlot(principal.accountId, outgoing));
     const readOn = async (): Promise<boolean> => {
-      await ownTurn();
+      await ownSlot();
       return !outgoing.destroyed;
     };
     const read = (from: Page['after'], count = BATCH): Promise<UploadRow[]> =>
@@ -47,7 +47,7 @@ export function uploadRoutes(context: AppContext): Route[] {
     if (limit === undefined || limit > BATCH) {
       const rows = await read(after);
       if (rows.length < BATCH) return dataResponse(json(rows));
-      await ownTurn();
+      await ownSlot();
       // The directory may have been deleted meanwhile.
       await ownDirectory(context, principal, id);
     }

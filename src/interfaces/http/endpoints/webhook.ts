@@ -58,7 +58,7 @@ export function webhookRoutes(context: AppContext): Route[] {
 
   const tryOne: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(context, c, principal);
-    await web.testTurn(principal.accountId, c.env.outgoing);
+    await web.testSlot(principal.accountId, c.env.outgoing);
     const { ok: delivered, status, error, latency } = (await tryWebhook(context, target)).answer;
     return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
   };

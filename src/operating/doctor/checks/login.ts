@@ -5,7 +5,7 @@
  */
 import { setTimeout } from 'node:timers/promises';
 import { createAccount } from '../../../rules/accounts/accounts.ts';
-import { createKey } from '../../../rules/keys/api-keys.ts';
+import { createKey } from '../../../rules/api-keys/api-keys.ts';
 import type { Clock } from '../../../foundation/base/clock.ts';
 import type { Config } from '../../../foundation/base/config.ts';
 import { inspect } from '../../../foundation/db/inspect.ts';

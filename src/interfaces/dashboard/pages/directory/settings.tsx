@@ -146,6 +146,6 @@ const Delete: FC<DirectoryProps> = ({ directory, path }) => (
 
 /** Whether the name was typed as it is displayed. The number of blanks does not matter. */
 function isNameTyped(typed: string, name: string): boolean {
-  const shown = (text: string): string => plainText(text.replace(/\s+/g, ' ')).normalize().trim();
-  return shown(typed) === shown(name);
+  const displayed = (text: string): string => plainText(text.replace(/\s+/g, ' ')).normalize().trim();
+  return displayed(typed) === displayed(name);
 }

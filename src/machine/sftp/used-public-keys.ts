@@ -1,5 +1,5 @@
 /** Notes when each public key was last used: from the sessions that the history reports, and the keys that sshd was offered for them. */
-import { createLastUsed, type LastUsedOptions } from '../../rules/keys/last-used.ts';
+import { createLastUsed, type LastUsedOptions } from '../../rules/api-keys/last-used.ts';
 import { USED_PUBLIC_KEYS } from '../../rules/directories/public-keys.ts';
 import type { Transfer } from '../../rules/history/transfers.ts';
 import type { Paths } from './paths.ts';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
 
-export interface UsedKeysOptions extends Omit<LastUsedOptions, 'of'> {
+export interface UsedPublicKeysOptions extends Omit<LastUsedOptions, 'of'> {
   readonly paths: Pick<Paths, 'offeredKeys' | 'sessions'>;
 }
 
@@ -19,7 +19,7 @@ export interface UsedPublicKeys {
   close(): Promise<void>;
 }
 
-export function startUsedKeys({ paths, ...options }: UsedKeysOptions): UsedPublicKeys {
+export function startUsedPublicKeys({ paths, ...options }: UsedPublicKeysOptions): UsedPublicKeys {
   const lastUsed = createLastUsed({ ...options, of: USED_PUBLIC_KEYS });
   return {
     committed(rows) {

@@ -1,7 +1,7 @@
 /** `berth key …` */
 import { Command, Option } from 'commander';
 import { accountNamed } from '../rules/accounts/accounts.ts';
-import { type ApiKey, accountOfKey, createKey, listKeys, revokeKey, ROLES } from '../rules/keys/api-keys.ts';
+import { type ApiKey, accountOfKey, createKey, listKeys, revokeKey, ROLES } from '../rules/api-keys/api-keys.ts';
 import { type Actor, type Scope, scopeOf } from '../rules/accounts/actor.ts';
 import { formatMicros, type Micros } from '../foundation/base/clock.ts';
 import type { Role } from '../foundation/db/schema.ts';
@@ -59,7 +59,7 @@ function limitFields({ readOnly, directory, expires }: Limits): object {
   };
 }
 
-export function keyCommand({ config, clock, environment, print }: Invocation): Command {
+export function apiKeyCommand({ config, clock, environment, print }: Invocation): Command {
   const by = (step: string): Actor => ({
     keyId: operatorKeyId(operatorLogin(environment)),
     requestId: '',

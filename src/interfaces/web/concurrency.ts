@@ -1,6 +1,7 @@
 /**
- * Limits how much an account or a client does at once. `turns` limits how many long responses (lists and files) an account receives at once, so that clients that do not read hold only a
- * few of them in memory or open. The newest request goes first, so a client that reads waits for at most one that does not.
+ * Limits how much an account or a client does at once. An account receives only a few long responses (lists and files) at once,
+ * so that clients that do not read hold few of them in memory or open. The newest request goes first, so a client that reads
+ * waits for at most one that does not.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -9,8 +10,8 @@ import { BerthError } from '../../foundation/base/errors.ts';
 /** A client that has read nothing for this long is disconnected when another one waits. */
 const STALLED_MS = 10_000;
 
-/** Resolves when it is this response's turn, or its client has gone. The turn lasts until the response is sent. */
-export type Turn = (accountId: string, answer: ServerResponse) => Promise<void>;
+/** Resolves when this response has a slot, or its client has gone. It keeps the slot until it is sent. */
+export type AwaitSlot = (accountId: string, answer: ServerResponse) => Promise<void>;
 
 /** The responses of an account: how many are under way, and the waiting ones, newest last, with the functions that begin them. */
 interface Line {
@@ -18,7 +19,13 @@ interface Line {
   readonly waiting: Map<ServerResponse, () => void>;
 }
 
-export function turns({ atOnce, stalledMs = STALLED_MS }: { atOnce: number; stalledMs?: number | undefined }): Turn {
+export function slots({
+  atOnce,
+  stalledMs = STALLED_MS,
+}: {
+  atOnce: number;
+  stalledMs?: number | undefined;
+}): AwaitSlot {
   /** The queues of accounts that have an answer under way. */
   const lines = new Map<string, Line>();
 
@@ -39,7 +46,7 @@ export function turns({ atOnce, stalledMs = STALLED_MS }: { atOnce: number; stal
   }
 
   return async (accountId, answer) => {
-    // Without a socket, earlier responses on the same connection are not sent yet, and a turn would wait for theirs.
+    // Without a socket, earlier responses on the same connection are not sent yet, and it would wait for their slot.
     if (!answer.socket) await once(answer, 'socket');
     if (answer.destroyed) return;
     const line = lines.get(accountId) ?? { underWay: 0, waiting: new Map() };

@@ -5,7 +5,7 @@
  *     test/run.ts [--at-once N] [--all | FILE...]
  *
  * Without arguments it runs the files that answer quickly, and says what it left out. TEST_FILE_SECONDS bounds each file.
- * TEST_FAILURES names a file that gets the list of failures, too.
+ * TEST_FAILURES names a file that gets the list of failures, too. SEED is the seed of what tests make up: 1, or another in a long run.
  */
 import {
   appendFileSync,
@@ -17,6 +17,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { randomInt } from 'node:crypto';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { run } from 'node:test';
@@ -25,6 +26,7 @@ import { inspect, parseArgs } from 'node:util';
 import { bundlePackages } from './support/bundled-packages.ts';
 import { findChromium } from './support/chromium.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
+import { isLong } from './support/long.ts';
 import { BUNDLED_PACKAGES } from './support/node-environment.ts';
 import { onPostgres } from './support/postgres.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
@@ -82,6 +84,7 @@ interface Failure {
   readonly text: string;
 }
 
+if (isLong) process.env['SEED'] ??= String(randomInt(2 ** 31));
 const plan = testFiles();
 const failures: Failure[] = [];
 const total = { tests: 0, passed: 0, skipped: 0 };
@@ -233,6 +236,7 @@ function summary(): string {
   const shown = failures.map(({ text }) => text);
   return [
     ...shown,
+    ...(isLong ? [`These were the tests of SEED=${process.env['SEED']}`] : []),
     `${tests} tests: ${passed} passed, ${skipped} skipped, ${failures.length} failed, after ${took} minutes`,
     ...(plan.leftOut > 0
       ? [`${plan.leftOut} test files were left out, most of them slow: sudo scripts/test --all runs them, too`]

@@ -14,6 +14,8 @@ import { dataOf } from '../support/field-sets.ts';
 import { type Api, hosted, sharedHosted } from '../support/hosted.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
+import { SEED } from '../support/seed.ts';
+import { randomOf } from '../support/random-of.ts';
 
 const shared = sharedHosted();
 
@@ -128,6 +130,7 @@ test('8 writers whose transactions overlap, and readers who follow: every event 
   const directories = [await directoryOf(api), await directoryOf(api)];
   await using parts = new AsyncDisposableStack();
   const each = 120;
+  const random = randomOf(SEED);
   const writers = Array.from({ length: 8 }, async (_, writer) => {
     // On SQLite there is one connection that writes.
     const { db } = onPostgres
@@ -137,7 +140,7 @@ test('8 writers whose transactions overlap, and readers who follow: every event 
       const upload = uploadOf(directories[i % 2] ?? assert.fail(), `${writer}-${i}`, api.rules.clock.now());
       await db.transaction().execute(async (tx) => {
         await enqueue(tx, upload);
-        if (onPostgres) await sleep(Math.random() * 8);
+        if (onPostgres) await sleep(random() * 8);
       });
       await sleep(0);
     }

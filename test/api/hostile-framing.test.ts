@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import { fc } from '../support/fast-check.ts';
 import { type Api, sharedHosted } from '../support/hosted.ts';
 import { answersIn, rawConnection, rawExchange } from '../support/raw-http.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { UNLIMITED } from '../../src/rules/accounts/actor.ts';
-import fc from 'fast-check';
+import { fc } from '../support/fast-check.ts';
 import { sql } from 'kysely';
 import { listingIn } from '../../src/interfaces/dashboard/directories-view.ts';
 import { directoryPage, FEW, type Listing, type Order, ORDERS, PAGE } from '../../src/rules/directories/view.ts';

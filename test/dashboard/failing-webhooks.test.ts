@@ -8,6 +8,8 @@ import type { Updateable } from 'kysely';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { ACCOUNT, type OutboxPlace, outboxPlace } from '../webhooks/outbox-place.ts';
+import { SEED } from '../support/seed.ts';
+import { randomOf } from '../support/random-of.ts';
 
 /** A directory with deliveries in these states, the oldest first; `at` of the first is 1. */
 async function directory(place: OutboxPlace, states: readonly DeliveryState[]): Promise<string> {
@@ -37,7 +39,8 @@ test('a webhook fails when its last delivery was given up, with nothing delivere
   const { reads } = place.database;
   const known = new Map<string, number | undefined>();
   const kinds: readonly DeliveryState[] = ['queued', 'running', 'waiting', 'delivered', 'failed'];
-  const random = (limit: number): number => Math.floor(Math.random() * limit);
+  const next = randomOf(SEED);
+  const random = (limit: number): number => Math.floor(next() * limit);
   const several: DeliveryState[][] = [
     [],
     ['failed'],

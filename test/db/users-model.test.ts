@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import { fc } from '../support/fast-check.ts';
 import { DAY, type Micros } from '../../src/foundation/base/clock.ts';
 import type { Role } from '../../src/foundation/db/schema.ts';
 import { BerthError, ValidationError } from '../../src/foundation/base/errors.ts';

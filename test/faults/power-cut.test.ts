@@ -4,7 +4,6 @@
  * does.
  */
 import assert from 'node:assert/strict';
-import { randomInt } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -19,6 +18,7 @@ import { rounds } from '../support/long.ts';
 import { scratch } from '../support/scratch.ts';
 import { loopDisk } from './loop-disk.ts';
 import { type Contents, type Known, powerPlace } from './power-place.ts';
+import { SEED } from '../support/seed.ts';
 
 const ROUNDS = rounds(2, 20);
 
@@ -26,9 +26,7 @@ const ROUNDS = rounds(2, 20);
 const logins = new PQueue({ concurrency: 16 });
 
 test('power cuts at random moments: the last answers hold, and announced files are whole', async (t) => {
-  const seed = Number(process.env['POWER_CUT_SEED'] ?? randomInt(1e6));
-  t.diagnostic(`POWER_CUT_SEED=${seed}`);
-  await using place = await powerPlace(seed);
+  await using place = await powerPlace(SEED);
   for (let round = 1; round <= ROUNDS; round += 1) {
     const known = await place.workUntilTheCut(round);
     const live = known.filter(({ state }) => state === 'live');
@@ -60,10 +58,8 @@ test('power cuts at random moments: the last answers hold, and announced files a
 });
 
 test('power cuts while the API places and removes files: what it answered with 201, 200 or 204 stays true', async (t) => {
-  const seed = Number(process.env['POWER_CUT_SEED'] ?? randomInt(1e6));
-  t.diagnostic(`POWER_CUT_SEED=${seed}`);
   // On one disk, the database's commits would take the files with them.
-  await using place = await powerPlace(seed, { of: 'jails' });
+  await using place = await powerPlace(SEED, { of: 'jails' });
   const put = [new Map<string, Contents>(), new Map<string, Contents>()];
   const names = (): string[] => put.flatMap((files) => [...files.keys()]);
   for (let round = 1; round <= ROUNDS; round += 1) {

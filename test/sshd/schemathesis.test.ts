@@ -18,6 +18,7 @@ import { document } from '../support/openapi.ts';
 import { until } from '../support/poll.ts';
 import { pythonEnvironment } from '../support/python-environment.ts';
 import { scratch } from '../support/scratch.ts';
+import { SEED } from '../support/seed.ts';
 
 const HERE = fileURLToPath(new URL('../foreign/schemathesis/', import.meta.url));
 /** A new machine downloads first, in ms. */
@@ -97,7 +98,7 @@ test('schemathesis finds nothing that openapi.json does not describe', { timeout
   const options = {
     url: api,
     'tls-verify': berth.config.tls.cert,
-    seed: process.env['SEED'] ?? '11',
+    seed: String(SEED),
     'max-examples': String(EXAMPLES),
     'generation-database': 'none',
     'suppress-health-check': 'all',

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import fc from 'fast-check';
+import { fc } from '../support/fast-check.ts';
 import { apiClient, type Send } from '../support/api-client.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 
-const isLong = process.env['BERTH_TEST_LONG'] === '1';
+export const isLong = process.env['BERTH_TEST_LONG'] === '1';
 
 /** How often a test repeats something, or how many it makes. */
 export function rounds(usually: number, long: number): number {

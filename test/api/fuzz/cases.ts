@@ -1,5 +1,5 @@
 /** Requests for the fuzz: valid, nearly valid and absurd ones, over every endpoint. */
-import fc from 'fast-check';
+import { fc } from '../../support/fast-check.ts';
 
 export interface Case {
   readonly method: string;

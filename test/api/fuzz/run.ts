@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
-import fc from 'fast-check';
+import { fc } from '../../support/fast-check.ts';
 import type { Hosted } from '../../support/hosted.ts';
 import { percentile } from '../../support/percentile.ts';
 import { type Case, cases } from './cases.ts';

@@ -4,7 +4,6 @@
  * CLUSTER_UPLOADS=500` is the whole promise.
  */
 import assert from 'node:assert/strict';
-import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { PROVEN_EACH } from '../../../src/deliveries/webhooks/destinations.ts';
@@ -15,6 +14,7 @@ import { randomOf } from '../../support/random-of.ts';
 import { type Finished, upload } from '../../torture/uploader.ts';
 import type { Created } from '../nodes-place.ts';
 import { type Cluster, cluster, clustered, type ClusterNode } from './cluster.ts';
+import { SEED } from '../../support/seed.ts';
 
 const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(1, 30));
 const UPLOADS = Number(process.env['CLUSTER_UPLOADS'] ?? 100);
@@ -47,9 +47,7 @@ test(
   'kill -9 of a node during uploads: nothing is lost, one in a hundred comes twice at most',
   clustered,
   async (t) => {
-    const seed = Number(process.env['CLUSTER_SEED'] ?? randomInt(1e6));
-    t.diagnostic(`CLUSTER_SEED=${seed}`);
-    const random = randomOf(seed);
+    const random = randomOf(SEED);
     await using place = await cluster({ a: {}, b: {} });
     const nodes = ['a', 'b'].map((name) => place.node(name));
     const busy: Busy[] = [];

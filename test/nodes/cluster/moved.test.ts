@@ -3,7 +3,6 @@
  * the command, a `berth serve` or a whole machine. Repeated, the same command moves it. `CLUSTER_ROUNDS=30` for more.
  */
 import assert from 'node:assert/strict';
-import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,6 +17,7 @@ import { customer, SIZE } from '../customer.ts';
 import { moved, type Outcome, sshTo } from '../moving.ts';
 import type { Created } from '../nodes-place.ts';
 import { cluster, clustered, type ClusterNode } from './cluster.ts';
+import { SEED } from '../../support/seed.ts';
 
 const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(2, 30));
 
@@ -36,9 +36,7 @@ const PAUSE = 200;
 const VICTIMS = ['command', 'serve', 'machine'] as const;
 
 test('kill -9 of anything during a move: it is on one node, and nothing is lost', clustered, async (t) => {
-  const seed = Number(process.env['CLUSTER_SEED'] ?? randomInt(1e6));
-  t.diagnostic(`CLUSTER_SEED=${seed}`);
-  const random = randomOf(seed);
+  const random = randomOf(SEED);
   const any = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] ?? assert.fail();
   await using place = await cluster({ a: {}, b: {} });
   const [a, b] = [place.node('a'), place.node('b')];

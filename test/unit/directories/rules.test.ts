@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { assert as holds, property, string } from 'fast-check';
+import { fc } from '../../support/fast-check.ts';
 import { isFull } from '../../../src/foundation/base/errors.ts';
 import { createLog } from '../../../src/foundation/base/log.ts';
 import { openDatabase } from '../../../src/foundation/db/open.ts';
@@ -27,8 +27,8 @@ test('names become slugs as one would write them', () => {
 
 test('any name gives a slug of words and a username that every system accepts, never twice', () => {
   const seen = new Set<string>();
-  holds(
-    property(string({ unit: 'binary', maxLength: 100 }), (name) => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 100 }), (name) => {
       const slug = slugOf(name);
       assert.match(slug, /^[a-z0-9]+(-[a-z0-9]+)*$/);
       const username = generateUsername(slug);

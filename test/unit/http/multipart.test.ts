@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import fc from 'fast-check';
+import { fc } from '../../support/fast-check.ts';
 import { BerthError } from '../../../src/foundation/base/errors.ts';
 import { fileInForm, isForm } from '../../../src/interfaces/http/multipart.ts';
 import { TIMEOUT_SECONDS } from '../../support/poll.ts';

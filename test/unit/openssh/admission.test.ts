@@ -9,7 +9,7 @@ import { limitFile } from '../../../src/machine/sftp/credentials.ts';
 import { scratch } from '../../support/scratch.ts';
 
 import assert from 'node:assert/strict';
-import fc from 'fast-check';
+import { fc } from '../../support/fast-check.ts';
 import ipaddr from 'ipaddr.js';
 
 const ADMIT = readFileSync(fileURLToPath(new URL('../../../openssh/admit', import.meta.url)), 'utf8');

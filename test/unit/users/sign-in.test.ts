@@ -20,7 +20,7 @@ import { type UsersPlace, usersPlace } from '../../support/users-place.ts';
 import { messageOf } from '../../../src/foundation/base/problems.ts';
 
 import assert from 'node:assert/strict';
-import fc from 'fast-check';
+import { fc } from '../../support/fast-check.ts';
 
 const HOME = '192.0.2.1';
 const CHEAP = { ln: 4, r: 8, p: 1 };

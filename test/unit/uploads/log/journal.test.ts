@@ -5,7 +5,7 @@ import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readFileSyn
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import fc from 'fast-check';
+import { fc } from '../../../support/fast-check.ts';
 import { JournalFiles } from '../../../../src/arrivals/uploads/log/journal-files.ts';
 import { readBase } from '../../../../src/arrivals/uploads/log/journal-pieces.ts';
 import { JournalReader } from '../../../../src/arrivals/uploads/log/journal-reader.ts';

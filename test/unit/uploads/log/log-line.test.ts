@@ -1,7 +1,7 @@
 /** What internal-sftp's log lines mean, hostile names included. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import { fc } from '../../../support/fast-check.ts';
 import { displayName, filePath, folderOf, temporaryNames } from '../../../../src/arrivals/uploads/file-path.ts';
 import { pathsToLookAt } from '../../../../src/arrivals/uploads/log/line-owners.ts';
 import { readEvent, readFrame, unvis } from '../../../../src/arrivals/uploads/log/log-line.ts';

@@ -90,7 +90,7 @@ export async function startBerth(place: Scratch, options: BerthOptions = {}): Pr
   const sshd = parts.use(await startSshd(place, options.sftpAddresses));
   const config: Config = {
     ...sshd.config,
-    webhooks: { ...sshd.config.webhooks, allow: ['127.0.0.0/8'] },
+    webhooks: { ...sshd.config.webhooks, allow: ['127.0.0.0/8', '::1/128'] },
     rateLimit: options.rateLimit ?? 1e6,
     unauthenticatedRateLimit: options.unauthenticatedRateLimit ?? 1e6,
   };

@@ -17,6 +17,7 @@ import { createLog } from '../../src/foundation/base/log.ts';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
 import { createSender } from '../../src/deliveries/webhooks/send.ts';
 import { trustedWith } from '../../src/deliveries/webhooks/start.ts';
+import { outOfDate } from '../support/out-of-date.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { outboxPlace } from './outbox-place.ts';
@@ -197,7 +198,7 @@ test('a certificate without its intermediate one, from another authority or out 
   request('leaf');
   sign('leaf', 'middle', 'leaf.ext', '-days', '9');
   request('old');
-  sign('old', 'root', 'leaf.ext', '-days', '-1');
+  sign('old', 'root', 'leaf.ext', ...outOfDate());
   const read = (name: string): string => readFileSync(join(dir, name), 'utf8');
   const trusting = trustedWith(join(dir, 'root.pem'), createLog('silent'));
   for (const [cert, key, trusted, reason] of [

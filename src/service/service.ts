@@ -28,7 +28,6 @@ import { startUsedPublicKeys } from '../machine/sftp/used-public-keys.ts';
 import { startWebhooks } from '../deliveries/webhooks/start.ts';
 import { keepRejected } from '../arrivals/checks/quarantine.ts';
 import { createReceived, placesIn, startChecks } from '../arrivals/checks/start.ts';
-import { openTransit, startFiles } from '../arrivals/files/start.ts';
 import { forgetCutOff } from '../arrivals/links/use.ts';
 import { createFileChanges } from '../arrivals/uploads/file-changes.ts';
 import { unannouncedNames } from '../arrivals/uploads/file-path.ts';
@@ -47,6 +46,9 @@ import { openPorts } from '../interfaces/http/ports.ts';
 import { type AppContext, createWeb } from '../interfaces/web/context.ts';
 import { startUpkeep } from './upkeep.ts';
 import { LogKeeper } from './while-away.ts';
+import { DeferredRemovals } from '../arrivals/files/deferred-removal.ts';
+import { directoryFiles } from '../arrivals/files/directory-files.ts';
+import { openTransit } from '../arrivals/files/transit.ts';
 
 export interface Service {
   /** The port of the API. */
@@ -104,25 +106,22 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const { transact } = webhooks;
 
   // Arrivals. What a crash left in transit is put back before uploads follows the directories.
-  const arriving = {
-    ...ground,
-    node: config.node,
-    jailDir: config.jailDir,
-    transact,
-    isChecked: !!config.check,
-    settles: config.settleSeconds > 0,
-    isUnannounced: unannouncedNames(config.unannouncedNames),
-  };
   const usedPublicKeys = own(startUsedPublicKeys({ ...ground, paths }));
   const changes = createFileChanges();
   const received = createReceived();
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
   const quarantined = (id: string, file: string): Promise<boolean> =>
     keepRejected(reads, id, file, placesIn(paths.quarantine));
-  const transit = await openTransit({ ...arriving, folder: paths.transit, quarantined });
+  const transit = await openTransit(ground, paths.transit, quarantined);
   const uploads = own(
     await startUploads({
-      ...arriving,
+      ...ground,
+      node: config.node,
+      jailDir: config.jailDir,
+      transact,
+      isChecked: config.check !== undefined,
+      settles: config.settleSeconds > 0,
+      isUnannounced: unannouncedNames(config.unannouncedNames),
       tempNames: config.tempNames,
       sync: config.syncUploads,
       watchLimit: config.watchLimit,
@@ -154,23 +153,12 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await nodes.begin({ apply: (id) => applyRequested(rules, id), applyAll: () => applyPending(rules) });
 
   const { through } = nodes;
-  const filing = { ...arriving, transit, live: uploads.live, isJailDiskThere, through, quarantined };
-  const { access, deferral, ...ownFiles } = own(startFiles(filing));
-  const files = nodes.filesOf(ownFiles.files);
-  const checks = own(
-    await startChecks({
-      ...arriving,
-      settleSeconds: config.settleSeconds,
-      settings: config.check,
-      historyDays: config.historyDays,
-      folder: paths.quarantine,
-      files,
-      access,
-      received,
-      through,
-      observe: config.check ? metrics.check({ ...config, reads, clock }) : () => undefined,
-    }),
-  );
+  const filesGround = { ...ground, ...uploads.live, transact, transit, isJailDiskThere, through, quarantined };
+  const deferral = own(new DeferredRemovals(filesGround));
+  const filesContext = { ...filesGround, deferral };
+  const files = nodes.filesOf(directoryFiles(filesContext));
+  const observe = config.check ? metrics.check({ ...config, reads, clock }) : () => undefined;
+  const checks = own(await startChecks(filesContext, { folder: paths.quarantine, files, received, observe }));
 
   const logins = own(followLogins({ ...ground, log: sshdLogOf(config), node: config.node }));
 

@@ -2,20 +2,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KyselyPlugin } from 'kysely';
-import { createBackground } from '../../src/foundation/base/background.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
 import { Rounds } from '../../src/arrivals/checks/rounds.ts';
-import type { FileAccess } from '../../src/arrivals/files/start.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
+import { filesContext } from '../support/files-context.ts';
+import { createGround } from '../../src/foundation/context.ts';
 
 const FILES = 1000;
-/** The size is refused before a file is opened. */
-const NO_ACCESS = {} as FileAccess;
 
 test('the cost of a turn does not grow with the files that have failed', async () => {
   using place = scratch();
@@ -34,17 +32,17 @@ test('the cost of a turn does not grow with the files that have failed', async (
     },
   };
   const log = createLog('silent');
-  const background = createBackground(log);
   const failed = new Set<string>();
   const unused = (): never => assert.fail('nothing is checked');
-  const rounds = new Rounds({
-    db: database.db,
-    reads: database.reads.withPlugin(counting),
+  // The size is refused before a file is opened.
+  const check = { by: { kind: 'exec', socket: '' }, seconds: 1, maxBytes: -1, whenUnavailable: 'wait' } as const;
+  const ground = createGround({
+    config: { ...config, settleSeconds: 0, check },
+    database: { ...database, reads: database.reads.withPlugin(counting) },
     clock: systemClock(),
-    node: config.node,
-    background,
     log,
-    access: NO_ACCESS,
+  });
+  const rounds = new Rounds(filesContext(ground), {
     decisions: {
       pass: unused,
       passAll: unused,
@@ -53,9 +51,6 @@ test('the cost of a turn does not grow with the files that have failed', async (
     },
     quarantine: { putBack: unused },
     checker: { check: unused, hello: unused },
-    settings: { seconds: 1, maxBytes: -1, whenUnavailable: 'wait' },
-    settleSeconds: 0,
-    through: (_id, work) => work(),
     observe: () => undefined,
   });
   parts.defer(() => rounds.close());

@@ -7,8 +7,6 @@ import { createQuarantine, quarantinedOf } from '../../src/arrivals/checks/quara
 import { decisions } from '../../src/arrivals/checks/decisions.ts';
 import { placesIn } from '../../src/arrivals/checks/start.ts';
 import { currentTag } from '../../src/arrivals/files/content.ts';
-import { createTransit } from '../../src/arrivals/files/transit.ts';
-import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
 import { bytesOf, jailFiles } from '../../src/arrivals/uploads/file-path.ts';
 import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
@@ -20,7 +18,9 @@ import { liveDirectory } from '../../src/rules/directories/target.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { scratch } from '../support/scratch.ts';
-import { noDeferral } from '../support/no-deferral.ts';
+import { filesContext } from '../support/files-context.ts';
+import { createLog } from '../../src/foundation/base/log.ts';
+import { createGround } from '../../src/foundation/context.ts';
 
 /** A file that is rejected. `meanwhile` runs once that is committed, while the file is on its way. */
 async function rejecting(meanwhile: 'release' | 'remove') {
@@ -55,23 +55,11 @@ async function rejecting(meanwhile: 'release' | 'remove') {
     await next?.();
     return value;
   };
-  const access = {
-    database,
-    filesRoot,
-    deferral: noDeferral,
-    transit: createTransit(paths.transit),
-    syncer: new FileSyncer({ isOn: true }),
-    caughtUp: async () => undefined,
-    isHeld: async () => false,
-    isHeldNow: () => false,
-    missing: () => undefined,
-    recorded: () => undefined,
-  };
-  const options = { database, clock: systemClock(), node: config.node, transact, access };
+  const log = createLog('silent');
+  const context = filesContext(createGround({ config, database, clock: systemClock(), log }), { transact });
   const placeOf = placesIn(paths.quarantine);
-  const decided = decisions({ ...options, placeOf, stayed: () => undefined });
-  const quarantine = createQuarantine({
-    ...options,
+  const decided = decisions(context, { placeOf, stayed: () => undefined });
+  const quarantine = createQuarantine(context, {
     placeOf,
     announce: (of, fileId) => decided.pass(of, fileId, undefined),
     released: () => undefined,

@@ -12,8 +12,7 @@ import { openDatabase } from '../../src/foundation/db/open.ts';
 import { renewPassword, updateAccess, updateAuth } from '../../src/rules/directories/update.ts';
 import { hostedById, onlyHome } from '../../src/rules/directories/host.ts';
 import { createDirectory } from '../../src/rules/directories/create.ts';
-import type { Transaction } from 'kysely';
-import type { FilesTable, Tables } from '../../src/foundation/db/schema.ts';
+import type { FilesTable } from '../../src/foundation/db/schema.ts';
 import { liveDirectory } from '../../src/rules/directories/target.ts';
 import { deleteDirectory, finishDeletions } from '../../src/rules/directories/delete.ts';
 import type { Fields } from '../../src/rules/directories/fields.ts';
@@ -21,12 +20,9 @@ import { createRowRemoval } from '../../src/rules/directories/row-removal.ts';
 import { applyPending } from '../../src/rules/directories/pending-apply.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/rules/directories/public-keys.ts';
 import { markDeleted } from '../../src/rules/accounts/accounts.ts';
-import { createBackground } from '../../src/foundation/base/background.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
 import { createDirectoryHost, type LocalHost } from '../../src/machine/sftp/host.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
-import type { Deferral } from '../../src/arrivals/files/deferred-removal.ts';
-import { noDeferral } from '../support/no-deferral.ts';
 
 /** What an operation is about; each uses some. */
 export interface Parameters {
@@ -43,13 +39,16 @@ const log = createLog('silent');
 const database = await openDatabase(config.database);
 const { account, directory } = parameters;
 
+function ground(clock = systemClock()) {
+  return createGround({ config, database, clock, log });
+}
+
 function rules(clock: Clock) {
   const socket = join(paths.corner, 'log-1.sock');
   const sockets = { socketsFor: () => [socket] };
   const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log, host });
-  const ground = createGround({ config, database, clock, log });
-  return { ...ground, host: ownOf(host), removal, placement: onlyHome(config) };
+  return { ...ground(clock), host: ownOf(host), removal, placement: onlyHome(config) };
 }
 
 /** Four processes die side by side, where a berth has one: each leaves the directories of the others, and their marks, alone. */
@@ -80,96 +79,49 @@ const target = () => ({
   actor: { keyId: 'key', requestId: 'request', route: 'route' },
 });
 
-/** @param deferral as if the session that has uploaded the file were there, or not. */
-async function filesByApi(deferral: Deferral = noDeferral) {
+/** @param mayBeAskedFor as if the session that has uploaded the file were there. */
+async function filesByApi(mayBeAskedFor = false) {
   const { directoryFiles } = await import('../../src/arrivals/files/directory-files.ts');
-  const { FileSyncer } = await import('../../src/arrivals/uploads/disk/file-syncer.ts');
-  const { createTransit } = await import('../../src/arrivals/files/transit.ts');
+  const { filesContext } = await import('../support/files-context.ts');
   const { recorder, close } = await uploads();
-  const files = directoryFiles({
-    database,
-    filesRoot,
-    clock: systemClock(),
-    syncer: new FileSyncer({ isOn: true }),
-    deferral,
-    transit: createTransit(paths.transit),
-    isHeld: async () => false,
-    isHeldNow: () => false,
-    caughtUp: async () => undefined,
-    transact: async (work) => (await database.db.transaction().execute(work)).value,
+  const context = filesContext(ground(), {
     touch: (...about) => recorder.look(...about),
     missing: (jail, path) => recorder.look(jail, path, 0),
-    recorded: () => undefined,
   });
-  return { files, close };
+  const deferral = { ...context.deferral, mayBeAskedFor: async () => mayBeAskedFor };
+  return { files: directoryFiles({ ...context, deferral }), close };
 }
-
-const forSession: Deferral = { ...noDeferral, mayBeAskedFor: async () => true };
 
 /** Ends the removals that wait in the directory, as when its session has ended. */
 async function endRemovals(): Promise<void> {
   const { DeferredRemovals } = await import('../../src/arrivals/files/deferred-removal.ts');
   const { keepRejected } = await import('../../src/arrivals/checks/quarantine.ts');
   const { placesIn } = await import('../../src/arrivals/checks/start.ts');
-  const { FileSyncer } = await import('../../src/arrivals/uploads/disk/file-syncer.ts');
-  const { createTransit } = await import('../../src/arrivals/files/transit.ts');
-  const removals = new DeferredRemovals({
-    database,
-    background: createBackground(log),
-    clock: systemClock(),
-    log,
-    node: config.node,
-    filesRoot,
-    syncer: new FileSyncer({ isOn: true }),
-    transit: createTransit(paths.transit),
-    isJailDiskThere: () => true,
-    isHeldNow: () => false,
-    caughtUp: async () => undefined,
+  const { filesContext } = await import('../support/files-context.ts');
+  const context = filesContext(ground(), {
     // Only what is asked for here ends them.
     sessionsOf: () => undefined,
-    missing: () => undefined,
-    touch: () => undefined,
-    through: (_id, work) => work(),
     quarantined: (id, file) => keepRejected(database.reads, id, file, placesIn(paths.quarantine)),
   });
+  const removals = new DeferredRemovals(context);
   dieAfter(Number(step));
   await removals.endIn({ id: directory });
   await removals.close();
 }
 
 /** What decides about the only file of the directory, which is in check. */
-async function checks(deferral: Deferral = noDeferral) {
+async function checks(mayBeAskedFor = false) {
   const { decisions } = await import('../../src/arrivals/checks/decisions.ts');
   const { createQuarantine, quarantinedOf } = await import('../../src/arrivals/checks/quarantine.ts');
   const { placesIn } = await import('../../src/arrivals/checks/start.ts');
   const { currentTag } = await import('../../src/arrivals/files/content.ts');
-  const { FileSyncer } = await import('../../src/arrivals/uploads/disk/file-syncer.ts');
-  const { createTransit } = await import('../../src/arrivals/files/transit.ts');
-  const clock = systemClock();
-  const options = {
-    database,
-    clock,
-    node: config.node,
-    transact: async <T>(work: (tx: Transaction<Tables>) => Promise<{ value: T }>) =>
-      (await database.db.transaction().execute(work)).value,
-    access: {
-      database,
-      filesRoot,
-      deferral,
-      transit: createTransit(paths.transit),
-      syncer: new FileSyncer({ isOn: true }),
-      caughtUp: async () => undefined,
-      isHeld: async () => false,
-      isHeldNow: () => false,
-      missing: () => undefined,
-      recorded: () => undefined,
-    },
-    placeOf: placesIn(paths.quarantine),
-    stayed: () => undefined,
-  };
-  const decided = decisions(options);
-  const quarantine = createQuarantine({
-    ...options,
+  const { filesContext } = await import('../support/files-context.ts');
+  const placeOf = placesIn(paths.quarantine);
+  const without = filesContext(ground());
+  const context = { ...without, deferral: { ...without.deferral, mayBeAskedFor: async () => mayBeAskedFor } };
+  const decided = decisions(context, { placeOf, stayed: () => undefined });
+  const quarantine = createQuarantine(context, {
+    placeOf,
     announce: (of, fileId) => decided.pass(of, fileId, undefined),
     released: () => undefined,
   });
@@ -395,14 +347,14 @@ const operations: Record<string, () => Promise<void>> = {
   },
   /** The same while the session that has uploaded it may still ask for it. */
   async 'remove for a session'() {
-    const { files, close } = await filesByApi(forSession);
+    const { files, close } = await filesByApi(true);
     const id = await onlyFile();
     dieAfter(Number(step));
     await files.remove(target(), id);
     await close();
   },
   async 'end removal'() {
-    const { files, close } = await filesByApi(forSession);
+    const { files, close } = await filesByApi(true);
     await files.remove(target(), await onlyFile());
     await endRemovals();
     await close();
@@ -424,9 +376,9 @@ const operations: Record<string, () => Promise<void>> = {
   },
   pass: async () => (await checks()).pass(),
   reject: async () => (await checks()).reject(),
-  'reject for a session': async () => (await checks(forSession)).reject(),
+  'reject for a session': async () => (await checks(true)).reject(),
   async 'end rejected'() {
-    await (await checks(forSession)).reject(Infinity);
+    await (await checks(true)).reject(Infinity);
     await endRemovals();
   },
   release: async () => (await checks()).decideOnRejected('release'),

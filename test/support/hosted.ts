@@ -3,10 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { after } from 'node:test';
 import type { Kysely, Selectable } from 'kysely';
 import { directoryFiles } from '../../src/arrivals/files/directory-files.ts';
-import { createTransit } from '../../src/arrivals/files/transit.ts';
-import { FileSyncer } from '../../src/arrivals/uploads/disk/file-syncer.ts';
 import { createFileChanges } from '../../src/arrivals/uploads/file-changes.ts';
-import { jailFiles } from '../../src/arrivals/uploads/file-path.ts';
 import { uploadList } from '../../src/arrivals/uploads/upload-list.ts';
 import { addressRule } from '../../src/deliveries/webhooks/address-rule.ts';
 import { guardedAgents } from '../../src/deliveries/webhooks/destination-guard.ts';
@@ -41,7 +38,7 @@ import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
 import { type Scratch, scratch } from './scratch.ts';
-import { noDeferral } from './no-deferral.ts';
+import { filesContext } from './files-context.ts';
 
 export interface HostedOptions {
   readonly clock?: Clock;
@@ -151,22 +148,14 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, sftp),
     sessions: liveSessionsOf(pathsOf(config)),
     uploads: uploadList(database.reads),
-    files: directoryFiles({
-      database,
-      clock,
-      syncer: new FileSyncer({ isOn: true }),
-      filesRoot: jailFiles(config.jailDir),
-      deferral: noDeferral,
-      transit: createTransit(pathsOf(config).transit),
-      isHeld: options.isHeld ?? (async () => false),
-      isHeldNow: () => false,
-      caughtUp: options.caughtUp ?? (async () => undefined),
-      // Stands for the recorder.
-      touch: ({ id }) => void database.db.deleteFrom('placements').where('directory_id', '=', id).execute(),
-      missing: () => undefined,
-      transact: async (work) => (await database.db.transaction().execute(work)).value,
-      recorded: () => undefined,
-    }),
+    files: directoryFiles(
+      filesContext(ground, {
+        ...(options.isHeld && { isHeld: options.isHeld }),
+        ...(options.caughtUp && { caughtUp: options.caughtUp }),
+        // Stands for the recorder.
+        touch: ({ id }) => void database.db.deleteFrom('placements').where('directory_id', '=', id).execute(),
+      }),
+    ),
     held: { list: async () => [], release: notHere, remove: notHere },
     changes: createFileChanges(),
     logins: { unwritten: () => [], allUnwritten: () => new Map(), close: async () => undefined },

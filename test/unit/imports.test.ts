@@ -297,7 +297,6 @@ test('every arrow between folders is one that the map allows', () => {
 /** What makes a part of berth of everything that it uses. */
 const COMPOSED = [
   'arrivals/checks/start.ts',
-  'arrivals/files/start.ts',
   'arrivals/uploads/start.ts',
   'deliveries/webhooks/start.ts',
   'interfaces/dashboard/app.tsx',

@@ -9,7 +9,7 @@
 import type { Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
@@ -18,23 +18,17 @@ import { insertTransfers } from '../../rules/history/transfers.ts';
 import { announceUpload } from '../uploads/arrival.ts';
 import { checkingOf } from '../files/file-rows.ts';
 import { changed, currentTag, inUse } from '../files/content.ts';
-import { displayName, type IsTemporary, pathOf } from '../uploads/file-path.ts';
+import { displayName, pathOf, unannouncedNames } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import { fileStat, isAsRecorded, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory, senderOf } from '../uploads/record/transfer-history.ts';
 import { withdrawing } from '../files/removal.ts';
-import type { FileAccess } from '../files/start.ts';
+import type { FilesContext } from '../files/context.ts';
 import { moveTo } from './quarantine.ts';
-import type { Transact } from '../../foundation/db/transact.ts';
 import { enqueue, type UploadEvent } from '../../deliveries/webhooks/outbox.ts';
 
-export interface DecisionOptions {
-  readonly clock: Clock;
-  /** This machine's name. */
-  readonly node: string;
-  readonly transact: Transact;
-  readonly isUnannounced?: IsTemporary | undefined;
-  readonly access: FileAccess;
+/** Where rejected files go. */
+export interface RejectedFiles {
   /** The path of an upload's file in the quarantine. */
   placeOf(directoryId: string, uploadId: string): string;
   /** Called when a rejected file could not be moved to the quarantine, and stays in transit. */
@@ -72,8 +66,10 @@ const TRANSACTION_MS = 25;
 /** How many characters of a checker's reason are kept. */
 const REASON_LENGTH = 500;
 
-export function decisions(options: DecisionOptions): Decisions {
-  const { clock, node, transact, isUnannounced, access, placeOf } = options;
+export function decisions(context: FilesContext, { placeOf, stayed }: RejectedFiles): Decisions {
+  const { config, clock, transact } = context;
+  const { node } = config;
+  const isUnannounced = unannouncedNames(config.unannouncedNames);
 
   /** Throws unless the file is still the one that was checked, and its name has settled. */
   async function asChecked(
@@ -84,20 +80,20 @@ export function decisions(options: DecisionOptions): Decisions {
   ) {
     const row = await checkingOf(tx, directory.id, fileId);
     if (namedBy !== undefined && row.named_at > namedBy) throw changed();
-    const root = access.filesRoot(directory.sftp_username);
+    const root = context.filesRoot(directory.sftp_username);
     const stats = lstatBeneath(root, row.path);
     const stat = stats?.isFile() ? fileStat(stats) : undefined;
     // What nobody has checked is as its row has it. A session may have just written or renamed it.
     const isIt = tag === undefined && namedBy !== undefined ? isAsRecorded : isSame;
     if (!stat || !isIt(row, stat)) throw changed();
     if (tag !== undefined && currentTag(root, row.path) !== tag) throw changed();
-    if (access.isHeldNow(directory.id, stat.inode)) throw inUse();
+    if (context.isHeldNow(directory.id, stat.inode)) throw inUse();
     return { row, stat };
   }
 
   async function passAll(of: DirectoryRow, fileIds: readonly string[], passing: Passing = {}): Promise<Passed> {
     // A session may have just opened a file again, or renamed it.
-    await access.caughtUp(of);
+    await context.caughtUp(of);
     const { passed, history } = await transact(async (tx) => {
       const target = { accountId: of.account_id, id: of.id, actor: passing.actor };
       await verifyActor(tx, target);
@@ -136,7 +132,7 @@ export function decisions(options: DecisionOptions): Decisions {
       );
       return { value: { passed: outcomes, history: entries }, destinations: await enqueue(tx, ...announced) };
     });
-    if (history.length > 0) access.recorded(history);
+    if (history.length > 0) context.recorded(history);
     return passed;
   }
 
@@ -148,8 +144,8 @@ export function decisions(options: DecisionOptions): Decisions {
   async function reject(of: DirectoryRow, file: FileRow, tag: string, said: string): Promise<void> {
     const reason = said.slice(0, REASON_LENGTH);
     let history: HistoryRow | undefined;
-    if (currentTag(access.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
-    const taken = await withdrawing(access, of, file, async (stays) => {
+    if (currentTag(context.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
+    const taken = await withdrawing(context, of, file, async (stays) => {
       history = await transact(async (tx) => {
         const directory = await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
         const row = await checkingOf(tx, of.id, file.id);
@@ -170,11 +166,11 @@ export function decisions(options: DecisionOptions): Decisions {
         return { value: entry, destinations: await recordHistory(tx, [entry]) };
       });
     });
-    if (history) access.recorded([history]);
+    if (history) context.recorded([history]);
     try {
       if (taken !== undefined) moveTo(placeOf(of.id, file.id), taken);
     } catch {
-      options.stayed();
+      stayed();
     }
   }
 

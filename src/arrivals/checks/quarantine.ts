@@ -12,9 +12,7 @@ import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { inFolderOf, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
-import { type Clock, DAY } from '../../foundation/base/clock.ts';
-import type { ClockLead } from '../../foundation/db/clock-lead.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import { DAY } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, QuarantineTable, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
@@ -22,24 +20,19 @@ import { insertAudit } from '../../rules/history/audit.ts';
 import { isThere } from '../../foundation/base/files.ts';
 import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
-import type { FileAccess } from '../files/start.ts';
+import type { FilesContext } from '../files/context.ts';
 import { lastOf, type Transit } from '../files/transit.ts';
-import type { Transact } from '../../foundation/db/transact.ts';
 
 /** Rows that are removed in one statement. */
 const BATCH = 100;
 
-export interface QuarantineOptions {
-  readonly database: Pick<Database, 'reads'>;
-  readonly clock: Clock;
-  readonly node: string;
-  readonly transact: Transact;
-  readonly access: FileAccess;
+export interface QuarantineParts {
+  /** The path of an upload's file in the quarantine. */
+  placeOf(directoryId: string, uploadId: string): string;
   /** Announces a released file. @throws {BerthError} like `Decisions.pass`. */
   announce(directory: DirectoryRow, fileId: string): Promise<void>;
   /** Called when a released file of that directory still has to be announced. */
   released(directoryId: string): void;
-  placeOf(directoryId: string, uploadId: string): string;
 }
 
 export interface Quarantine {
@@ -54,8 +47,10 @@ export interface Quarantine {
   remove(target: Target, file: QuarantineTable): Promise<void>;
 }
 
-export function createQuarantine(options: QuarantineOptions): Quarantine {
-  const { database, clock, node, transact, access, placeOf } = options;
+export function createQuarantine(context: FilesContext, parts: QuarantineParts): Quarantine {
+  const { database, clock, transact, transit, deferral, filesRoot } = context;
+  const { node } = context.config;
+  const { placeOf } = parts;
 
   async function inTransaction(
     target: Target,
@@ -81,13 +76,13 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
 
   /** Where a rejected file is. Until a moment after its rejection was committed, it is in transit. */
   function whereIs(directoryId: string, id: string): string {
-    const [place, taken] = [placeOf(directoryId, id), access.transit.taken(id)];
+    const [place, taken] = [placeOf(directoryId, id), transit.taken(id)];
     return !isThere(place) && isThere(taken) ? taken : place;
   }
 
   /** Moves a file here that its session may still ask for. @throws {BerthError} `file_in_use`. */
   async function leave({ id }: QuarantineTable): Promise<void> {
-    await access.deferral.endOf(id).catch((error: unknown) => {
+    await deferral.endOf(id).catch((error: unknown) => {
       // Its session has changed or removed it: it is not the file that was rejected any more.
       if (!(error instanceof BerthError) || error.code === 'file_in_use') throw error;
     });
@@ -108,9 +103,9 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   function putBack(directory: DirectoryRow, file: QuarantineTable): void {
     const { id, path, inode } = file;
     const place = whereIs(directory.id, id);
-    const owner = { root: access.filesRoot(directory.sftp_username), uid: directory.uid };
+    const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
     refuseTaken(owner.root, file);
-    using parent = access.transit.openOrMake(owner, parentOf(pathOf(path)));
+    using parent = transit.openOrMake(owner, parentOf(pathOf(path)));
     const target = placeIn(parent, lastOf(pathOf(path)));
     try {
       linkSync(place, target);
@@ -142,10 +137,10 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
       const directory = await liveDirectory(database.reads, target);
       if (file.node === node) {
         await leave(file);
-        await access.deferral.endAt(directory, pathOf(path));
+        await deferral.endAt(directory, pathOf(path));
       }
       // Before anything is committed: the audit has only what was done.
-      if (file.node === node) refuseTaken(access.filesRoot(directory.sftp_username), file);
+      if (file.node === node) refuseTaken(filesRoot(directory.sftp_username), file);
       const release = async (tx: Transaction<Tables>, _: DirectoryRow, at: number): Promise<void> => {
         const files = new Files(tx, directory.id);
         const other = await files.at(pathOf(path));
@@ -171,9 +166,9 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         throw error;
       }
       // The obstacle may pass: the rounds announce the file later.
-      await options.announce(directory, id).catch((error) => {
+      await parts.announce(directory, id).catch((error) => {
         if (!(error instanceof BerthError)) throw error;
-        options.released(directory.id);
+        parts.released(directory.id);
       });
     },
     putBack,
@@ -215,7 +210,7 @@ export async function keepRejected(
   reads: Kysely<Tables>,
   id: string,
   file: string,
-  placeOf: QuarantineOptions['placeOf'],
+  placeOf: QuarantineParts['placeOf'],
 ): Promise<boolean> {
   const row = await reads.selectFrom('quarantine').select('directory_id').where('id', '=', id).executeTakeFirst();
   if (!row) return false;
@@ -233,28 +228,22 @@ export function moveTo(place: string, file: string): void {
 export async function keepAllRejected(
   reads: Kysely<Tables>,
   transit: Transit,
-  placeOf: QuarantineOptions['placeOf'],
+  placeOf: QuarantineParts['placeOf'],
 ): Promise<void> {
   for (const id of transit.leaving()) await keepRejected(reads, id, transit.taken(id), placeOf);
 }
 
-export interface UpkeepOptions {
-  readonly database: Pick<Database, 'db' | 'reads'>;
-  readonly node: string;
-  readonly clockLead: ClockLead;
-  readonly historyDays: number;
-  /** The folder of the quarantine. */
-  readonly folder: string;
-  readonly access: Pick<FileAccess, 'transit'>;
-}
-
 /**
- * Removes rejected files that are too old, and the folders of directories that are gone. Withdraws a release whose file is not
+ * Removes rejected files that are too old from the quarantine's folder, and the folders of directories that are gone. Withdraws a release whose file is not
  * in the directory's rows, so that the operator sees it in the quarantine again.
  */
-export async function tidyQuarantine(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
-  const { database, node, clockLead, historyDays, folder, access } = options;
+export async function tidyQuarantine(
+  { config, database, clockLead, transit }: FilesContext,
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
   if (!isThere(folder)) return;
+  const { node, historyDays } = config;
   const { db, reads } = database;
   await db
     .updateTable('quarantine')
@@ -277,7 +266,7 @@ export async function tidyQuarantine(options: UpkeepOptions, signal: AbortSignal
       .limit(BATCH)
       .execute();
     for (const { id, directory_id } of old)
-      for (const file of [join(folder, directory_id, id), access.transit.taken(id)]) await rm(file, { force: true });
+      for (const file of [join(folder, directory_id, id), transit.taken(id)]) await rm(file, { force: true });
     const ids = old.map(({ id }) => id);
     if (ids.length > 0) await db.deleteFrom('quarantine').where('id', 'in', ids).execute();
     count = old.length;

@@ -8,21 +8,18 @@
  * crash the next start continues with the files that are `checking`. A clock that is set makes no name settle early.
  */
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
-import type { Kysely } from 'kysely';
-import type { Background, Loop } from '../../foundation/base/background.ts';
+import type { Loop } from '../../foundation/base/background.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
-import { type Clock, type Micros, SECOND, stepMeter } from '../../foundation/base/clock.ts';
-import type { CheckSettings } from '../../foundation/base/config.ts';
+import { type Micros, SECOND, stepMeter } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
-import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
+import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { BerthError, errorMessage, isUnavailable } from '../../foundation/base/errors.ts';
-import type { Log } from '../../foundation/base/log.ts';
 import { CHECKING } from '../files/file-rows.ts';
 import { contentOf } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import type { FileRow } from '../uploads/record/files.ts';
 import { STALE_MTIME, TIMER_GRAIN } from '../uploads/record/file-stat.ts';
-import type { FileAccess } from '../files/start.ts';
+import type { FilesContext } from '../files/context.ts';
 import { type Decisions, type Passed, refusal } from './decisions.ts';
 import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';
 import { type Quarantine, quarantinedOf, releasedAmong } from './quarantine.ts';
@@ -82,23 +79,11 @@ const namedNext = compiled<{ directory: string; namedBy: Micros }>()((db, p) =>
 
 export type CheckOutcome = 'passed' | 'rejected' | 'failed' | 'unchecked';
 
-export interface RoundsOptions {
-  readonly db: Kysely<Tables>;
-  readonly reads: Kysely<Tables>;
-  readonly clock: Clock;
-  readonly node: string;
-  readonly background: Background;
-  readonly log: Log;
-  readonly access: FileAccess;
+export interface RoundsParts {
   readonly decisions: Decisions;
   readonly quarantine: Pick<Quarantine, 'putBack'>;
   /** Undefined when nothing is checked any more: files that wait are announced. */
   readonly checker: Checker | undefined;
-  readonly settings: Omit<CheckSettings, 'by'> | undefined;
-  /** How long a name may not have changed; 0 if that does not matter. */
-  readonly settleSeconds: number;
-  /** Runs `work`, which changes the directory, unless the directory is moving to another node. */
-  through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
   /** Called after each attempt, with how many seconds it took. */
   observe(outcome: CheckOutcome, seconds: number): void;
 }
@@ -116,7 +101,8 @@ interface Retry {
 }
 
 export class Rounds {
-  readonly #options: RoundsOptions;
+  readonly #context: FilesContext;
+  readonly #parts: RoundsParts;
   /** Directories that may have something to check, in turn. */
   readonly #queue = new Set<string>();
   readonly #busy = new Map<string, Promise<void>>();
@@ -140,10 +126,11 @@ export class Rounds {
   readonly #loop: Loop;
 
   /** Continues with files that an earlier process left in check. */
-  constructor(options: RoundsOptions) {
-    this.#options = options;
-    this.#clockStep = stepMeter(options.clock, () => performance.now());
-    this.#loop = options.background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
+  constructor(context: FilesContext, parts: RoundsParts) {
+    this.#context = context;
+    this.#parts = parts;
+    this.#clockStep = stepMeter(context.clock, () => performance.now());
+    this.#loop = context.background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
   }
 
   /** Files of that directory have been received, or released from the quarantine. */
@@ -181,7 +168,8 @@ export class Rounds {
 
   /** Until when a file must have got its name for that to have settled. After the clock was set, not before the wait is over. */
   #namedBy(): Micros {
-    const { clock, settleSeconds } = this.#options;
+    const { clock, config } = this.#context;
+    const { settleSeconds } = config;
     if (settleSeconds === 0) return ALWAYS;
     this.#jump += Math.max(0, this.#clockStep());
     return clock.now() - this.#jump - settleSeconds * SECOND;
@@ -193,7 +181,8 @@ export class Rounds {
   }
 
   async #moveTimes(): Promise<void> {
-    const { db, clock, node } = this.#options;
+    const { database, clock, config } = this.#context;
+    const { db } = database;
     const [jump, now] = [this.#jump, clock.now()];
     await db
       .updateTable('files')
@@ -207,7 +196,7 @@ export class Rounds {
       }))
       .where('state', '=', CHECKING)
       .where('named_at', '>', jump > 0 ? 0 : now)
-      .where('directory_id', 'in', db.selectFrom('directories').select('id').where('node', '=', node))
+      .where('directory_id', 'in', db.selectFrom('directories').select('id').where('node', '=', config.node))
       .execute();
     this.#jump -= jump;
   }
@@ -217,7 +206,7 @@ export class Rounds {
     this.#places.clear();
     let after = '';
     while (!this.#stop.signal.aborted) {
-      const next = await nextDirectory.first(this.#options.reads, { after });
+      const next = await nextDirectory.first(this.#context.database.reads, { after });
       if (!next) return;
       after = next.directory_id;
       this.#queue.add(after);
@@ -243,12 +232,12 @@ export class Rounds {
 
   /** Checks one file of a directory. */
   async #turnOf(id: string): Promise<void> {
-    const { reads, node } = this.#options;
-    const directory = await reads
+    const { database, config } = this.#context;
+    const directory = await database.reads
       .selectFrom('directories')
       .selectAll()
       .where('id', '=', id)
-      .where('node', '=', node)
+      .where('node', '=', config.node)
       .where('deleted_at', 'is', null)
       .executeTakeFirst();
     if (!directory) return;
@@ -290,7 +279,7 @@ export class Rounds {
   async #dueFilesOf(directory: string): Promise<FileRow[]> {
     const namedBy = this.#namedBy();
     for (let place = this.#places.get(directory) ?? { at: -1, id: '' }; ;) {
-      const rows = await filesAfter.all(this.#options.reads, { directory, ...place, namedBy, limit: PAGE });
+      const rows = await filesAfter.all(this.#context.database.reads, { directory, ...place, namedBy, limit: PAGE });
       const now = performance.now();
       const due = rows.filter((row) => row.mtime !== STALE_MTIME && (this.#retries.get(row.id)?.due ?? 0) <= now);
       const last = rows.at(-1);
@@ -303,10 +292,11 @@ export class Rounds {
 
   /** Gives a directory its next turn when the next name in it has settled. */
   async #waitForNames(directory: string): Promise<void> {
-    const { reads, settleSeconds } = this.#options;
+    const { database, config } = this.#context;
+    const { settleSeconds } = config;
     if (settleSeconds === 0) return;
     const namedBy = this.#namedBy();
-    const next = await namedNext.first(reads, { directory, namedBy });
+    const next = await namedNext.first(database.reads, { directory, namedBy });
     if (!next) return;
     const rest = next.named_at - namedBy;
     const longest = settleSeconds * SECOND + this.#jump;
@@ -317,10 +307,11 @@ export class Rounds {
 
   /** Checks the first of these files. Without a checker, announces as many as possible. */
   async #decideAll(directory: DirectoryRow, files: readonly FileRow[]): Promise<void> {
-    const { reads, checker, decisions, through, observe } = this.#options;
+    const { database, through } = this.#context;
+    const { checker, decisions, observe } = this.#parts;
     const [first] = files;
     if (!first) return;
-    const released = checker ? first : await releasedAmong(reads, directory.id, files);
+    const released = checker ? first : await releasedAmong(database.reads, directory.id, files);
     if (released) return this.#decide(directory, released);
     const ids = files.map(({ id }) => id);
     const passing = { namedBy: this.#namedBy() };
@@ -338,7 +329,8 @@ export class Rounds {
   }
 
   async #decide(directory: DirectoryRow, file: FileRow): Promise<void> {
-    const { log, settings, observe, decisions, through } = this.#options;
+    const { log, config, through } = this.#context;
+    const { observe, decisions } = this.#parts;
     const began = performance.now();
     const done = (outcome: CheckOutcome): void => observe(outcome, (performance.now() - began) / 1000);
     try {
@@ -351,7 +343,7 @@ export class Rounds {
       if (!isFailure) return this.#changedMeanwhile(directory, file, error);
       done('failed');
       const about = { directory: directory.id, file: displayName(file.path), reason: error.message };
-      if (settings?.whenUnavailable === 'pass') {
+      if (config.check?.whenUnavailable === 'pass') {
         log.warn(about, 'a file could not be checked, and is announced all the same (BERTH_CHECK_UNAVAILABLE=pass)');
         try {
           await through(directory.id, () => decisions.pass(directory, file.id, { namedBy: this.#namedBy() }));
@@ -373,19 +365,20 @@ export class Rounds {
   }
 
   async #check(directory: DirectoryRow, file: FileRow): Promise<CheckOutcome> {
-    const { checker, settings, decisions, quarantine, reads, access, through } = this.#options;
-    const released = await quarantinedOf(reads, directory.id, file.id);
-    if (released || !checker || !settings) {
+    const { database, config, through } = this.#context;
+    const { checker, decisions, quarantine } = this.#parts;
+    const released = await quarantinedOf(database.reads, directory.id, file.id);
+    if (released || !checker || !config.check) {
       return through(directory.id, async () => {
         if (released) quarantine.putBack(directory, released);
         await decisions.pass(directory, file.id, released ? {} : { namedBy: this.#namedBy() });
         return released ? 'passed' : 'unchecked';
       });
     }
-    const { seconds, maxBytes } = settings;
+    const { seconds, maxBytes } = config.check;
     if (file.size_bytes > maxBytes) throw new CheckFailed('the file is larger than BERTH_CHECK_MAX_MIB');
     await this.#waitUntilStable(directory, file);
-    const { tag, size, read } = await contentOf(access, directory, file);
+    const { tag, size, read } = await contentOf(this.#context, directory, file);
     const about = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
     const verdict = await checker.check({ ...about, content: read(0, size) }, seconds, this.#stop.signal);
     return through(directory.id, async () => {
@@ -400,7 +393,7 @@ export class Rounds {
    * file might leave the change time as it is.
    */
   async #waitUntilStable({ sftp_username }: DirectoryRow, { path }: FileRow): Promise<void> {
-    const stats = lstatBeneath(this.#options.access.filesRoot(sftp_username), path);
+    const stats = lstatBeneath(this.#context.filesRoot(sftp_username), path);
     const grain = TIMER_GRAIN / 1000;
     if (stats && Math.abs(Date.now() - stats.ctimeMs) < grain) await wait(grain);
   }
@@ -409,7 +402,7 @@ export class Rounds {
   #changedMeanwhile(directory: DirectoryRow, file: FileRow, error: unknown): void {
     if (!(error instanceof BerthError)) throw error;
     if (error.code === 'upload_not_found' || error.code === 'file_changed')
-      this.#options.access.missing(directory, pathOf(file.path));
+      this.#context.missing(directory, pathOf(file.path));
     this.#retryIn(file, CHANGED);
   }
 
@@ -423,7 +416,7 @@ export class Rounds {
   #pause(about: object): void {
     const now = performance.now();
     if (now < this.#pausedUntil) return;
-    if (this.#away === 0) this.#options.log.error(about, 'there is no checker: uploads wait and are not announced');
+    if (this.#away === 0) this.#context.log.error(about, 'there is no checker: uploads wait and are not announced');
     this.#pausedUntil = now + Math.min(AWAY_MS * 2 ** this.#away, LONGEST_AWAY_MS);
     this.#away += 1;
   }
@@ -431,6 +424,6 @@ export class Rounds {
   #troubled(error: unknown): void {
     this.#pausedUntil = performance.now() + AWAY_MS;
     if (isUnavailable(error) || this.#stop.signal.aborted) return;
-    this.#options.log.error({ err: error, reason: errorMessage(error) }, 'files could not be checked; trying again');
+    this.#context.log.error({ err: error, reason: errorMessage(error) }, 'files could not be checked; trying again');
   }
 }

@@ -9,11 +9,12 @@ import { type BigIntStats, closeSync, fstatSync, read } from 'node:fs';
 import { promisify } from 'node:util';
 import { isAbsent, openFile } from '../../foundation/base/beneath.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
-import { type FilesRoot, type FilePath, pathOf } from '../uploads/file-path.ts';
+import { pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type FileStat, fileStat, isSame, isUnchanged } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
+import type { FilesGround } from './context.ts';
 
 /** How much is read at once, and held in memory for each client. */
 const CHUNK_BYTES = 256 * 1024;
@@ -34,17 +35,6 @@ export interface Content {
   read(start: number, end: number): AsyncGenerator<Buffer, void, void>;
 }
 
-export interface ContentOptions {
-  readonly filesRoot: FilesRoot;
-  /** Whether a session holds that inode open for writing. */
-  isHeld(directoryId: string, inode: number): Promise<boolean>;
-}
-
-export interface CompleteContentOptions extends ContentOptions {
-  /** Compares the path with its row after `ms`, because something may have happened to it. */
-  touch(jail: Jail, path: FilePath, ms: number): void;
-}
-
 /**
  * The content of a complete file. Its bytes are those that were recorded and, where uploads are checked, that have passed:
  * the ctime says so. A file that was touched since is served once a look has found that its bytes are the same.
@@ -53,7 +43,7 @@ export interface CompleteContentOptions extends ContentOptions {
  * @throws {BerthError} like `contentOf`, and the errors of `find`.
  */
 export async function completeContent<U extends RecordedUpload>(
-  options: CompleteContentOptions,
+  context: FilesGround,
   jail: Jail,
   find: () => Promise<U>,
   findAgain: (id: string) => Promise<U>,
@@ -62,14 +52,14 @@ export async function completeContent<U extends RecordedUpload>(
   for (;;) {
     const upload = await find();
     const content = await contentAs(
-      options,
+      context,
       jail,
       upload,
-      followed(options, jail, () => findAgain(upload.id)),
+      followed(context, jail, () => findAgain(upload.id)),
     );
     if (isUnchanged(upload, content.stat)) return { upload, content };
     if (content.size !== upload.size_bytes || performance.now() > end) throw changed();
-    options.touch(jail, pathOf(upload.path), 0);
+    context.touch(jail, pathOf(upload.path), 0);
     await wait(POLL_MS);
   }
 }
@@ -89,7 +79,7 @@ interface Followed {
 }
 
 /** Where the row's ctime decides. Waits until a look has compared the file with its row. */
-function followed({ touch }: CompleteContentOptions, jail: Jail, find: () => Promise<RecordedUpload>): Followed {
+function followed({ touch }: FilesGround, jail: Jail, find: () => Promise<RecordedUpload>): Followed {
   async function settled<T>(otherwise: BerthError, attempt: (upload: RecordedUpload) => T | undefined): Promise<T> {
     const end = performance.now() + SETTLING_MS;
     for (;;) {
@@ -117,17 +107,17 @@ function followed({ touch }: CompleteContentOptions, jail: Jail, find: () => Pro
  * The content of a file, which may have changed since it was recorded as long as its size and mtime are the same.
  * @throws {BerthError} `upload_not_found` when the file has gone, `file_changed`, `file_in_use`.
  */
-export async function contentOf(options: ContentOptions, jail: Jail, upload: RecordedUpload): Promise<Content> {
-  const content = await contentAs(options, jail, upload);
+export async function contentOf(context: FilesGround, jail: Jail, upload: RecordedUpload): Promise<Content> {
+  const content = await contentAs(context, jail, upload);
   if (!isSame(upload, content.stat)) throw changed();
   return content;
 }
 
 /** The content of the file that is at the path now. @param by without it, any change of the file ends reading. */
-async function contentAs(options: ContentOptions, jail: Jail, upload: RecordedUpload, by?: Followed): Promise<Content> {
-  const root = options.filesRoot(jail.sftp_username);
+async function contentAs(context: FilesGround, jail: Jail, upload: RecordedUpload, by?: Followed): Promise<Content> {
+  const root = context.filesRoot(jail.sftp_username);
   const { stat, seen } = statusOf(root, upload.path);
-  if (await options.isHeld(jail.id, stat.inode)) throw inUse();
+  if (await context.isHeld(jail.id, stat.inode)) throw inUse();
   return {
     size: Number(seen.size),
     stat,

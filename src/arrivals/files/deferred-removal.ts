@@ -12,13 +12,11 @@
 import { unlink } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { sql } from 'kysely';
-import type { Background, Loop } from '../../foundation/base/background.ts';
+import type { Loop } from '../../foundation/base/background.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
-import { type Clock, SECOND } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import { SECOND } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, FilesTable } from '../../foundation/db/schema.ts';
 import { BerthError, isUnavailable } from '../../foundation/base/errors.ts';
-import type { Log } from '../../foundation/base/log.ts';
 import { bytesOf, type FilePath, parentOf, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
 import { bytesReadBy } from '../uploads/processes.ts';
@@ -27,7 +25,8 @@ import { senderOf } from '../uploads/record/transfer-history.ts';
 import type { BySession } from '../uploads/story/operations.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 import { changed, gone } from './content.ts';
-import { takingOut, type TakingOptions } from './taking-out.ts';
+import { takingOut } from './taking-out.ts';
+import type { Deferral, FilesGround } from './context.ts';
 
 /** How long after its upload a client may ask for a file. */
 const LONGEST = 30 * SECOND;
@@ -49,24 +48,6 @@ const POLL_MS = 10;
 
 /** A literal, so that the partial index on this state is used. */
 const REMOVED = sql.lit('removed' as const);
-
-export interface DeferralOptions extends TakingOptions {
-  readonly database: Pick<Database, 'db' | 'reads'>;
-  readonly background: Background;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** The node whose directories are served. */
-  readonly node: string;
-  readonly isJailDiskThere: () => boolean;
-  /** The live sessions of a directory; undefined while they are not all known. */
-  sessionsOf(jail: Jail): readonly BySession[] | undefined;
-  /** Compares the path with its row after `ms`, because something may have happened to it. */
-  touch(jail: Jail, path: FilePath, ms: number): void;
-  /** Runs `work`, which changes the directory, unless the directory is moving to another node. */
-  through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
-  /** Moves a file that was taken out to the quarantine if it belongs there. Returns false if it does not. */
-  quarantined(uploadId: string, file: string): Promise<boolean>;
-}
 
 /** A row that is `removed`, and its directory. */
 interface Waiting extends RecordedUpload, Pick<DirectoryRow, 'account_id' | 'uid' | 'sftp_username'> {
@@ -96,11 +77,8 @@ interface Moment {
   readonly sessions: Map<string, readonly BySession[] | undefined>;
 }
 
-/** What code that removes files, or needs their names, asks for. */
-export type Deferral = Pick<DeferredRemovals, 'mayBeAskedFor' | 'added' | 'endOf' | 'endAt'>;
-
-export class DeferredRemovals {
-  readonly #options: DeferralOptions;
+export class DeferredRemovals implements Deferral {
+  readonly #context: FilesGround;
   readonly #loop: Loop;
   /** Removals that are being ended, by the file's id. */
   readonly #underWay = new Map<string, Promise<void>>();
@@ -110,31 +88,27 @@ export class DeferredRemovals {
   /** When rows were last read, by the monotonic clock in ms. */
   #readAt = 0;
 
-  constructor(options: DeferralOptions) {
-    this.#options = options;
-    this.#loop = options.background.start('removals', { every: TICK_MS }, (signal) => this.#tick(signal));
+  constructor(context: FilesGround) {
+    this.#context = context;
+    this.#loop = context.background.start('removals', { every: TICK_MS }, (signal) => this.#tick(signal));
   }
 
-  /** Whether a session may still ask for a file that is removed now, and the directory's quota has room for it meanwhile. */
   async mayBeAskedFor(directory: DirectoryRow, file: RecordedUpload): Promise<boolean> {
     if (this.#isOld(file)) return false;
-    const { by } = await senderOf(this.#options.database.reads, { ...file, directory_id: directory.id });
-    const sessions = sessionsOfClient(this.#options.sessionsOf(directory), by);
+    const { by } = await senderOf(this.#context.database.reads, { ...file, directory_id: directory.id });
+    const sessions = sessionsOfClient(this.#context.sessionsOf(directory), by);
     return sessions !== 'none' && (await this.#hasRoom(directory));
   }
 
-  /** A row has become `removed`. */
   added(): void {
     this.#mayHaveSome = true;
   }
 
-  /** Ends the removal of that file now, if it waits. @throws {BerthError} `file_in_use`, `file_changed`, `upload_not_found`. */
   async endOf(fileId: string): Promise<void> {
     const [row] = await this.#removed().where('f.id', '=', fileId).execute();
     if (row) await this.#endNow(row);
   }
 
-  /** Ends removals that wait at the path, or where a folder above it would be. A file that cannot be removed now stays. */
   async endAt({ id }: Pick<Jail, 'id'>, path: FilePath): Promise<void> {
     const paths: Buffer[] = [];
     for (let at = path; at !== ''; at = parentOf(at)) paths.push(bytesOf(at));
@@ -155,7 +129,7 @@ export class DeferredRemovals {
 
   async #tick(signal: AbortSignal): Promise<void> {
     const isDue = this.#mayHaveSome || performance.now() - this.#readAt >= SEARCH_MS;
-    if (!isDue || !this.#options.isJailDiskThere()) return;
+    if (!isDue || !this.#context.isJailDiskThere()) return;
     this.#readAt = performance.now();
     // Set again by a removal that comes while these rows are read.
     this.#mayHaveSome = false;
@@ -196,7 +170,7 @@ export class DeferredRemovals {
 
   /** A file that the disk does not give must not keep the others. */
   async #hasEnded(row: Waiting): Promise<boolean> {
-    const { log, through } = this.#options;
+    const { log, through } = this.#context;
     try {
       return await unlessRefused(through(row.directory_id, () => this.#end(row)));
     } catch (error) {
@@ -207,14 +181,14 @@ export class DeferredRemovals {
   }
 
   async #firstKnown(row: Waiting): Promise<Known> {
-    const { by: sender } = await senderOf(this.#options.database.reads, row);
+    const { by: sender } = await senderOf(this.#context.database.reads, row);
     return { sender, tries: 0, due: 0 };
   }
 
   #isAskedFor(row: Waiting, { sender }: Known, { readings, sessions }: Moment): boolean {
     if (this.#isOld(row)) return false;
     const { directory_id: id, sftp_username } = row;
-    if (!sessions.has(id)) sessions.set(id, this.#options.sessionsOf({ id, sftp_username }));
+    if (!sessions.has(id)) sessions.set(id, this.#context.sessionsOf({ id, sftp_username }));
     const own = sessionsOfClient(sessions.get(id), sender);
     if (own === 'none' || own === 'unknown') return own === 'unknown';
     // Looks at all of them: each has to be idle for itself.
@@ -236,13 +210,13 @@ export class DeferredRemovals {
 
   /** A clock that was set back does not keep a file. */
   #isOld({ uploaded_at }: Pick<FilesTable, 'uploaded_at'>): boolean {
-    return Math.abs(this.#options.clock.now() - uploaded_at) >= LONGEST;
+    return Math.abs(this.#context.clock.now() - uploaded_at) >= LONGEST;
   }
 
   /** The kernel counts the file until it is gone. What else arrives must not find the quota used up by removed files. */
   async #hasRoom({ id, quota_bytes, storage_bytes }: DirectoryRow): Promise<boolean> {
     if (quota_bytes === null) return true;
-    const { bytes } = await this.#options.database.reads
+    const { bytes } = await this.#context.database.reads
       .selectFrom('files')
       .select((eb) => eb.fn.coalesce(eb.fn.sum('size_bytes'), eb.lit(0)).as('bytes'))
       .where('directory_id', '=', id)
@@ -252,14 +226,14 @@ export class DeferredRemovals {
   }
 
   #removed() {
-    const { database, node } = this.#options;
+    const { database, config } = this.#context;
     return database.reads
       .selectFrom('files as f')
       .innerJoin('directories as d', 'd.id', 'f.directory_id')
       .select(['f.id', 'f.directory_id', 'f.path', 'f.size_bytes', 'f.uploaded_at', 'f.inode', 'f.mtime', 'f.ctime'])
       .select(['d.account_id', 'd.uid', 'd.sftp_username'])
       .where('f.state', '=', REMOVED)
-      .where('d.node', '=', node)
+      .where('d.node', '=', config.node)
       .where('d.deleted_at', 'is', null);
   }
 
@@ -299,7 +273,7 @@ export class DeferredRemovals {
   }
 
   async #takeOut(row: Waiting): Promise<void> {
-    const { database, filesRoot, missing, touch, quarantined } = this.#options;
+    const { database, filesRoot, missing, touch, quarantined } = this.#context;
     const { directory_id: id, account_id, uid, sftp_username } = row;
     const directory = { id, account_id, uid, sftp_username };
     const path = pathOf(row.path);
@@ -313,7 +287,7 @@ export class DeferredRemovals {
       touch(directory, path, 0);
       throw changed();
     }
-    const taken = await takingOut(this.#options, directory, row, async () => {
+    const taken = await takingOut(this.#context, directory, row, async () => {
       const { numDeletedRows } = await database.db
         .deleteFrom('files')
         .where('id', '=', row.id)

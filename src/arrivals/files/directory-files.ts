@@ -1,14 +1,15 @@
 /** The API's operations on a directory's files. */
 import { refusingWhenFull } from '../../rules/directories/storage-full.ts';
 import { type CompleteFile, completeFileOf, fileAt } from './file-rows.ts';
-import { completeContent, type Content, type ContentOptions } from './content.ts';
+import { completeContent, type Content } from './content.ts';
 import type { FilePath } from '../uploads/file-path.ts';
 import type { Target } from '../../rules/directories/target.ts';
 import type { Jail } from '../uploads/jails.ts';
-import { type AnnounceOptions, type AnnouncePartial, partialAnnouncement } from './partial.ts';
-import { filePlacing, type PlaceFile, type PlacingOptions } from './placing.ts';
-import { fileRemoval, type RemovalOptions, type RemoveFile, type RemoveUpload } from './removal.ts';
+import { type AnnouncePartial, partialAnnouncement } from './partial.ts';
+import { filePlacing, type PlaceFile } from './placing.ts';
+import { fileRemoval, type RemoveFile, type RemoveUpload } from './removal.ts';
 import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';
+import type { FilesContext } from './context.ts';
 
 export interface DirectoryFiles {
   /** Throws when another node has the directory's files. @throws {BerthError} `home_elsewhere`. */
@@ -34,22 +35,20 @@ export interface DirectoryFiles {
   removeChecking(target: Target, fileId: string): Promise<void>;
 }
 
-export type DirectoryFilesOptions = ContentOptions & RemovalOptions & PlacingOptions & AnnounceOptions;
-
-export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
-  const { upload: remove, at: removeAt, partial: removePartial, checking } = fileRemoval(options);
-  const place = filePlacing(options);
-  const { reads } = options.database;
-  const announcePartial = partialAnnouncement(options);
+export function directoryFiles(context: FilesContext): DirectoryFiles {
+  const { upload: remove, at: removeAt, partial: removePartial, checking } = fileRemoval(context);
+  const place = filePlacing(context);
+  const { reads } = context.database;
+  const announcePartial = partialAnnouncement(context);
   return {
     checkHome: async () => undefined,
     content(jail, uploadId) {
       const find = (): Promise<RecordedUpload> => uploadOf(reads, jail.id, uploadId);
-      return completeContent(options, jail, find, find);
+      return completeContent(context, jail, find, find);
     },
     contentAt: (jail, path) =>
       completeContent(
-        options,
+        context,
         jail,
         () => fileAt(reads, jail.id, path),
         (id) => completeFileOf(reads, jail.id, id),

@@ -8,23 +8,20 @@
 import type { Kysely, Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
-import type { Clock, Micros } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Micros } from '../../foundation/base/clock.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { enqueue } from '../../deliveries/webhooks/outbox.ts';
-import type { Transact } from '../../foundation/db/transact.ts';
 import { type ArrivalState, arrivalState, arrive } from '../uploads/arrival.ts';
 import { changed, gone, inUse } from './content.ts';
 import { PARTIAL, partialOf } from './file-rows.ts';
-import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
-import { displayName, type FilePath, type FilesRoot, pathOf } from '../uploads/file-path.ts';
-import type { Jail } from '../uploads/jails.ts';
+import { displayName, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import { type FileStat, fileStat, isSame } from '../uploads/record/file-stat.ts';
-import { type HistoryRow, recordHistory } from '../uploads/record/transfer-history.ts';
+import { recordHistory } from '../uploads/record/transfer-history.ts';
 import type { UploadRow } from '../uploads/upload-list.ts';
+import type { FilesContext } from './context.ts';
 
 export interface PartialFile {
   readonly id: string;
@@ -95,24 +92,6 @@ export function reasonOf({ cut_off }: Pick<PartialFile, 'cut_off'>): string {
   return `${who} was cut off while writing it`;
 }
 
-export interface AnnounceOptions {
-  readonly database: Pick<Database, 'reads'>;
-  readonly clock: Clock;
-  readonly syncer: FileSyncer;
-  readonly filesRoot: FilesRoot;
-  readonly transact: Transact;
-  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
-  caughtUp(jail: Jail): Promise<void>;
-  /** Asks the kernel whether a session of the directory has that inode open for writing. */
-  isHeldNow(directoryId: string, inode: number): boolean;
-  /** Whether uploads are checked before they are announced; false when left out. */
-  readonly isChecked?: boolean | undefined;
-  /** Called when a recorded file is not at its path. */
-  missing(jail: Jail, path: FilePath): void;
-  /** Called with what a commit has put into the history. */
-  recorded(rows: readonly HistoryRow[]): void;
-}
-
 export type AnnouncedPartial = UploadRow & { readonly state: ArrivalState };
 export type AnnouncePartial = (target: Target<AnnouncedPartial>, fileId: string) => Promise<AnnouncedPartial>;
 
@@ -120,8 +99,8 @@ export type AnnouncePartial = (target: Target<AnnouncedPartial>, fileId: string)
  * Returns a function that turns a partial file into an upload, as if it had arrived now.
  * It throws {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`.
  */
-export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
-  const { database, syncer, filesRoot, caughtUp, isHeldNow, missing, transact, recorded } = options;
+export function partialAnnouncement(context: FilesContext): AnnouncePartial {
+  const { database, syncer, filesRoot, caughtUp, isHeldNow, missing, transact, recorded } = context;
   return async (target, fileId) => {
     const directory = await liveDirectory(database.reads, target);
     const root = filesRoot(directory.sftp_username);
@@ -140,7 +119,7 @@ export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
       if (!stat || !isSame(row, stat)) throw changed();
       if (isHeldNow(directory.id, stat.inode)) throw inUse();
       const found = await liveDirectory(tx, target);
-      const announced = await record(tx, options, found, { row, stat }, target);
+      const announced = await record(tx, context, found, { row, stat }, target);
       return { value: announced, destinations: announced.destinations };
     });
     recorded(history);
@@ -155,7 +134,7 @@ function statOf(root: string, path: Buffer): FileStat | undefined {
 
 async function record(
   tx: Transaction<Tables>,
-  { clock, isChecked = false }: AnnounceOptions,
+  { clock, config }: FilesContext,
   directory: DirectoryRow,
   { row, stat }: { readonly row: FileRow; readonly stat: FileStat },
   target: Target<AnnouncedPartial>,
@@ -164,7 +143,7 @@ async function record(
   const path = pathOf(row.path);
   const files = new Files(tx, directory.id);
   // A person has chosen to announce it, so its name counts as final.
-  const held = { isChecked, settles: false };
+  const held = { isChecked: config.check !== undefined, settles: false };
   const state = arrivalState(held);
   const values = { ...stat, state, uploaded_at: at, named_at: 0, session_pid: null };
   const upload = { ...(await files.update(row, values)), state };

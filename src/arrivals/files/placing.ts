@@ -11,22 +11,20 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
 import { isAbsent, lstatBeneath, placeIn } from '../../foundation/base/beneath.ts';
-import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
+import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
 import { randomText } from '../../foundation/base/hashes.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { fileIfAny } from './file-rows.ts';
 import { currentTag, type Precondition, requireAllowed } from './content.ts';
-import type { Deferral } from './deferred-removal.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
-import { baseName, bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from '../uploads/file-path.ts';
-import type { Jail } from '../uploads/jails.ts';
+import { baseName, bytesOf, displayName, type FilePath, parentOf } from '../uploads/file-path.ts';
 import { type FileStat, fileStat } from '../uploads/record/file-stat.ts';
 import { liveDirectory, lockedDirectory, notFound, type Target } from '../../rules/directories/target.ts';
 import { FILE_MODE, lastOf, type Owner, type Transit } from './transit.ts';
+import type { FilesContext } from './context.ts';
 
 /** A placement that is older than this belongs to a file that never arrived. */
 const PLACEMENT_TIMEOUT = 3600 * SECOND;
@@ -35,17 +33,6 @@ const POLL_MS = 10;
 const TIMEOUT_MS = 10_000;
 /** How often to try the rename: somebody may remove a folder above between two steps. */
 const TRIES = 3;
-
-export interface PlacingOptions {
-  readonly database: Pick<Database, 'db' | 'reads'>;
-  readonly clock: Clock;
-  readonly syncer: FileSyncer;
-  readonly filesRoot: FilesRoot;
-  readonly transit: Transit;
-  readonly deferral: Deferral;
-  /** Compares the path with its row after `ms`, because something may have happened to it. */
-  touch(jail: Jail, path: FilePath, ms: number): void;
-}
 
 /** An upload with a link. */
 export interface ByLink {
@@ -80,9 +67,9 @@ export type PlaceFile = (
   byLink?: ByLink,
 ) => Promise<Placed>;
 
-export function filePlacing(options: PlacingOptions): PlaceFile {
+export function filePlacing(context: FilesContext): PlaceFile {
   return async (target, path, body, condition, byLink) => {
-    const { database, syncer, transit, filesRoot, deferral } = options;
+    const { database, syncer, transit, filesRoot, deferral } = context;
     const directory = await liveDirectory(database.reads, target);
     // To those who ask here, it is gone already.
     await deferral.endAt(directory, path);
@@ -93,7 +80,7 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
     const coming = transit.coming();
     try {
       const stat = await write(coming, owner.root, directory, body, syncer);
-      const withdraw = await announce(options, target, path, { stat, byLink });
+      const withdraw = await announce(context, target, path, { stat, byLink });
       // A file that had the name may have been removed while the body came.
       await deferral.endAt(directory, path);
       const before = await fileIfAny(database.reads, directory.id, path);
@@ -101,7 +88,7 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
       const { arrived, isNew } = await movedTo(transit, owner, names, { coming, condition }).catch(withdraw);
       const tag = currentTag(owner.root, bytesOf(arrived));
       await syncer.sync(owner.root, arrived);
-      await recorded(options, directory, arrived, stat);
+      await recorded(context, directory, arrived, stat);
       const replaced = !isNew && before?.state === 'uploaded' ? before.id : undefined;
       return { size_bytes: stat.size_bytes, isNew, replaced, tag };
     } catch (error) {
@@ -157,7 +144,7 @@ async function writeAll(file: FileHandle, body: AsyncIterable<Buffer>, limit: nu
  * @returns a function for the case that the rename fails: it withdraws this, and throws the error again.
  */
 async function announce(
-  { database, clock }: PlacingOptions,
+  { database, clock }: FilesContext,
   target: Target,
   path: FilePath,
   { stat, byLink }: { readonly stat: FileStat; readonly byLink: ByLink | undefined },
@@ -328,7 +315,7 @@ function putNew(coming: string, place: Buffer): void {
 
 /** Waits until the file is recorded, but not longer than it stays at its path, and not if the database takes too long. */
 async function recorded(
-  { database, touch, filesRoot }: PlacingOptions,
+  { database, touch, filesRoot }: FilesContext,
   directory: DirectoryRow,
   path: FilePath,
   { inode }: FileStat,

@@ -10,40 +10,24 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Kysely, Transaction } from 'kysely';
 import { verifyActor } from '../../rules/accounts/actor.ts';
 import { lstatBeneath } from '../../foundation/base/beneath.ts';
-import type { Clock } from '../../foundation/base/clock.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, isFull } from '../../foundation/base/errors.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { checkingOf, completeFileOf, fileIfAny, partialOf } from './file-rows.ts';
 import { changed, currentTag, gone, inUse, type Precondition, requireAllowed } from './content.ts';
-import type { Deferral } from './deferred-removal.ts';
-import { takingOut, type TakingOptions } from './taking-out.ts';
+import { takingOut } from './taking-out.ts';
 import { displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
-import type { Jail } from '../uploads/jails.ts';
 import { Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import { liveDirectory, type Target } from '../../rules/directories/target.ts';
 import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';
+import type { FilesContext } from './context.ts';
 
 /** How long a request waits until a file that was touched has been compared with its row, and how often it looks. */
 const SETTLING_MS = 2000;
 const POLL_MS = 10;
-
-/** Options for removing the files of rows. */
-export interface WithdrawingOptions extends TakingOptions {
-  readonly deferral: Deferral;
-}
-
-export interface RemovalOptions extends WithdrawingOptions {
-  readonly database: Pick<Database, 'db' | 'reads' | 'reserve'>;
-  readonly clock: Clock;
-  /** Compares the path with its row after `ms`, because something may have happened to it. */
-  touch(jail: Jail, path: FilePath, ms: number): void;
-  /** Called with the rows that a commit has added to the history. */
-  recorded(rows: readonly HistoryRow[]): void;
-}
 
 export type RemoveUpload = (target: Target, uploadId: string) => Promise<void>;
 export type RemoveFile = (target: Target, path: FilePath, condition?: Precondition) => Promise<void>;
@@ -55,7 +39,7 @@ type Find = (reads: Kysely<Tables>, directoryId: string, id: string) => Promise<
  * The returned functions throw {BerthError} `directory_not_found`, `upload_not_found` or `file_not_found`, `file_changed`,
  * `file_in_use`; `at` also throws `precondition_failed`.
  */
-export function fileRemoval(options: RemovalOptions): {
+export function fileRemoval(context: FilesContext): {
   readonly upload: RemoveUpload;
   readonly at: RemoveFile;
   readonly partial: RemoveUpload;
@@ -66,7 +50,7 @@ export function fileRemoval(options: RemovalOptions): {
   const underWay = new Map<string, Promise<void>>();
   async function inTurn(target: Target, id: string, find: Find): Promise<void> {
     for (let other = underWay.get(id); other; other = underWay.get(id)) await other.catch(() => undefined);
-    const removing = remove(options, target, id, find);
+    const removing = remove(context, target, id, find);
     underWay.set(id, removing);
     try {
       await removing;
@@ -79,10 +63,10 @@ export function fileRemoval(options: RemovalOptions): {
     partial: (target, fileId) => inTurn(target, fileId, partialOf),
     checking: (target, fileId) => inTurn(target, fileId, checkingOf),
     async at(target, path, condition) {
-      const { reads } = options.database;
+      const { reads } = context.database;
       const directory = await liveDirectory(reads, target);
       const file = await fileIfAny(reads, directory.id, path);
-      requireAllowed(condition, file && currentTag(options.filesRoot(directory.sftp_username), file.path));
+      requireAllowed(condition, file && currentTag(context.filesRoot(directory.sftp_username), file.path));
       if (!file) throw new BerthError('file_not_found', 'File not found');
       await inTurn(target, file.id, completeFileOf);
     },
@@ -90,16 +74,16 @@ export function fileRemoval(options: RemovalOptions): {
 }
 
 /** A client may have set the file's times or renamed it a moment ago. Then it is tried again once a look has found that. */
-async function remove(options: RemovalOptions, target: Target, id: string, find: Find): Promise<void> {
-  const { database, touch } = options;
+async function remove(context: FilesContext, target: Target, id: string, find: Find): Promise<void> {
+  const { database, touch } = context;
   const directory = await liveDirectory(database.reads, target);
   const over = performance.now() + SETTLING_MS;
   for (;;) {
     const upload = await find(database.reads, directory.id, id);
     try {
-      return await removeNow(options, target, directory, upload);
+      return await removeNow(context, target, directory, upload);
     } catch (error) {
-      if (performance.now() > over || !(await mayBeTouched(options, directory, upload, error))) throw error;
+      if (performance.now() > over || !(await mayBeTouched(context, directory, upload, error))) throw error;
     }
     touch(directory, pathOf(upload.path), 0);
     await wait(POLL_MS);
@@ -108,7 +92,7 @@ async function remove(options: RemovalOptions, target: Target, id: string, find:
 
 /** Whether the error may come from a row that does not show yet what a client has done to its file, without writing to it. */
 async function mayBeTouched(
-  { filesRoot, deferral }: RemovalOptions,
+  { filesRoot, deferral }: FilesContext,
   directory: DirectoryRow,
   upload: RecordedUpload,
   error: unknown,
@@ -121,14 +105,14 @@ async function mayBeTouched(
 }
 
 async function removeNow(
-  options: RemovalOptions,
+  context: FilesContext,
   target: Target,
   directory: DirectoryRow,
   upload: RecordedUpload,
 ): Promise<void> {
-  const { database, recorded } = options;
-  const taken = await withdrawing(options, directory, upload, async (stays) =>
-    recorded(await withReserve(database, (tx) => forget(tx, options, target, { directory, upload, stays }))),
+  const { database, recorded } = context;
+  const taken = await withdrawing(context, directory, upload, async (stays) =>
+    recorded(await withReserve(database, (tx) => forget(tx, context, target, { directory, upload, stays }))),
   );
   if (taken !== undefined) await unlink(taken);
 }
@@ -141,14 +125,14 @@ async function removeNow(
  * @throws {BerthError} like `takingOut`.
  */
 export async function withdrawing(
-  options: WithdrawingOptions,
+  context: FilesContext,
   directory: DirectoryRow,
   upload: RecordedUpload,
   work: (stays: boolean) => Promise<void>,
 ): Promise<string | undefined> {
-  const { deferral, filesRoot, isHeldNow, missing } = options;
+  const { deferral, filesRoot, isHeldNow, missing } = context;
   if (!(await deferral.mayBeAskedFor(directory, upload)))
-    return takingOut(options, directory, upload, () => work(false));
+    return takingOut(context, directory, upload, () => work(false));
   const stats = lstatBeneath(filesRoot(directory.sftp_username), upload.path);
   if (!stats) {
     // Or it is somewhere else: a rename may not be recorded yet.
@@ -168,10 +152,7 @@ export async function withdrawing(
 }
 
 /** Removing a file makes room: a full disk must not prevent it. */
-async function withReserve<T>(
-  { db, reserve }: RemovalOptions['database'],
-  work: (tx: Transaction<Tables>) => Promise<T>,
-): Promise<T> {
+async function withReserve<T>({ db, reserve }: Database, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> {
   try {
     return await db.transaction().execute(work);
   } catch (error) {
@@ -183,7 +164,7 @@ async function withReserve<T>(
 
 async function forget(
   tx: Transaction<Tables>,
-  { clock }: RemovalOptions,
+  { clock }: FilesContext,
   target: Target,
   {
     directory,

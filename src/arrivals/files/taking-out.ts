@@ -6,35 +6,18 @@
 import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
 import { syncAll } from '../../foundation/base/files.ts';
 import { isLive, notFound } from '../../rules/directories/target.ts';
-import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
-import { type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
-import type { Jail } from '../uploads/jails.ts';
+import { parentOf, pathOf } from '../uploads/file-path.ts';
 import { fileStat, isAsRecorded, isSame } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 import { changed, gone, inUse } from './content.ts';
-import type { Transit } from './transit.ts';
+import type { FilesGround } from './context.ts';
 
 /** A directory that has a file. */
 type Holder = Pick<DirectoryRow, 'id' | 'account_id' | 'uid' | 'sftp_username'>;
-
-/** Options for moving files out of directories. */
-export interface TakingOptions {
-  readonly database: Pick<Database, 'reads'>;
-  readonly syncer: FileSyncer;
-  readonly filesRoot: FilesRoot;
-  readonly transit: Transit;
-  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
-  caughtUp(jail: Jail): Promise<void>;
-  /** Asks the kernel whether a session of the directory has that inode open for writing. */
-  isHeldNow(directoryId: string, inode: number): boolean;
-  /** Called when a recorded file is not at its path. */
-  missing(jail: Jail, path: FilePath): void;
-}
 
 /**
  * Moves the file of a row out of its directory, then runs `work` to remove the row. If `work` throws, the file gets its name
@@ -44,28 +27,28 @@ export interface TakingOptions {
  * the directory was deleted meanwhile.
  */
 export async function takingOut(
-  options: TakingOptions,
+  context: FilesGround,
   directory: Holder,
   upload: RecordedUpload,
   work: () => Promise<void>,
 ): Promise<string> {
-  const { transit, filesRoot } = options;
+  const { transit, filesRoot } = context;
   const taken = transit.taken(upload.id);
   try {
-    takeOut(filesRoot(directory.sftp_username), upload, taken, (inode) => options.isHeldNow(directory.id, inode));
+    takeOut(filesRoot(directory.sftp_username), upload, taken, (inode) => context.isHeldNow(directory.id, inode));
   } catch (error) {
     if (!isAbsent(error)) throw error;
     // Or it is somewhere else: a rename may not be recorded yet.
-    options.missing(directory, pathOf(upload.path));
+    context.missing(directory, pathOf(upload.path));
     throw gone(error);
   }
   try {
-    await verifyTaken(options, directory, upload, taken);
+    await verifyTaken(context, directory, upload, taken);
     await work();
   } catch (error) {
     // If it was committed, the file would come back as a new upload.
-    if (mayBeCommitted(error) && (await hasNoRow(options, directory, upload, taken))) return taken;
-    await putBack(options, directory, upload, taken);
+    if (mayBeCommitted(error) && (await hasNoRow(context, directory, upload, taken))) return taken;
+    await putBack(context, directory, upload, taken);
     // Somebody has moved its folder.
     throw isAbsent(error) ? changed() : error;
   }
@@ -74,7 +57,7 @@ export async function takingOut(
 
 /** Whether the file has no row. False if the database does not say so in time. */
 async function hasNoRow(
-  { database }: TakingOptions,
+  { database }: FilesGround,
   directory: Holder,
   { id }: RecordedUpload,
   taken: string,
@@ -90,7 +73,7 @@ async function hasNoRow(
 }
 
 async function putBack(
-  { database, transit, filesRoot }: TakingOptions,
+  { database, transit, filesRoot }: FilesGround,
   directory: Holder,
   upload: RecordedUpload,
   taken: string,
@@ -120,7 +103,7 @@ function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inod
 
 /** Verifies the file that was moved out: it may be another one, or have been opened for writing just before. */
 async function verifyTaken(
-  { caughtUp, isHeldNow, syncer, filesRoot, transit }: TakingOptions,
+  { caughtUp, isHeldNow, syncer, filesRoot, transit }: FilesGround,
   directory: Holder,
   upload: RecordedUpload,
   taken: string,

@@ -29,9 +29,9 @@ import type { Database } from '../../foundation/db/open.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
 import { makeAgain } from '../../foundation/base/files.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import { bytesOf, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
+import { bytesOf, type FilePath, type FilesRoot, jailFiles, parentOf, pathOf } from '../uploads/file-path.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import type { Ground } from '../../foundation/context.ts';
 
 const TAKEN = 'taken-';
 const COMING = 'coming-';
@@ -128,25 +128,22 @@ export function lastOf(path: FilePath): Buffer {
   return bytesOf(path.slice(path.lastIndexOf('/') + 1));
 }
 
-export interface RecoveryOptions {
-  readonly database: Pick<Database, 'db' | 'reads'>;
-  readonly node: string;
-  readonly filesRoot: FilesRoot;
-  readonly log: Log;
-  /** Moves an upload's file to the quarantine if it belongs there. Returns false if it does not. */
-  readonly quarantined?: ((uploadId: string, file: string) => Promise<boolean>) | undefined;
-}
-
 /**
- * Cleans up after a crash. Files on their way in are removed. A file on its way out gets its name back, unless its removal
- * was committed. A file whose rejection was committed moves to the quarantine.
+ * Opens the folder, which is on the jails' file system, and cleans up after a crash. Files on their way in are removed. A file on
+ * its way out gets its name back, unless its removal was committed. A file whose rejection was committed moves to the quarantine.
+ * Call it before uploads follows the directories.
+ * @param quarantined moves an upload's file to the quarantine if it belongs there. Returns false if it does not.
  */
-export async function recoverTransit(
-  transit: Transit,
-  { database, node, filesRoot, log, quarantined }: RecoveryOptions,
-): Promise<void> {
-  for (const name of readdirSync(transit.folder)) {
-    const left = join(transit.folder, name);
+export async function openTransit(
+  { config, database, log }: Ground,
+  folder: string,
+  quarantined: (uploadId: string, file: string) => Promise<boolean>,
+): Promise<Transit> {
+  const { node, jailDir } = config;
+  const filesRoot = jailFiles(jailDir);
+  const transit = createTransit(folder);
+  for (const name of readdirSync(folder)) {
+    const left = join(folder, name);
     const id = name.startsWith(TAKEN) ? name.slice(TAKEN.length) : undefined;
     const row = id === undefined ? undefined : await rowOf(database.reads, node, id);
     try {
@@ -154,11 +151,12 @@ export async function recoverTransit(
       // A file with a second link already has its name in the directory, so it has arrived.
       if (id === undefined && nlink === 1) await neverCame(database, node, ino);
       if (row) await putBackFor(row, transit, left, { database, filesRoot });
-      else if (id === undefined || !(await quarantined?.(id, left))) rmSync(left, { recursive: true, force: true });
+      else if (id === undefined || !(await quarantined(id, left))) rmSync(left, { recursive: true, force: true });
     } catch (error) {
       log.error({ err: error, file: left }, 'a file whose removal was cut off cannot be put back; it stays here');
     }
   }
+  return transit;
 }
 
 /**
@@ -169,7 +167,7 @@ async function putBackFor(
   row: NonNullable<Awaited<ReturnType<typeof rowOf>>>,
   transit: Transit,
   left: string,
-  { database, filesRoot }: Pick<RecoveryOptions, 'database' | 'filesRoot'>,
+  { database, filesRoot }: { readonly database: Database; readonly filesRoot: FilesRoot },
 ): Promise<void> {
   const root = filesRoot(row.sftp_username);
   const isUnwritten = isSame(row, fileStat(lstatSync(left)));
@@ -181,7 +179,7 @@ async function putBackFor(
 }
 
 /** Forgets a file that never arrived. A link that it used up works again. */
-async function neverCame({ db }: Pick<Database, 'db'>, node: string, inode: number): Promise<void> {
+async function neverCame({ db }: Database, node: string, inode: number): Promise<void> {
   const here = db.selectFrom('directories').select('id').where('node', '=', node);
   await db.transaction().execute(async (tx) => {
     const gone = await tx

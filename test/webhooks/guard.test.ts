@@ -109,6 +109,17 @@ test('allowed addresses are reached, by literal and by a name of the hosts file'
   assert.equal(target.requests.length, 2);
 });
 
+test('localhost is this machine without a hosts file, too, and no server is asked for it', async () => {
+  await using target = await receiver();
+  await using dns = await dnsServer(() => '192.0.2.1');
+  const resolve = resolver({ hostsFile: '/nowhere', servers: [dns.address] });
+  const url = `http://localhost:${new URL(target.url).port}/`;
+  const [allowed] = await sendTo([url], { allow: ['127.0.0.0/8'], resolve });
+  assert.equal(allowed?.status, 204);
+  const [refused] = await sendTo([url], { resolve });
+  assert.equal(refused?.error, noAddress('localhost'));
+});
+
 test('a name is refused when any of its addresses is forbidden', async () => {
   await using target = await receiver();
   const { port } = new URL(target.url);

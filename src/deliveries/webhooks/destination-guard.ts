@@ -155,6 +155,8 @@ export function resolver({ hostsFile = '/etc/hosts', servers }: NameOptions = {}
     const wanted = name.toLowerCase().replace(/\.$/, '');
     const listed = fromHosts(await readFile(hostsFile, 'utf8').catch(nothing), wanted);
     if (listed.length > 0) return listed;
+    // Not a name of the DNS (RFC 6761, 6.3). A minimal machine has no hosts file.
+    if (wanted === 'localhost') return ['127.0.0.1'];
     const dns = new Resolver({ timeout: 1500, tries: 2 });
     if (servers) dns.setServers(servers);
     // Answers of both families, for a receiver that is reachable over one of them only.

@@ -1201,9 +1201,12 @@ export interface components {
         Link: {
             /** Format: uuid */
             id: string;
-            /** @enum {string} */
-            for: "download" | "upload";
-            /** @description Of the file. Ends with `/` for a folder. */
+            /**
+             * @description `password`: the link shows the password once. Only the dashboard creates such links.
+             * @enum {string}
+             */
+            for: "download" | "upload" | "password";
+            /** @description Of the file. Ends with `/` for a folder. Empty for a password. */
             path: string;
             max_bytes: number | null;
             once: boolean;
@@ -1261,9 +1264,12 @@ export interface components {
         MadeLink: {
             /** Format: uuid */
             id: string;
-            /** @enum {string} */
-            for: "download" | "upload";
-            /** @description Of the file. Ends with `/` for a folder. */
+            /**
+             * @description `password`: the link shows the password once. Only the dashboard creates such links.
+             * @enum {string}
+             */
+            for: "download" | "upload" | "password";
+            /** @description Of the file. Ends with `/` for a folder. Empty for a password. */
             path: string;
             max_bytes: number | null;
             once: boolean;

@@ -28,9 +28,6 @@ import * as v from 'valibot';
 /** How many days ahead a link may expire. */
 const LONGEST_DAYS = 366;
 
-/** How long a row is kept after its link has expired, since the clock may be set back meanwhile. */
-const KEPT_FOR: Micros = DAY;
-
 export const NewLink = v.pipe(
   v.object({
     for: v.pipe(v.picklist(['download', 'upload'], orBlank), v.description('What the link allows.')),
@@ -65,7 +62,7 @@ export const NewLink = v.pipe(
 );
 
 /** A link as it may be shown later: without its token. */
-export type Link = Omit<Selectable<LinksTable>, 'hash' | 'sent' | 'sending'>;
+export type Link = Omit<Selectable<LinksTable>, 'hash' | 'sent' | 'sending' | 'password'>;
 
 export interface MadeLink {
   /** The path of its URL, with the token. */
@@ -91,7 +88,7 @@ const SHOWN = [
 /** @throws {ValidationError} when no file can have that path. */
 export type ReadPath = (target: string, prefix: string) => FilePath;
 
-/** A link's path as people read it: `in/` for a folder, `/` for the top one. */
+/** A link's path as people read it: `in/` for a folder, `/` for the top one. Empty for a password. */
 export function linkPath({ path, is_folder }: Pick<Link, 'path' | 'is_folder'>): string {
   return displayName(path) + (is_folder === 1 ? '/' : '');
 }
@@ -134,11 +131,6 @@ export function makeLink(
     database.db.transaction().execute(async (tx) => {
       const directory = await lockedDirectory(tx, target);
       if (!(await isWithinKeysLife(tx, target.actor, expiresAt))) throw wrongField('expires_at', 'later_than_key');
-      await tx
-        .deleteFrom('links')
-        .where('directory_id', '=', directory.id)
-        .where('expires_at', '<', now - KEPT_FOR)
-        .execute();
       await tx
         .insertInto('links')
         .values({ ...link, hash: hashToken(token) })
@@ -268,17 +260,17 @@ function revoke(context: RuleContext, target: Target, id?: string): Promise<numb
 }
 
 /**
- * 192 random bits, for the URL of a link: `/links/TOKEN/NAME` for a file, and `/links/TOKEN/` for a folder. The token alone gives
+ * 192 random bits, for the URL of a link: `/links/TOKEN/NAME` for a file, and `/links/TOKEN/` otherwise. The token alone gives
  * access; the database has only its hash. The name is the file's, without the folders above it, which its holder need not know.
  */
-function newToken(): string {
+export function newToken(): string {
   return randomBytes(24).toString('base64url');
 }
 
 export const TOKEN = /^[\w-]{32}$/;
 
-/** @param name empty for a folder. */
-function linkTarget(token: string, name: FilePath): string {
+/** @param name empty unless the link is to a file. */
+export function linkTarget(token: string, name: FilePath): string {
   return `/links/${token}/${encoded(name)}`;
 }
 

@@ -11,9 +11,12 @@ import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, LinksTable, Tables } from '../../foundation/db/schema.ts';
 
 import { isWithin } from '../../rules/directories/networks.ts';
+import { refusingWhenFull } from '../../rules/directories/storage-full.ts';
+import { BY_LINK, insertAudit } from '../../rules/history/audit.ts';
 import { pathOf } from '../uploads/file-path.ts';
 import { historyRow, recordHistory } from '../uploads/record/transfer-history.ts';
 import { isOfKeyInForce } from './links.ts';
+import { passwordOf } from './password.ts';
 import { cutOff, isWhole, joined, type Part, type Progress, progressOf, type SentFile, stored } from './progress.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
 
@@ -53,8 +56,18 @@ export interface LinkUses {
    * @throws {BerthError} like `check`.
    */
   begin(visit: Visit, admitted: Admitted, file: SentFile, part: Part): Promise<Download>;
+  /** Shows a password, which uses up its link. @throws {BerthError} like `check`. */
+  showPassword(visit: Visit, request: { readonly requestId: string; readonly route: string }): Promise<string>;
   /** Ends a download. @param cutOffAfter how many bytes were read when it was cut off; undefined if all were sent. */
   end(visit: Visit, admitted: Admitted, download: Download, cutOffAfter: number | undefined): Promise<void>;
+}
+
+const USED = 'This link has been used, and works only once. Ask for a new one.';
+const SHOWN_BEFORE =
+  'The password was shown before, and is shown only once. If that was not to you, ask for a new one.';
+
+export function invalid(): BerthError {
+  return new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
 }
 
 export function linkUses({ database, clock }: Store): LinkUses {
@@ -65,16 +78,17 @@ export function linkUses({ database, clock }: Store): LinkUses {
     const directory = await (isLocked ? query.forNoKeyUpdate() : query).executeTakeFirst();
     const link = directory && (await linkOf(db, token));
     const account = directory && (await nameOfLiveAccount(db, directory));
-    if (!directory || !link || account === undefined)
-      throw new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
+    if (!directory || !link || account === undefined) throw invalid();
     const now = clock.now();
     if (link.expires_at <= now) throw new BerthError('link_ended', 'This link has expired. Ask for a new one.');
-    if (directory.suspended === 1 || hasExpired(directory, now))
+    const isPassword = link.kind === 'password';
+    if (directory.suspended === 1 || hasExpired(directory, now) || (isPassword && directory.auth_mode === 'public_key'))
       throw new BerthError('link_invalid', 'This link does not work at the moment.');
-    if (!isWithin(JSON.parse(directory.allowed_networks) as string[], address))
+    // A password is often read elsewhere than on the machine that logs in with it.
+    if (!isPassword && !isWithin(JSON.parse(directory.allowed_networks) as string[], address))
       throw new BerthError('link_invalid', 'This link does not work from this network.');
-    if (link.used_at !== null)
-      throw new BerthError('link_ended', 'This link has been used, and works only once. Ask for a new one.');
+    if (link.used_at !== null) throw new BerthError('link_ended', isPassword ? SHOWN_BEFORE : USED);
+    if (isPassword && passwordOf(token, link, directory) === undefined) throw invalid();
     return { link, directory, account };
   }
 
@@ -129,6 +143,20 @@ export function linkUses({ database, clock }: Store): LinkUses {
         return { file, part, id };
       });
     },
+    showPassword: (visit, request) =>
+      refusingWhenFull(() =>
+        database.db.transaction().execute(async (tx) => {
+          const { link, directory } = await admitted(tx, visit, true);
+          const password = passwordOf(visit.token, link, directory);
+          if (password === undefined) throw invalid();
+          const at = clock.now();
+          await tx.updateTable('links').set({ used_at: at, password: null }).where('id', '=', link.id).execute();
+          const target = { accountId: directory.account_id, actor: { keyId: BY_LINK, ...request } };
+          const details = { address: { from: null, to: visit.address } };
+          await insertAudit(tx, target, { action: 'open-link', at, directory, details });
+          return password;
+        }),
+      ),
     end: ({ address }, { link, directory: { id } }, download, cutOffAfter) =>
       database.db.transaction().execute(async (tx) => {
         const own = tx.selectFrom('directories').selectAll().where('id', '=', id).where('deleted_at', 'is', null);

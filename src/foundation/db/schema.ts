@@ -332,6 +332,7 @@ export type AuditAction =
   | 'release-file'
   | 'create-link'
   | 'revoke-link'
+  | 'open-link'
   | 'test'
   | 'show-secret'
   | 'create-key'
@@ -388,8 +389,8 @@ export interface LinksTable {
   directory_id: string;
   /** SHA-256 of the token in the link's URL. */
   hash: string;
-  kind: 'download' | 'upload';
-  /** The file's path in the directory, as in `files.path`. For a folder, the folder's; empty for the top one. */
+  kind: 'download' | 'upload' | 'password';
+  /** The file's path in the directory, as in `files.path`. For a folder, the folder's; empty for the top one, and for a password. */
   path: Buffer;
   /** 1: an upload link that takes files of any name into the folder. */
   is_folder: 0 | 1;
@@ -409,6 +410,8 @@ export interface LinksTable {
   sent: string | null;
   /** JSON: the parts that requests are being sent; null for none. */
   sending: string | null;
+  /** The directory's password, encrypted with the token (links/password.ts), until it is shown. */
+  password: Buffer | null;
 }
 
 /**

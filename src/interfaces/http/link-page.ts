@@ -1,6 +1,6 @@
 /**
- * The pages that outsiders see: an upload link's form, the receipt, a download link's file, and messages. They are plain HTML; the script adds the
- * progress, several files at once, and the check of their size before they are sent.
+ * The pages that outsiders see: an upload link's form, the receipt, a download link's file, a password, and messages. They are plain HTML; the
+ * script adds the progress, several files at once, the check of their size before they are sent, and a button that copies the password.
  */
 import { hash } from 'node:crypto';
 import { html, raw } from 'hono/html';
@@ -44,6 +44,7 @@ button.plain { border-color: var(--line); background: none; color: var(--text); 
 ul { padding: 0; list-style: none; border-top: 1px solid var(--line) }
 li { display: flex; justify-content: space-between; gap: 1rem; padding: .625rem 0; border-bottom: 1px solid var(--line) }
 li span:last-child { flex: none; color: var(--quiet); font-variant-numeric: tabular-nums }
+code { display: block; padding: .75rem 1rem; border: 1px solid var(--line); border-radius: 8px; font-size: 1.0625rem; user-select: all }
 progress { display: block; width: 100%; height: .5rem; margin-top: 1rem; accent-color: var(--fill) }
 .error { color: var(--bad); font-weight: 500 }
 .sign { display: grid; place-items: center; width: 2.5rem; height: 2.5rem; margin-bottom: 1rem; border-radius: 50%;
@@ -54,6 +55,14 @@ const SCRIPT = `
 const form = document.querySelector('form:has(.zone)');
 for (const time of document.querySelectorAll('time[datetime]'))
   time.textContent = new Date(time.dateTime).toLocaleString('en-GB', { day: 'numeric', month: 'long', hour: '2-digit', minute: '2-digit' });
+const copy = document.querySelector('.copy');
+if (copy) {
+  copy.hidden = false;
+  copy.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(document.querySelector('code').textContent);
+    copy.textContent = 'Copied';
+  });
+}
 if (form) {
   document.body.classList.add('js');
   const find = (selector) => form.querySelector(selector);
@@ -191,6 +200,9 @@ export interface LinkPages {
   form(of: AskedFile): Promise<Response>;
   /** The page of a download link, before anything is downloaded. */
   download(of: SharedFile): Promise<Response>;
+  /** The page of a link to a password, before it is shown. */
+  password(of: Pick<SharedFile, 'account' | 'expiresAt' | 'now'>): Promise<Response>;
+  shownPassword(password: string): Promise<Response>;
   /** The answer to a browser without JavaScript. */
   receipt(of: AskedFile, receipt: Receipt): Promise<Response>;
   /** @param isUpload whether a file was sent, so that it can be tried again. */
@@ -324,6 +336,30 @@ export function linkPages(): LinkPages {
         html`<footer>The file comes directly from <bdi>${plainText(account)}</bdi>, encrypted in transit.</footer>`,
       );
     },
+    password({ account, expiresAt, now }) {
+      return page(
+        `${plainText(account)} sends you a password`,
+        html`<h1><bdi>${plainText(account)}</bdi> sends you a password</h1>
+          <p class="quiet">
+            It belongs to the SFTP login that you get in another message. It is shown once, until
+            ${until(expiresAt, now)}.
+          </p>
+          <form method="post"><button>Show the password</button></form>`,
+        '',
+      );
+    },
+    shownPassword(password) {
+      return page(
+        'Your password',
+        html`<h1>Your password</h1>
+          <p><code>${password}</code></p>
+          <button class="plain copy" hidden>Copy</button>
+          <p class="quiet">
+            Store it now, in your SFTP program or a password manager. This link does not show it again.
+          </p>`,
+        '',
+      );
+    },
     receipt({ account, isOnce }, { filename, size_bytes, received_at }) {
       return page(
         `${plainText(account)} has received your file`,
@@ -343,7 +379,9 @@ export function linkPages(): LinkPages {
         ? 'This link doesn’t work'
         : isUpload
           ? 'The file wasn’t uploaded'
-          : 'There is no file here';
+          : status === 404
+            ? 'There is no file here'
+            : 'This did not work';
       const again = isUpload && !isEnded ? html`<form><button class="plain">Try again</button></form>` : '';
       return page(
         title,

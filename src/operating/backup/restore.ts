@@ -169,7 +169,7 @@ interface RestoredRows {
  * In one transaction, for the rows of this node and those that all nodes share:
  * - Files: a copied file keeps its size and mtime, but has another inode. So the rows forget their inode, and the first scan notes the
  *   new one. A file that waited for its session to rename it counts as changed: its session is over, so the scan announces it.
- * - Sessions and links of the dashboard's users are removed: they may have ended since the backup.
+ * - Sessions and links of the dashboard's users, and links to passwords, are removed: they may have ended since the backup.
  * - UIDs, usernames and numbers of events that were given out after the backup are unknown here, and must not be given out again. So
  *   part of each range is skipped, and readers of events notice the gap.
  * - The clock takes the time since the backup as elapsed.
@@ -190,6 +190,7 @@ export async function adaptRestored({ db }: Database, node: string): Promise<Res
 
     await tx.deleteFrom('user_sessions').execute();
     await tx.deleteFrom('user_links').execute();
+    await tx.deleteFrom('links').where('kind', '=', 'password').execute();
 
     const now = systemClock().now();
     await tx

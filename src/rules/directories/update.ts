@@ -6,7 +6,7 @@ import { authFields, basicFields, type Fields } from './fields.ts';
 import { generatePassword } from './identity.ts';
 import { replacePublicKeys } from './public-keys.ts';
 import { liveDirectory, type RuleContext, type Target } from './target.ts';
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { type Clock, hasExpired, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { because, checked, orBlank, timestamp, wholeNumber } from '../../foundation/base/validation.ts';
 import { networkOf } from './networks.ts';
@@ -56,16 +56,26 @@ export interface Renewed {
 
 /**
  * Replaces the password, in force at the next login; live sessions continue. If the directory's mode does not allow
- * passwords, the new one is kept until the mode does.
+ * passwords, the new one is kept until the mode does. Links to the former password end.
+ * @param also runs in the same transaction.
  * @throws {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function renewPassword(context: RuleContext, target: Target<Renewed>): Promise<Renewed> {
+export async function renewPassword(
+  context: RuleContext,
+  target: Target<Renewed>,
+  also?: (tx: Transaction<Tables>, renewed: Renewed) => Promise<void>,
+): Promise<Renewed> {
   const { password, hash: password_hash } = generatePassword();
   const directory = await revokeAccess(
     context,
     target,
     () => ({ password_hash }),
-    (tx, changed) => target.actor?.response?.keep(tx, { directory: changed, password }),
+    async (tx, changed) => {
+      const renewed = { directory: changed, password };
+      await tx.deleteFrom('links').where('directory_id', '=', target.id).where('kind', '=', 'password').execute();
+      await also?.(tx, renewed);
+      await target.actor?.response?.keep(tx, renewed);
+    },
   );
   return { directory, password };
 }

@@ -10,6 +10,9 @@ import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { keyFingerprint } from '../../foundation/base/hashes.ts';
 import type { AuditAction, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
+/** Who opened a link, in place of a key. */
+export const BY_LINK = 'link';
+
 export interface AuditedChange {
   readonly at: Micros;
   readonly action: AuditAction;

@@ -5,7 +5,7 @@
 import type { Selectable } from 'kysely';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { AuditTable, TransferEvent, TransfersTable } from '../../foundation/db/schema.ts';
-import type { AuditedColumn } from './audit.ts';
+import { type AuditedColumn, BY_LINK } from './audit.ts';
 import { refusalIn, refusalInWords } from './refusals.ts';
 
 export interface Sentence {
@@ -121,12 +121,12 @@ export type KeyNames = ReadonlyMap<string, string>;
 
 export function auditSentence(row: Row, keys: KeyNames = new Map()): Sentence {
   const changes = changesOf(row);
-  const { file } = changes;
+  const { file, address } = changes;
   const ofFile = FILE_DEEDS[row.action];
   const deed = ofFile
     ? { ...ofFile, path: text(file?.to ?? file?.from) }
     : { verb: deedOf(row.action, changes, keys) ?? row.action };
-  return { who: actorOf(row), address: null, ...deed };
+  return { who: actorOf(row), address: typeof address?.to === 'string' ? address.to : null, ...deed };
 }
 
 /** The verb of each change of a file, and the end of its sentence. */
@@ -144,6 +144,7 @@ export function fingerprintsIn(row: Pick<AuditTable, 'changes'>): string[] {
 }
 
 function actorOf({ key_id, key_name }: Pick<Row, 'key_id' | 'key_name'>): string {
+  if (key_id === BY_LINK) return 'A link';
   const [, kind, name = ''] = /^(operator|user):(.*)$/.exec(key_id) ?? [];
   if (kind === 'user') return name;
   return kind === undefined ? `API key "${key_name ?? key_id}"` : `Operator ${name}`;
@@ -166,9 +167,13 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'announce':
       return 'sent a new webhook for a file';
     case 'create-link':
+      if (!file) return 'created a one-time link to the password';
       return `created a link to ${file?.from === null ? 'upload' : 'download'} ${quoted(file?.to ?? file?.from)}`;
     case 'revoke-link':
+      if (file?.from === '') return 'revoked the link to the password';
       return file ? `revoked a link to ${quoted(file.from)}` : 'revoked all links';
+    case 'open-link':
+      return 'showed the password';
     case 'test':
       return 'sent a test webhook';
     case 'show-secret':

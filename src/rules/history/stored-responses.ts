@@ -3,8 +3,9 @@
  * are derived from the API key and the Idempotency-Key together (HKDF, RFC 5869): the database alone reveals neither a
  * response nor its request.
  */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { decrypt, encrypt } from '../../foundation/base/encrypt.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import { type Clock, DAY, type Micros } from '../../foundation/base/clock.ts';
 import { compiled } from '../../foundation/db/compiled.ts';
@@ -17,10 +18,6 @@ export const ANSWER_LIFE: Micros = DAY;
 
 /** How much may be stored for an account: a day of responses of 1.5 KB at the default rate limit. */
 const MOST_BYTES = 2 ** 28;
-
-const CIPHER = 'aes-256-gcm';
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 
 /** Where the response to one request is stored, and how it is encrypted. */
 export interface ResponsePlace {
@@ -41,24 +38,11 @@ export function placeOf(apiKey: string, idempotencyKey: string, request: readonl
   const mac = createHmac('sha256', macKey);
   for (const part of request) mac.update(`${Buffer.byteLength(part)}:`).update(part);
   const digest = mac.digest('hex');
-  const context = Buffer.from(id + digest);
   return {
     id,
     request: digest,
-    seal(text) {
-      const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv(CIPHER, key, nonce).setAAD(context);
-      const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-      return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
-    },
-    open(sealed) {
-      const nonce = sealed.subarray(0, NONCE_BYTES);
-      const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
-      const text = sealed.subarray(NONCE_BYTES + TAG_BYTES);
-      const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
-      decipher.setAAD(context).setAuthTag(tag);
-      return decipher.update(text, undefined, 'utf8') + decipher.final('utf8');
-    },
+    seal: (text) => encrypt(key, text, id + digest),
+    open: (sealed) => decrypt(key, sealed, id + digest),
   };
 }
 
@@ -127,7 +111,7 @@ export function storedOnce<Result>(
  */
 export function once(accountId: string, token: string, clock: Clock): StoredResponse<unknown> {
   const id = hashToken(`${accountId} ${token}`);
-  const row = { id, account_id: accountId, request: '', answer: randomBytes(NONCE_BYTES) };
+  const row = { id, account_id: accountId, request: '', answer: randomBytes(12) };
   const taken = () => new BerthError('in_flight', 'This form has been sent before');
   return storedOnce({ id }, () => ({ ...row, inserted_at: clock.now() }), { taken });
 }

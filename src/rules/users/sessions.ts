@@ -171,7 +171,10 @@ function shortened({ address, agent }: Visit): Visit {
   return { address, agent: agent.slice(0, 200) };
 }
 
-/** Removes password links and sessions that have expired. A clock that jumps ahead does not count. */
+/** How long a link's row is kept after it has expired, since the clock may be set back meanwhile. */
+const LINK_KEPT_FOR: Micros = DAY;
+
+/** Removes links and sessions that have expired. A clock that jumps ahead does not count. */
 export async function removeExpired(
   { database, clockLead }: { readonly database: Database; readonly clockLead: ClockLead },
   signal: AbortSignal,
@@ -180,6 +183,11 @@ export async function removeExpired(
   const { db } = database;
   const links = db.selectFrom('user_links').select('hash').where('expires_at', '<=', now);
   await removeInBatches(db, { table: 'user_links', key: 'hash', found: links }, signal);
+  const ofDirectories = db
+    .selectFrom('links')
+    .select('id')
+    .where('expires_at', '<', now - LINK_KEPT_FOR);
+  await removeInBatches(db, { table: 'links', key: 'id', found: ofDirectories }, signal);
   const { seen, since } = liveSince(now);
   const sessions = db
     .selectFrom('user_sessions')

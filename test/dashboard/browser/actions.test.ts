@@ -61,6 +61,20 @@ for (const [name, javaScriptEnabled, viewport] of [
     assert.match((await shown.textContent()) ?? '', /^\S{32}$/);
     if (javaScriptEnabled) await copies(page, (await shown.textContent()) ?? '');
 
+    await pressTwice('Send a one-time link instead');
+    const link = (await page.locator('[data-secret="link"]').textContent()) ?? '';
+    const outside = await page.context().newPage();
+    await outside.goto(link);
+    if (javaScriptEnabled) assert.deepEqual(await seriousOf(outside), []);
+    await outside.getByRole('button', { name: 'Show the password' }).click();
+    const sent = (await outside.locator('code').textContent()) ?? '';
+    if (javaScriptEnabled) assert.deepEqual(await seriousOf(outside), []);
+    assert.match(sent, /^\S{32}$/);
+    if (javaScriptEnabled) await copies(outside, sent, 'Copy');
+    await outside.goto(link);
+    await outside.getByText('was shown before').waitFor();
+    await outside.close();
+
     await page.goto(`${home}/access`);
     await page.getByLabel('Public key').fill(KEY);
     await press('Add key');
@@ -84,9 +98,9 @@ for (const [name, javaScriptEnabled, viewport] of [
 }
 
 /** The button puts the secret where it can be pasted from. */
-async function copies(page: Page, secret: string): Promise<void> {
+async function copies(page: Page, secret: string, name = 'Copy Password'): Promise<void> {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  const button = page.getByRole('button', { name: 'Copy Password' });
+  const button = page.getByRole('button', { name });
   await button.click();
   await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.equal(await page.evaluate('navigator.clipboard.readText()'), secret);

@@ -30,6 +30,7 @@ import * as m029 from './029-daily-totals.ts';
 import * as m030 from './030-settling.ts';
 import * as m032 from './032-account-history.ts';
 import * as m033 from './033-user-limits.ts';
+import * as m034 from './034-password-links.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': m001,
@@ -59,4 +60,5 @@ export const migrations: Record<string, Migration> = {
   '030-settling': m030,
   '032-account-history': m032,
   '033-user-limits': m033,
+  '034-password-links': m034,
 };

@@ -244,10 +244,10 @@ const LinkForm: FC<LinkFormProps> = ({ kind, path, choices, until }) => {
 function cellsOf(link: Link, makers: ReadonlyMap<string, string>) {
   const { id, kind, max_bytes, once, expires_at, inserted_at, created_by } = link;
   const limits = [
-    kind === 'download' ? 'download' : `upload, up to ${limitInWords(max_bytes ?? 0)}`,
+    kind === 'upload' ? `upload, up to ${limitInWords(max_bytes ?? 0)}` : kind,
     ...(once === 1 ? ['once'] : []),
   ];
-  const path = clipped(linkPath(link), PATH_LENGTH);
+  const path = kind === 'password' ? 'The password' : clipped(linkPath(link), PATH_LENGTH);
   return [
     <Name of={path} />,
     limits.join(', '),

@@ -388,4 +388,5 @@ const Removal = ({ keys, links, user }: MadeByUser & { user: users.User }) => {
   );
 };
 
-const linkedPath = (link: Link): string => clipped(linkPath(link), PATH_LENGTH);
+const linkedPath = (link: Link): string =>
+  link.kind === 'password' ? 'The password' : clipped(linkPath(link), PATH_LENGTH);

@@ -281,6 +281,10 @@ if (all('[data-secret]').some(({ dataset }) => ONCE.includes(dataset.secret))) {
   document.addEventListener('click', ({ target }) => {
     if (target.closest?.('[data-copy], a[download]')) done();
   });
+  // A link to another password takes the place of this one.
+  document.addEventListener('submit', ({ defaultPrevented, target }) => {
+    if (!defaultPrevented && target.elements.as) done();
+  });
 }
 
 // Reads a file into a field. Spreadsheets write UTF-8, UTF-16, or what Windows had before.

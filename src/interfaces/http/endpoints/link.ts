@@ -1,6 +1,6 @@
 /**
- * /links/…: downloads and uploads with a link, without a key. A link gives access to its own path only; nothing is listed, no
- * folder is named, and no cookie is set or read.
+ * /links/…: downloads and uploads with a link, and passwords that are shown once, without a key. A link gives access to its own path
+ * only; nothing is listed, no folder is named, and no cookie is set or read.
  */
 import type { AppContext } from '../../web/context.ts';
 import type { IncomingMessage } from 'node:http';
@@ -11,7 +11,7 @@ import type { LinksTable } from '../../../foundation/db/schema.ts';
 import { limitInWords } from '../../../arrivals/links/limit.ts';
 import { encoded, TOKEN } from '../../../arrivals/links/links.ts';
 import type { Part } from '../../../arrivals/links/progress.ts';
-import { type Admitted, linkUses, type Visit } from '../../../arrivals/links/use.ts';
+import { type Admitted, invalid, linkUses, type Visit } from '../../../arrivals/links/use.ts';
 import type { ByLink } from '../../../arrivals/files/placing.ts';
 import { baseName, displayName, type FilePath, pathOf } from '../../../arrivals/uploads/file-path.ts';
 import { clientNetwork } from '../../web/client-address.ts';
@@ -117,6 +117,16 @@ export function linkEndpoint(context: AppContext): (c: LinkContext) => Promise<R
     }
   }
 
+  /** The page shows nothing before its button is pressed: so no preview of the link in a chat uses it up. */
+  async function password(c: LinkContext, visit: Visit, { account, link }: Admitted): Promise<Response> {
+    const { method } = c.env.incoming;
+    if (method === 'PUT') return refusal(405, 'This link is for a password', { allow: 'GET, HEAD, POST' });
+    if (method !== 'POST') return pages.password({ account, expiresAt: link.expires_at, now: clock.now() });
+    const shown = await uses.showPassword(visit, { requestId: c.env.notes.id, route: `POST ${LINK}` });
+    if (wantsPage(c.env.incoming)) return pages.shownPassword(shown);
+    return dataResponse(JSON.stringify({ password: shown }), 200);
+  }
+
   async function answerTo(c: LinkContext): Promise<Response> {
     const { incoming } = c.env;
     const { token, name } = requestedLink(incoming.url ?? '');
@@ -127,6 +137,7 @@ export function linkEndpoint(context: AppContext): (c: LinkContext) => Promise<R
     // A folder's link takes any name, but only of a file that is sent.
     const isNamed = link.is_folder === 1 ? name === '' || !isRead : name === baseName(pathOf(link.path));
     if (!isNamed) throw invalid();
+    if (link.kind === 'password') return password(c, visit, admitted);
     await files.checkHome(directory);
     const common = {
       account: admitted.account,
@@ -158,7 +169,7 @@ export function linkEndpoint(context: AppContext): (c: LinkContext) => Promise<R
     let answer = await answerTo(c).catch((error: unknown) => errorResponse(error, log, c.env.notes.id));
     if (answer.status >= 400 && wantsPage(c.env.incoming)) {
       const { error = 'Something went wrong. Try again.' } = (await answer.json()) as { error?: string };
-      answer = await pages.refusal(error, answer.status, c.req.method === 'POST');
+      answer = await pages.refusal(error, answer.status, isForm(c.env.incoming.headers['content-type']));
     }
     for (const [name, value] of Object.entries(LINK_HEADERS))
       if (!answer.headers.has(name)) answer.headers.set(name, value);
@@ -192,10 +203,6 @@ function pathFor(link: Pick<LinksTable, 'path' | 'is_folder'>, name: FilePath): 
       throw new BerthError('file_conflict', 'This name is not possible. Rename the file.');
     throw error;
   }
-}
-
-function invalid(): BerthError {
-  return new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
 }
 
 /** Replaces refusals whose text names folders, or speaks of what an outsider does not know. */

@@ -33,8 +33,11 @@ const LIMIT = 100;
 
 const shape = {
   id: v.pipe(v.string(), v.uuid()),
-  for: v.picklist(['download', 'upload']),
-  path: v.pipe(v.string(), v.description('Of the file. Ends with `/` for a folder.')),
+  for: v.pipe(
+    v.picklist(['download', 'upload', 'password']),
+    v.description('`password`: the link shows the password once. Only the dashboard creates such links.'),
+  ),
+  path: v.pipe(v.string(), v.description('Of the file. Ends with `/` for a folder. Empty for a password.')),
   max_bytes: v.nullable(v.pipe(v.number(), v.integer(), v.minValue(0))),
   once: v.boolean(),
   expires_at: Timestamp,

@@ -2,6 +2,8 @@
  * How customers log in to a directory: what stops them, with the remedy; what to send to them; and who may log in. The settings
  * take effect at the next login.
  */
+import { apiOrigin } from '../../../../foundation/base/config.ts';
+import { renewPasswordByLink } from '../../../../arrivals/links/password.ts';
 import type { AppContext } from '../../../web/context.ts';
 import type { Hono } from 'hono';
 import { accessOf, renewPassword, updateAccess, updateAuth } from '../../../../rules/directories/update.ts';
@@ -21,7 +23,7 @@ import { Clients, ToSend } from './to-send.tsx';
 
 const DONE = {
   created: 'Created.',
-  password: 'The new password is below. The old one no longer works.',
+  password: 'There is a new password. The old one no longer works.',
   saved: 'Saved.',
   allowed: 'Allowed. Logins from this address work from now on.',
   suspended: 'Suspended. Live sessions have ended.',
@@ -87,9 +89,14 @@ export function accessPage(app: Hono<DashboardEnv>, context: AppContext): void {
       return c.body(instructions(directory, login, keys));
     });
 
-  adminAction('password', 'password', async (c, target) => {
-    const { password } = await renewPassword(context, target);
-    showOnce(c, { kind: 'sftp-password', value: password, page: `${pathOf(c)}/access` });
+  adminAction('password', 'password', async (c, target, { as }) => {
+    const shownOn = `${pathOf(c)}/access`;
+    if (as === 'link') {
+      const value = apiOrigin(context.config) + (await renewPasswordByLink(context, target));
+      return showOnce(c, { kind: 'link', value, page: shownOn });
+    }
+    const { password: value } = await renewPassword(context, target);
+    showOnce(c, { kind: 'sftp-password', value, page: shownOn });
   });
   adminAction('auth-mode', 'saved', (_, target, { auth_mode }) => updateAuth(context, target, { auth_mode }));
   adminAction('public-keys', 'key-added', (_, target, { public_key }) => addPublicKey(context, target, { public_key }));

@@ -15,7 +15,7 @@ interface ConnectionProps extends DirectoryProps {
 }
 
 interface ToSendProps extends ConnectionProps {
-  /** The password, if it was just created. */
+  /** The password or the link to it, if it was just created. */
   readonly password: ShownOnce | undefined;
   /** How many public keys there are. */
   readonly keys: number;
@@ -33,11 +33,7 @@ export const ToSend: FC<ToSendProps> = ({ password, ...shown }) => {
         <Row name="Port" text={String(login.port)} />
         <Row name="Username" text={login.username} />
         {password ? (
-          <Row name="Password" text={password.value} secret={password.kind}>
-            <p class="warning" role="status">
-              Copy the password now: it is not shown again.
-            </p>
-          </Row>
+          <NewPassword of={password} path={path} isAdmin={shown.isAdmin} />
         ) : (
           <HiddenCredentials {...shown} />
         )}
@@ -49,7 +45,7 @@ export const ToSend: FC<ToSendProps> = ({ password, ...shown }) => {
           say={password ? 'Copy without password' : 'Copy'}
           text={lines(directory, login, { hostKeys })}
         />
-        {password && (
+        {password?.kind === 'sftp-password' && (
           <CopyButton isButton say="Copy all" text={lines(directory, login, { hostKeys, password: password.value })} />
         )}
         <a class="button plain" href={`${path}/access/instructions.txt`}>
@@ -90,6 +86,31 @@ const Row: FC<RowProps> = ({ name, text, label = name, secret, children }) => (
   </div>
 );
 
+type NewPasswordProps = Pick<ToSendProps, 'path' | 'isAdmin'> & { readonly of: ShownOnce };
+
+const NewPassword: FC<NewPasswordProps> = ({ of: { kind, value }, path, isAdmin: mayChange }) => (
+  <Row name={kind === 'link' ? 'One-time link' : 'Password'} text={value} secret={kind}>
+    <div class="warning">
+      <span role="status">
+        {kind === 'link'
+          ? 'Copy the link now: it is not shown again. It shows the password once, within 7 days.'
+          : 'Copy the password now: it is not shown again.'}
+      </span>
+      {kind !== 'link' && mayChange && (
+        <LinkButton
+          path={path}
+          label="Send a one-time link instead"
+          confirm="The link shows another password, once, within 7 days. The password on this page stops working."
+        />
+      )}
+    </div>
+  </Row>
+);
+
+const LinkButton: FC<{ path: string; label: string; confirm: string }> = ({ path, ...button }) => (
+  <ActionButton action={`${path}/password`} fields={{ as: 'link' }} {...button} />
+);
+
 /** What to log in with, when there is no password to show. */
 const HiddenCredentials: FC<Omit<ToSendProps, 'password'>> = ({
   directory: { auth_mode: mode },
@@ -105,11 +126,14 @@ const HiddenCredentials: FC<Omit<ToSendProps, 'password'>> = ({
           •••••••• <span class="quiet">Hidden</span>
         </span>
         {mayChange && (
-          <ActionButton
-            action={`${path}/password`}
-            label="New password"
-            confirm="The old password stops working at the next login."
-          />
+          <div class="actions">
+            <ActionButton action={`${path}/password`} label="New password" confirm={RENEWS} />
+            <LinkButton
+              path={path}
+              label="New password by link"
+              confirm={`You get a link that shows the new password once, within 7 days. ${RENEWS}`}
+            />
+          </div>
         )}
       </div>
     )}
@@ -122,6 +146,8 @@ const HiddenCredentials: FC<Omit<ToSendProps, 'password'>> = ({
     )}
   </>
 );
+
+const RENEWS = 'The old password stops working at the next login.';
 
 /** How to use each client, beside its command. */
 const HINTS = {

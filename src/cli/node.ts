@@ -12,7 +12,6 @@ import { fullTime, printRows, type RowStyle } from './rows.ts';
 import { receive } from '../operating/nodes/move/receive.ts';
 import { type MoveOutcome, runMove } from '../operating/nodes/move/run.ts';
 import { OPERATOR, operatorKeyId, operatorLogin, operatorSocket } from '../foundation/base/operator-socket.ts';
-import { pathsOf } from '../machine/sftp/paths.ts';
 import { named } from './directory/named-directory.ts';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
@@ -161,9 +160,8 @@ function moveCommand(invocation: Invocation, withNodes: WithNodes): Command {
         const { directory } = await named(invocation, text, {});
         const by = { keyId: operatorKeyId(operatorLogin(environment)), requestId: '', route: 'berth node move' };
         const progress = (line: string): void => stderr(`${line}\n`);
-        const depart: Parameters<typeof runMove>[0]['depart'] = (move) => leaving(invocation, move);
         return runMove(
-          { db, here, jailDir, clock, signal, progress, depart },
+          { db, here, jailDir, clock, signal, progress, depart: (move) => leaving(invocation, move) },
           { directory, to, isShared: shared, isOff: itIsOff, ssh: words, by },
         );
       });
@@ -197,7 +195,7 @@ function receiveCommand({ config, print }: Invocation, withNodes: WithNodes): Co
       const settings = config();
       const here = settings.node;
       if (as !== undefined && as !== here) throw new OperatorError(`this node is called ${here}, not ${as}`);
-      print(await withNodes(({ db }) => receive({ db, paths: pathsOf(settings), here }, id)));
+      print(await withNodes(({ db }) => receive(db, settings, id)));
     });
 }
 
@@ -205,10 +203,7 @@ function receiveCommand({ config, print }: Invocation, withNodes: WithNodes): Co
  * Has the local service prepare a directory's departure (`http/operators.ts`) for as long as the connection is open.
  * @throws {OperatorError} with the service's text, or when it does not run. The returned functions throw the same.
  */
-async function leaving(
-  { config, environment }: Pick<Invocation, 'config' | 'environment'>,
-  { id, to }: Pick<Move, 'id' | 'to'>,
-): Promise<Departure> {
+async function leaving({ config, environment }: Invocation, { id, to }: Pick<Move, 'id' | 'to'>): Promise<Departure> {
   const socketPath = operatorSocket(config());
   const headers = { [OPERATOR]: operatorLogin(environment), 'content-type': 'application/json' };
 

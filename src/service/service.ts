@@ -99,7 +99,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   own(startSpareMemory(background));
 
   const metrics = own(createMetrics());
-  const nodes = own(await joinNodes({ ...ground, ...database }));
+  const nodes = own(await joinNodes(ground));
   await readdress(database, config, log);
   await forgetCutOff(database, config.node);
   const webhooks = own(startWebhooks(ground, metrics.attempt));

@@ -213,12 +213,11 @@ test('files that arrived for an abandoned move are removed after a week', postgr
   command.kill('SIGKILL');
   const arrived = join(arrivals(b), directory.id);
   assert.ok(existsSync(join(arrived, 'files', 'first')));
-  const sweep = { reads: place.db, here: 'b', paths: pathsOf(b.berth.config) };
-  await removeAbandoned(sweep);
+  await removeAbandoned(place.db, b.berth.config);
   assert.ok(existsSync(arrived), 'the move may still go on');
   const before = Date.now() / 1000 - 8 * 86_400;
   utimesSync(arrived, before, before);
-  await removeAbandoned(sweep);
+  await removeAbandoned(place.db, b.berth.config);
   assert.equal(existsSync(arrived), false);
   assert.ok(await letsIn(a, directory));
 });

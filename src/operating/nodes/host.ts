@@ -7,28 +7,25 @@
  */
 import type { Kysely } from 'kysely';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import type { DirectoryHost, Version } from '../../rules/directories/host.ts';
-import type { Log } from '../../foundation/base/log.ts';
 import type { MoveLock } from './move/move-lock.ts';
 import type { Requests } from './requests.ts';
 import type { Tombstones } from './leftovers.ts';
+import type { Ground } from '../../foundation/context.ts';
 
 const LOST_DELETION =
   'a directory that was deleted on this node is in the database again, which has lost the deletion: nobody can log in to it; delete ' +
   'it again (docs/many-machines.md)';
 
-export interface HostOfAllOptions {
-  readonly here: string;
-  readonly reads: Kysely<Tables>;
+/** What a node has besides the ground. */
+export interface NodeParts {
+  /** The host of this machine. */
   readonly local: DirectoryHost;
-  readonly requests: Pick<Requests, 'send'>;
+  readonly requests: Requests;
   readonly tombstones: Tombstones;
   /** Keeps a directory closed while it leaves. */
-  readonly moveLock: Pick<MoveLock, 'pass' | 'isShut'>;
-  readonly clock: Clock;
-  readonly log: Log;
+  readonly moveLock: MoveLock;
 }
 
 export interface HostOfAll extends DirectoryHost {
@@ -38,16 +35,12 @@ export interface HostOfAll extends DirectoryHost {
   departed(version: Version): void;
 }
 
-export function hostOfAll({
-  here,
-  reads,
-  local,
-  requests,
-  tombstones,
-  moveLock,
-  clock,
-  log,
-}: HostOfAllOptions): HostOfAll {
+export function hostOfAll(
+  { config, database, clock, log }: Ground,
+  { local, requests, tombstones, moveLock }: NodeParts,
+): HostOfAll {
+  const { node: here } = config;
+  const { reads } = database;
   /** The latest versions of directories that are at home here. */
   const latest = new LRUCache<string, number>({ max: 10_000 });
 

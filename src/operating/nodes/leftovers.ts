@@ -7,13 +7,7 @@ import { mkdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isThere, syncAll } from '../../foundation/base/files.ts';
-
-export interface LeftoversOptions {
-  readonly db: Kysely<Tables>;
-  readonly reads: Kysely<Tables>;
-  readonly here: string;
-  readonly host: Pick<DirectoryHost, 'remove' | 'makeDurable'>;
-}
+import type { Ground } from '../../foundation/context.ts';
 
 function leftoversOf(reads: Kysely<Tables>, node: string) {
   return (
@@ -37,7 +31,9 @@ function leftoversOf(reads: Kysely<Tables>, node: string) {
 }
 
 /** Removes the remains, then their rows once no power cut can bring the remains back. Repeatable. */
-export async function removeLeftovers({ db, reads, here, host }: LeftoversOptions): Promise<void> {
+export async function removeLeftovers({ config, database }: Ground, host: DirectoryHost): Promise<void> {
+  const { node: here } = config;
+  const { db, reads } = database;
   const left = await leftoversOf(reads, here);
   if (left.length === 0) return;
   for (const directory of left) await host.remove({ ...directory, version: 0 });

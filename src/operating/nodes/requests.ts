@@ -38,13 +38,6 @@ export interface Requests {
   onMessage(message: string): void;
 }
 
-export interface RequestsOptions {
-  readonly reads: Kysely<Tables>;
-  readonly session: Pick<NodeSession, 'notify' | 'notifyAll'>;
-  /** Called when this node has to apply a change of that directory. */
-  apply(id: string): void;
-}
-
 const state = compiled<{ id: string }>()((db, p) =>
   db
     .selectFrom('directories as d')
@@ -53,7 +46,15 @@ const state = compiled<{ id: string }>()((db, p) =>
     .where('d.id', '=', p('id')),
 );
 
-export function createRequests({ reads, session, apply }: RequestsOptions): Requests {
+/**
+ * @param session the command that moves a directory has one that sends no messages.
+ * @param apply called when this node has to apply a change of that directory.
+ */
+export function createRequests(
+  reads: Kysely<Tables>,
+  session: Pick<NodeSession, 'notify' | 'notifyAll'>,
+  apply: (id: string) => void,
+): Requests {
   /** Waiting callers by directory id. */
   const waiting = new Map<string, Set<() => void>>();
 

@@ -9,16 +9,15 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Background } from '../../foundation/base/background.ts';
-import type { Config } from '../../foundation/base/config.ts';
 import { DatabaseUnavailable } from '../../foundation/db/away.ts';
 import { historyOf, openDatabaseSession, type DatabaseSession } from '../../foundation/db/session.ts';
 import { endHolder, serverTime } from '../../foundation/db/shared.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
-import type { Log } from '../../foundation/base/log.ts';
 import { replaceFile } from '../../machine/sftp/files.ts';
 import { isThere } from '../../foundation/base/files.ts';
 import { isSilent, lockOf } from './list.ts';
+import type { Ground } from '../../foundation/context.ts';
 
 const BEAT_MS = 1000;
 const RETRY_MS = 500;
@@ -32,13 +31,6 @@ const ALL = 'berth nodes';
 const NEW_HISTORY =
   'the database has another history than before, for example after a failover or a restore: confirmed changes may be lost; ' +
   'directories deleted on this node stay closed (docs/many-machines.md)';
-
-export interface NodeSessionOptions {
-  readonly config: Pick<Config, 'database' | 'node' | 'apiUrl' | 'sftp' | 'jailDir' | 'stateDir'>;
-  readonly reads: Kysely<Tables>;
-  readonly background: Background;
-  readonly log: Log;
-}
 
 export interface Listener {
   onMessage(message: string): void;
@@ -61,7 +53,8 @@ export interface NodeSession {
 }
 
 /** Takes the node's name. @throws {OperatorError} when another process has it. */
-export async function openNodeSession({ config, reads, background, log }: NodeSessionOptions): Promise<NodeSession> {
+export async function openNodeSession({ config, database, background, log }: Ground): Promise<NodeSession> {
+  const { reads } = database;
   const { node, apiUrl, sftp, jailDir, stateDir } = config;
   let listener: Listener | undefined;
   let session: DatabaseSession | undefined;

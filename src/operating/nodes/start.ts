@@ -1,12 +1,6 @@
 /** Makes this machine one of the nodes that share a PostgreSQL database. None of this runs with SQLite. */
-import type { Kysely } from 'kysely';
-import type { Background, Loop } from '../../foundation/base/background.ts';
-import type { Clock } from '../../foundation/base/clock.ts';
-import type { Config } from '../../foundation/base/config.ts';
-import type { Tables } from '../../foundation/db/schema.ts';
+import type { Loop } from '../../foundation/base/background.ts';
 import type { DirectoryHost, NodePlacement } from '../../rules/directories/host.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import { pathsOf } from '../../machine/sftp/paths.ts';
 import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
 import { filesHere } from './files.ts';
 import { type HostOfAll, hostOfAll, recordQuotaObstacle } from './host.ts';
@@ -18,20 +12,12 @@ import { createMoveLock } from './move/move-lock.ts';
 import type { Moved } from './move/rehome.ts';
 import { createRequests } from './requests.ts';
 import { openNodeSession } from './session.ts';
+import type { Ground } from '../../foundation/context.ts';
 
 /** How often the remains of directories that have moved away are removed. */
 const LEFTOVERS_MS = 5000;
 /** How often files of abandoned moves are searched for. */
 const ABANDONED_MS = 3_600_000;
-
-export interface NodesOptions {
-  readonly config: Pick<Config, 'database' | 'node' | 'apiUrl' | 'sftp' | 'jailDir' | 'stateDir' | 'runtimeDir'>;
-  readonly db: Kysely<Tables>;
-  readonly reads: Kysely<Tables>;
-  readonly background: Background;
-  readonly clock: Clock;
-  readonly log: Log;
-}
 
 /** Applies changes on a directory's home. */
 export interface Following {
@@ -61,20 +47,20 @@ export interface Nodes {
 }
 
 /** Takes this node's name. @throws {OperatorError} when another machine has it. */
-export async function startNodes(options: NodesOptions): Promise<Nodes> {
-  const { config, db, reads, background, clock, log } = options;
+export async function startNodes(ground: Ground): Promise<Nodes> {
+  const { config, database, background, log } = ground;
+  const { reads } = database;
   const here = config.node;
-  const session = await openNodeSession(options);
+  const session = await openNodeSession(ground);
   let following: Following | undefined;
   let host: HostOfAll | undefined;
   let leftovers: Loop | undefined;
   const tombstones = tombstonesIn(config.stateDir);
   const moveLock = createMoveLock();
-  const arrivals = { reads, here, paths: pathsOf(config) };
-  const abandoned = background.start('abandoned-moves', { every: ABANDONED_MS }, () => removeAbandoned(arrivals));
+  const abandoned = background.start('abandoned-moves', { every: ABANDONED_MS }, () => removeAbandoned(reads, config));
   const failed = (error: unknown): void => log.error({ err: error }, 'could not apply a change, and will retry');
   const apply = async (id: string): Promise<void> => void (await following?.apply(id));
-  const requests = createRequests({ reads, session, apply: (id) => void apply(id).catch(failed) });
+  const requests = createRequests(reads, session, (id) => void apply(id).catch(failed));
 
   async function gone(moved: Moved): Promise<void> {
     host?.departed(moved);
@@ -103,14 +89,14 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     },
     isCutOff: session.isCutOff,
     hostOf(local) {
-      const left = { db, reads, here, host: local };
-      leftovers = background.start('leftovers', { every: LEFTOVERS_MS, atOnce: true }, () => removeLeftovers(left));
-      return (host = hostOfAll({ here, reads, local, requests, tombstones, moveLock, clock, log }));
+      const removing = () => removeLeftovers(ground, local);
+      leftovers = background.start('leftovers', { every: LEFTOVERS_MS, atOnce: true }, removing);
+      return (host = hostOfAll(ground, { local, requests, tombstones, moveLock }));
     },
-    filesOf: (own) => filesHere(own, { reads, here, moveLock }),
+    filesOf: (own) => filesHere(ground, moveLock, own),
     isShut: moveLock.isShut,
     through: moveLock.through,
-    departures: (leave) => departures({ ...leave, db, here, moveLock, clock, log, apply, gone }),
+    departures: (leave) => departures(ground, leave, { moveLock, apply, gone }),
     async begin(given) {
       following = given;
       await session.begin({

@@ -6,15 +6,14 @@
  * After the commit, it is at home on the other node.
  */
 import { setTimeout } from 'node:timers/promises';
-import { type Kysely, sql } from 'kysely';
-import type { Clock } from '../../../foundation/base/clock.ts';
-import type { DirectoryRow, Tables } from '../../../foundation/db/schema.ts';
+import { sql } from 'kysely';
+import type { DirectoryRow } from '../../../foundation/db/schema.ts';
 import { markPendingApply } from '../../../rules/directories/pending-apply.ts';
 import { errorMessage, OperatorError } from '../../../foundation/base/errors.ts';
-import type { Log } from '../../../foundation/base/log.ts';
 import type { Draining } from '../../../arrivals/uploads/draining.ts';
 import type { MoveLock } from './move-lock.ts';
 import { checkTarget, type Move, type Moved, rehome } from './rehome.ts';
+import type { Ground } from '../../../foundation/context.ts';
 
 /** How long files that are being written may take to be complete. */
 const GRACE_MS = 3000;
@@ -34,12 +33,8 @@ export interface Leave {
   readonly uploads: Draining;
 }
 
-export interface DeparturesOptions extends Leave {
-  readonly db: Kysely<Tables>;
-  readonly here: string;
+export interface DepartureParts {
   readonly moveLock: MoveLock;
-  readonly clock: Clock;
-  readonly log: Log;
   /** Makes the machine match the directory's row again. */
   apply(id: string): Promise<unknown>;
   /** Called when the directory is at home elsewhere. Resolves when its new home has applied that. */
@@ -59,8 +54,13 @@ export type Depart = (move: Omit<Move, 'from'>) => Promise<Departure>;
  * The returned function resolves when the files can be copied.
  * @throws {OperatorError} from that function, when the directory cannot move. It then stays as it was.
  */
-export function departures(options: DeparturesOptions): Depart {
-  const { db, here, moveLock, local, uploads, clock, log, apply, gone } = options;
+export function departures(
+  { config, database, clock, log }: Ground,
+  { local, uploads }: Leave,
+  { moveLock, apply, gone }: DepartureParts,
+): Depart {
+  const { node: here } = config;
+  const { db } = database;
 
   /** Marks the directory, so that its user is let in again after a crash from here on. */
   async function mark({ id, to }: Omit<Move, 'from'>): Promise<Leaving> {

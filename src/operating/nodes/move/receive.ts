@@ -8,23 +8,20 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { OperatorError } from '../../../foundation/base/errors.ts';
 import { ensureFolder } from '../../../machine/sftp/files.ts';
-import { type Paths, prepareFolders } from '../../../machine/sftp/paths.ts';
+import { pathsOf, prepareFolders } from '../../../machine/sftp/paths.ts';
 import { isThere } from '../../../foundation/base/files.ts';
 import { checkTarget } from './rehome.ts';
+import type { Config } from '../../../foundation/base/config.ts';
 import { rm } from 'node:fs/promises';
-
-export interface Receiving {
-  readonly db: Kysely<Tables>;
-  readonly paths: Paths;
-  readonly here: string;
-}
 
 /**
  * Repeatable. Once the directory is at home here, the folder becomes its jail (`sftp/jail.ts`).
  * @returns the folder for its files.
  * @throws {OperatorError} when the directory cannot move here.
  */
-export async function receive({ db, paths, here }: Receiving, id: string): Promise<string> {
+export async function receive(db: Kysely<Tables>, config: Config, id: string): Promise<string> {
+  const { node: here } = config;
+  const paths = pathsOf(config);
   const directory = await db
     .selectFrom('directories')
     .select(['node', 'sftp_username'])
@@ -64,14 +61,9 @@ function processIn(folder: string): string | undefined {
 /** How long a move may be interrupted before its files are sent again from the start. The move itself may take days. */
 const KEPT_MS = 7 * 24 * 3_600_000;
 
-export interface AbandonedOptions {
-  readonly reads: Kysely<Tables>;
-  readonly here: string;
-  readonly paths: Pick<Paths, 'arriving' | 'trash'>;
-}
-
 /** `berth node receive` sets the time of each folder. If a crash leaves one in the trash, the next start removes it. */
-export async function removeAbandoned({ reads, here, paths }: AbandonedOptions): Promise<void> {
+export async function removeAbandoned(reads: Kysely<Tables>, config: Config): Promise<void> {
+  const paths = pathsOf(config);
   if (!isThere(paths.arriving)) return;
   for (const id of readdirSync(paths.arriving)) {
     const folder = join(paths.arriving, id);
@@ -81,7 +73,7 @@ export async function removeAbandoned({ reads, here, paths }: AbandonedOptions):
       .selectFrom('directories')
       .select('id')
       .where('id', '=', id)
-      .where('node', '=', here)
+      .where('node', '=', config.node)
       .where('deleted_at', 'is', null)
       .executeTakeFirst();
     if (own) continue; // this folder is about to become its jail

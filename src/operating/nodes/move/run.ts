@@ -13,7 +13,7 @@ import { copyTo } from './copy.ts';
 import type { Departure } from './departure.ts';
 import { type Move, rehome } from './rehome.ts';
 
-export interface MoveOptions {
+export interface MoveContext {
   readonly db: Kysely<Tables>;
   readonly here: string;
   readonly jailDir: string;
@@ -48,12 +48,12 @@ export interface MoveOutcome extends Pick<DirectoryRow, 'id' | 'sftp_username' |
 }
 
 /** @throws {OperatorError} with the reason. The directory is then still where it was. */
-export async function runMove(options: MoveOptions, wanted: WantedMove): Promise<MoveOutcome> {
-  const { db, here } = options;
+export async function runMove(context: MoveContext, wanted: WantedMove): Promise<MoveOutcome> {
+  const { db, here } = context;
   const { to, isOff } = wanted;
   const at = await placeOf(db, wanted.directory);
-  if (at.node !== to && isOff) return takeOver(options, wanted, at.node);
-  if (at.node !== to && at.node === here) return send(options, wanted);
+  if (at.node !== to && isOff) return takeOver(context, wanted, at.node);
+  if (at.node !== to && at.node === here) return send(context, wanted);
   if (at.node !== to) {
     throw new OperatorError(
       `the directory is at home on ${at.node}: run this there, or add --it-is-off if that node is off for good`,
@@ -73,8 +73,8 @@ async function placeOf(db: Kysely<Tables>, { id }: Pick<DirectoryRow, 'id'>) {
     .executeTakeFirstOrThrow();
 }
 
-async function send(options: MoveOptions, { directory, to, isShared, ssh }: WantedMove): Promise<MoveOutcome> {
-  const { db, here, jailDir, signal, progress } = options;
+async function send(context: MoveContext, { directory, to, isShared, ssh }: WantedMove): Promise<MoveOutcome> {
+  const { db, here, jailDir, signal, progress } = context;
   const { id, sftp_username } = directory;
   const from = join(jailDir, sftp_username, 'files');
   const words = ssh ?? ['ssh', `root@${await addressOf(db, to)}`];
@@ -83,7 +83,7 @@ async function send(options: MoveOptions, { directory, to, isShared, ssh }: Want
   await copy.present();
   progress('Ending its sessions');
   const began = performance.now();
-  const departure = await options.depart({ id, to });
+  const departure = await context.depart({ id, to });
   try {
     await copy.changes();
     const { isApplied: is_live, sftp_host, sftp_port } = await departure.commit();
@@ -95,7 +95,7 @@ async function send(options: MoveOptions, { directory, to, isShared, ssh }: Want
 }
 
 async function takeOver(
-  { db, clock }: MoveOptions,
+  { db, clock }: MoveContext,
   { directory, to, by }: WantedMove,
   from: string,
 ): Promise<MoveOutcome> {
@@ -124,7 +124,7 @@ async function isAppliedSoon(
 ): Promise<boolean> {
   const silent = { notify: async () => undefined, notifyAll: async () => undefined };
   try {
-    await createRequests({ reads, session: silent, apply: () => undefined }).send(request, false);
+    await createRequests(reads, silent, () => undefined).send(request, false);
     return true;
   } catch (error) {
     if (error instanceof BerthError) return false;

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { setTimeout as wait } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { checkedScratch, checkPlace, fakeClamd } from '../checks/check-place.ts';
 import { historyOf, startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
@@ -17,18 +17,18 @@ import { scratch } from '../support/scratch.ts';
 import { sharedBerth } from '../support/shared-berth.ts';
 import { onDatabase } from '../support/users.ts';
 
-/** Long enough for what a test does before a name settles, on a busy machine, too. */
+/** Where a test waits for a name to settle: long enough for what it does before, on a busy machine, too. */
 const SECONDS = 5;
 const SETTLING = { BERTH_SETTLE_SECONDS: String(SECONDS) };
 const MS = SECONDS * 1000;
+/** Elsewhere no name settles before `letPass` says that time has passed. */
+const HOUR = 3_600_000_000;
+const AN_HOUR = { BERTH_SETTLE_SECONDS: '3600' };
 /** Times of access and modification (draft-ietf-secsh-filexfer-02, section 5). */
 const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
 
-const shared = sharedBerth(SETTLING);
-/** For a test in which much time passes before a name changes: until berth has seen a copied file, or hundreds of uploads. */
-const patient = sharedBerth({ BERTH_SETTLE_SECONDS: '20' });
-/** What waits there is not announced during a test. */
-const slow = sharedBerth({ BERTH_SETTLE_SECONDS: '3600' });
+const soon = sharedBerth(SETTLING);
+const later = sharedBerth(AN_HOUR);
 
 /** Replaces a file as programs do, and writes a database twice. */
 const PYTHON = `
@@ -54,11 +54,45 @@ async function hasProgram(...command: readonly [string, ...string[]]): Promise<b
   );
 }
 
-/** The webhooks, as `atomic.json 12`, once there are that many and no more come. */
-async function announced({ receiver }: TestBerth, count: number): Promise<string[]> {
-  await until(`${count} are announced`, () => receiver.requests.length >= count);
-  await wait(MS + 1500);
-  return receiver.requests.map(webhookOf).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`);
+/** The files of a directory whose names have not settled, by name. */
+async function waiting(berth: TestBerth, { id }: TestDirectory): Promise<Map<string, number>> {
+  const rows = await onDatabase(berth, ({ reads }) =>
+    reads
+      .selectFrom('files')
+      .select(['path', 'named_at'])
+      .where('directory_id', '=', id)
+      .where('state', '=', 'checking')
+      .orderBy('path')
+      .execute(),
+  );
+  return new Map(rows.map(({ path, named_at }) => [String(path), named_at]));
+}
+
+/** Returns once these files wait for their names to settle, and no others do. */
+async function untilWaiting(berth: TestBerth, directory: TestDirectory, ...names: readonly string[]): Promise<void> {
+  const wanted = names.toSorted().join();
+  await until(`${wanted} wait`, async () => [...(await waiting(berth, directory)).keys()].join() === wanted);
+}
+
+/** Time passes for the names in a directory; berth looks at it again within five seconds. */
+async function letPass(berth: TestBerth, { id }: TestDirectory, time = HOUR): Promise<void> {
+  await onDatabase(berth, ({ db }) =>
+    db
+      .updateTable('files')
+      .set((eb) => ({ named_at: eb('named_at', '-', time) }))
+      .where('directory_id', '=', id)
+      .where('state', '=', 'checking')
+      .execute(),
+  );
+}
+
+/** The webhooks, as `atomic.json 12`, once there are that many, no more come, and nothing is left that could be announced. */
+async function announced(berth: TestBerth, directory: TestDirectory, count: number): Promise<string[]> {
+  const { requests } = berth.receiver;
+  await until(`${count} are announced`, () => requests.length >= count);
+  await sleep(1500);
+  await until('no name has to settle', async () => (await waiting(berth, directory)).size === 0);
+  return requests.map(webhookOf).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`);
 }
 
 /** How many uploads were received. */
@@ -72,19 +106,23 @@ async function session(berth: TestBerth, directory: TestDirectory): Promise<RawS
 
 void describe('a name that may still change', { concurrency: true }, () => {
   test('a temporary file of Python, replaced twice over sshfs: the final name, once for each', async () => {
-    await using berth = await shared();
+    await using berth = await later();
     const directory = await berth.directory();
     const sftp = await session(berth, directory);
     assert.ok(await sftp.put('tmpuxfpa7qj', 'one'));
     assert.equal((await sftp.replace('tmpuxfpa7qj', 'atomic.json')).status, 0);
+    await untilWaiting(berth, directory, 'atomic.json');
     assert.deepEqual(await berth.uploads(directory), []);
-    assert.deepEqual(await announced(berth, 1), ['atomic.json 3']);
+    await letPass(berth, directory);
+    assert.deepEqual(await announced(berth, directory, 1), ['atomic.json 3']);
     assert.equal((await berth.uploads(directory)).length, 1);
     assert.ok(await sftp.put('tmp0f1k2j3h', 'second'));
     assert.equal((await sftp.replace('tmp0f1k2j3h', 'atomic.json')).status, 0);
+    await untilWaiting(berth, directory, 'atomic.json');
     // The announced upload has been overwritten, and the new one is not announced yet.
-    await until('the list has neither', async () => (await berth.uploads(directory)).length === 0);
-    assert.deepEqual(await announced(berth, 2), ['atomic.json 3', 'atomic.json 6']);
+    assert.deepEqual(await berth.uploads(directory), []);
+    await letPass(berth, directory);
+    assert.deepEqual(await announced(berth, directory, 2), ['atomic.json 3', 'atomic.json 6']);
     const [upload] = await berth.uploads(directory);
     assert.equal(berth.receiver.requests[1]?.headers['webhook-upload-id'], upload?.id);
   });
@@ -92,7 +130,7 @@ void describe('a name that may still change', { concurrency: true }, () => {
   test('Python and sqlite over a real sshfs: the final names, and no journal', async (t) => {
     const isHere = (await hasProgram('sshfs', '--version')) && (await hasProgram('python3', '-c', 'import sqlite3'));
     if (!isHere || !existsSync('/dev/fuse')) return t.skip('needs sshfs, python3 and /dev/fuse');
-    await using berth = await shared();
+    await using berth = await later();
     const directory = await berth.directory();
     const { login } = directory;
     const mounted = join(berth.place.dir, `mounted-${login.username}`);
@@ -113,13 +151,15 @@ void describe('a name that may still change', { concurrency: true }, () => {
     } finally {
       await execute('fusermount3', ['-u', mounted]);
     }
-    await announced(berth, 2);
+    await untilWaiting(berth, directory, 'app.db', 'atomic.json');
+    await letPass(berth, directory);
+    await announced(berth, directory, 2);
     const names = berth.receiver.requests.map((request) => webhookOf(request).filename);
     assert.deepEqual(names.toSorted(), ['app.db', 'atomic.json']);
   });
 
   test('each rename of the file or of a folder above it begins the wait again; its times and mode do not', async () => {
-    await using berth = await shared();
+    await using berth = await later();
     const directory = await berth.directory();
     const sftp = await session(berth, directory);
     await sftp.request(FXP.MKDIR, 'in', 0);
@@ -127,36 +167,35 @@ void describe('a name that may still change', { concurrency: true }, () => {
     assert.ok(await sftp.put('3f2504e0-4f89-11d3-9a0c-0305e82c3301', 'guid'));
     assert.ok(await sftp.put('in/deep/below', 'below'));
     assert.ok(await sftp.put('dated', 'd'));
-    const dated = () =>
-      onDatabase(berth, ({ reads }) =>
-        reads
-          .selectFrom('files')
-          .select(['named_at', 'mtime', 'state'])
-          .where('directory_id', '=', directory.id)
-          .where('path', '=', Buffer.from('dated'))
-          .executeTakeFirst(),
-      );
-    await until('it has a row', async () => (await dated()) !== undefined);
-    const before = await dated();
-    await wait(MS / 2);
-    const renamed = Date.now();
+    await untilWaiting(berth, directory, '3f2504e0-4f89-11d3-9a0c-0305e82c3301', 'dated', 'in/deep/below');
+    await letPass(berth, directory, HOUR / 2);
+    const before = await waiting(berth, directory);
     assert.equal((await sftp.rename('3f2504e0-4f89-11d3-9a0c-0305e82c3301', 'report.csv')).status, 0);
     assert.equal((await sftp.rename('in', 'out')).status, 0);
     await sftp.request(FXP.SETSTAT, 'dated', ...TIMES);
     await sftp.request(FXP.SETSTAT, 'dated', 4, 0o640);
+    await untilWaiting(berth, directory, 'dated', 'out/deep/below', 'report.csv');
+    const dated = () =>
+      onDatabase(berth, ({ reads }) =>
+        reads
+          .selectFrom('files')
+          .select('mtime')
+          .where('directory_id', '=', directory.id)
+          .where('path', '=', Buffer.from('dated'))
+          .executeTakeFirst(),
+      );
     await until('the row has the new time', async () => (await dated())?.mtime === 1_700_000_000_000_000);
-    const after = await dated();
-    // It may have been announced since.
-    if (after?.state === 'checking') assert.equal(after.named_at, before?.named_at);
-    assert.deepEqual((await announced(berth, 3)).toSorted(), ['dated 1', 'out/deep/below 5', 'report.csv 4']);
-    for (const { filename, uploaded_at } of berth.receiver.requests.map(webhookOf)) {
-      const waited = Date.parse(uploaded_at) - renamed;
-      if (filename !== 'dated') assert.ok(waited >= MS - 1, `${filename} came ${waited} ms after its rename`);
-    }
+    assert.equal((await waiting(berth, directory)).get('dated'), before.get('dated'));
+    await letPass(berth, directory, HOUR / 2);
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'dated');
+    await untilWaiting(berth, directory, 'out/deep/below', 'report.csv');
+    await letPass(berth, directory, HOUR / 2);
+    const all = await announced(berth, directory, 3);
+    assert.deepEqual(all.toSorted(), ['dated 1', 'out/deep/below 5', 'report.csv 4']);
   });
 
   test('overwritten and appended to: the last content, once; removed: never, and with it a journal of sqlite', async () => {
-    await using berth = await shared();
+    await using berth = await later();
     const directory = await berth.directory();
     const sftp = await session(berth, directory);
     for (const data of ['1', '12', '123']) assert.ok(await sftp.put('over', data));
@@ -168,30 +207,32 @@ void describe('a name that may still change', { concurrency: true }, () => {
     assert.ok(await sftp.put('removed', 'x'));
     for (let i = 0; i < 2; i += 1) {
       assert.ok(await sftp.put('app.db-journal', 'pages'));
-      await wait(200);
+      await sleep(200);
       assert.equal((await sftp.request(FXP.REMOVE, 'app.db-journal')).status, 0);
     }
     assert.equal((await sftp.request(FXP.REMOVE, 'removed')).status, 0);
-    assert.deepEqual((await announced(berth, 2)).toSorted(), ['longer 3', 'over 3']);
+    await untilWaiting(berth, directory, 'longer', 'over');
+    await letPass(berth, directory);
+    assert.deepEqual((await announced(berth, directory, 2)).toSorted(), ['longer 3', 'over 3']);
     assert.equal(await berth.storage(directory), 6);
   });
 
   test('a file that is open when its name has settled is announced after its close', async () => {
-    await using berth = await shared();
+    await using berth = await soon();
     const directory = await berth.directory();
     const sftp = await session(berth, directory);
     assert.ok(await sftp.put('open', 'half'));
     const handle = await sftp.open('open', OPEN.write | OPEN.append);
     assert.ok(handle);
-    await wait(MS + 1500);
+    await sleep(MS + 1500);
     assert.equal(berth.receiver.requests.length, 0);
     await sftp.request(FXP.WRITE, handle, 0n, ', whole');
     await sftp.request(FXP.CLOSE, handle);
-    assert.deepEqual(await announced(berth, 1), ['open 11']);
+    assert.deepEqual(await announced(berth, directory, 1), ['open 11']);
   });
 
   test('a client that logs out and a suspension change nothing; a deleted directory announces nothing', async () => {
-    await using berth = await shared();
+    await using berth = await later();
     const [stays, goes] = [await berth.directory(), await berth.directory()];
     for (const directory of [stays, goes]) {
       await using connection = await berth.connect(directory);
@@ -201,11 +242,12 @@ void describe('a name that may still change', { concurrency: true }, () => {
       await until('it was received', async () => (await received(berth, directory)) === 1);
     await berth.send('PATCH', `/directories/${stays.id}/access`, { json: { directory: { suspended: true } } });
     assert.equal((await berth.send('DELETE', `/directories/${goes.id}`)).status, 204);
-    assert.deepEqual(await announced(berth, 1), [`of ${stays.id} 1`]);
+    for (const directory of [stays, goes]) await letPass(berth, directory);
+    assert.deepEqual(await announced(berth, stays, 1), [`of ${stays.id} 1`]);
   });
 
   test('names that a request has given do not wait: a link, and the command that announces a partial file', async () => {
-    await using berth = await slow();
+    await using berth = await later();
     const directory = await berth.directory();
     const link = await uploadLink(berth, directory, 'by-link.pdf');
     assert.equal((await ask(berth, link, form(Buffer.from('pdf')))).status, 201);
@@ -227,7 +269,7 @@ void describe('a name that may still change', { concurrency: true }, () => {
   });
 
   test('an operator may release it at once', async () => {
-    await using berth = await slow();
+    await using berth = await later();
     const directory = await berth.directory();
     const sftp = await session(berth, directory);
     const run = (...words: string[]) => runHere({ ...berth.place.environment, SUDO_USER: 'alice' }, ...words);
@@ -244,11 +286,9 @@ void describe('a name that may still change', { concurrency: true }, () => {
     assert.equal((await run('quarantine', 'release', id)).status, 0);
     assert.equal(webhookOf(await berth.receiver.next()).filename, 'urgent');
   });
-});
 
-void describe('a name that may still change while berth is away', { concurrency: true }, () => {
   test('after a restart it waits on; what was renamed meanwhile has its final name', async () => {
-    using place = scratch(SETTLING);
+    using place = scratch(AN_HOUR);
     await using berth = await startBerth(place);
     const directory = await berth.directory();
     const sftp = await session(berth, directory);
@@ -261,13 +301,15 @@ void describe('a name that may still change while berth is away', { concurrency:
     assert.equal((await sftp.rename('tmp-late', 'late')).status, 0);
     await berth.start();
     const expected = ['by-admin 9', 'by-session 11', 'late 8', 'stays 5'];
-    assert.deepEqual((await announced(berth, 4)).toSorted(), expected);
+    await untilWaiting(berth, directory, 'by-admin', 'by-session', 'late', 'stays');
+    await letPass(berth, directory);
+    assert.deepEqual((await announced(berth, directory, 4)).toSorted(), expected);
     const listed = await berth.uploads(directory);
     assert.deepEqual(listed.map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted(), expected);
   });
 
   test('without the setting, what waited is announced at the next start', async () => {
-    using place = scratch({ BERTH_SETTLE_SECONDS: '3600' });
+    using place = scratch(AN_HOUR);
     await using berth = await startBerth(place);
     const directory = await berth.directory();
     assert.ok(await (await session(berth, directory)).put('a', 'x'));
@@ -277,11 +319,9 @@ void describe('a name that may still change while berth is away', { concurrency:
     await berth.start();
     assert.equal(webhookOf(await berth.receiver.next()).filename, 'a');
   });
-});
 
-void describe('alone on its machine', { concurrency: true }, () => {
   test('many files of a folder that is renamed: each once, below its new name', async () => {
-    await using berth = await patient();
+    await using berth = await later();
     const directory = await berth.directory();
     const sftp = await session(berth, directory);
     const FILES = 300;
@@ -290,21 +330,24 @@ void describe('alone on its machine', { concurrency: true }, () => {
     const puts = await Promise.all(names.map((name) => sftp.put(`in/${name}`, 'x')));
     assert.ok(puts.every(Boolean));
     assert.equal((await sftp.rename('in', 'out')).status, 0);
-    await until('all are announced', () => berth.receiver.requests.length >= FILES);
-    const filenames = berth.receiver.requests.map((request) => webhookOf(request).filename);
+    await untilWaiting(berth, directory, ...names.map((name) => `out/${name}`));
+    await letPass(berth, directory);
+    const all = await announced(berth, directory, FILES);
     assert.deepEqual(
-      filenames.toSorted(),
-      names.map((name) => `out/${name}`),
+      all.toSorted(),
+      names.map((name) => `out/${name} 1`),
     );
   });
 
   test('an administrator copies a file and renames it: its last name', async () => {
-    await using berth = await patient();
+    await using berth = await later();
     const directory = await berth.directory();
     writeFileSync(`${directory.files}/copied`, 'x');
-    await until('it was received', async () => (await received(berth, directory)) === 1);
+    await untilWaiting(berth, directory, 'copied');
     renameSync(`${directory.files}/copied`, `${directory.files}/final`);
-    assert.deepEqual(await announced(berth, 1), ['final 1']);
+    await untilWaiting(berth, directory, 'final');
+    await letPass(berth, directory);
+    assert.deepEqual(await announced(berth, directory, 1), ['final 1']);
   });
 
   for (const hours of [2, -2])

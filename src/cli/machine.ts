@@ -6,7 +6,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import type { Invocation } from './invocation.ts';
 import { existsSync } from 'node:fs';
 import { once } from 'node:events';
-import type { ListenArguments } from '../interfaces/listen/run.ts';
+import type { ListenArguments } from '../interfaces/listen/listen.ts';
 import { integer } from './options.ts';
 import { DAY, formatMicros } from '../foundation/base/clock.ts';
 import { type Config, unknownSettings } from '../foundation/base/config.ts';
@@ -126,7 +126,7 @@ export function listenCommand(invocation: Invocation): Command {
     .option('--secret <secret>', "the directory's webhook_secret")
     .addHelpText('after', LISTEN_HELP)
     .action(async (options: ListenArguments) => {
-      const { runListen } = await import('../interfaces/listen/run.ts');
+      const { runListen } = await import('../interfaces/listen/listen.ts');
       const { addressRule } = await import('../deliveries/webhooks/address-rule.ts');
       const { config, stdout } = invocation;
       // Without an installation, the settings of the service are not known here.

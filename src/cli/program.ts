@@ -9,7 +9,7 @@ import { auditCommand, deliveriesCommand, transfersCommand } from './history.ts'
 import { backupCommand, migrateToCommand, restoreCommand } from './backup.ts';
 import { clockCommand, configCommand, doctorCommand, listenCommand, prepareCommand, serveCommand } from './machine.ts';
 import { directoriesCommand } from './directories.ts';
-import { directoryCommand } from './directory/command.ts';
+import { directoryCommand } from './directory/directory.ts';
 import { eraseCommand } from './erase.ts';
 import { explainCommand } from './explain.ts';
 import { hostKeyCommand } from './host-key.ts';

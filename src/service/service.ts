@@ -17,7 +17,7 @@ import { refuseMissing, refuseOtherInstallation } from '../foundation/db/damage.
 import { lockInstance } from '../foundation/db/instance-lock.ts';
 import { type Database, openDatabase } from '../foundation/db/open.ts';
 import { FIRST_UID } from '../rules/directories/create.ts';
-import { readdress } from '../rules/directories/host.ts';
+import { type DirectoryHost, readdress } from '../rules/directories/host.ts';
 import { applyPending, applyRequested } from '../rules/directories/pending-apply.ts';
 import { createRowRemoval } from '../rules/directories/row-removal.ts';
 import { createDirectoryHost } from '../machine/sftp/host.ts';
@@ -34,7 +34,6 @@ import { unannouncedNames } from '../arrivals/uploads/file-path.ts';
 import type { Jail } from '../arrivals/uploads/jails.ts';
 import { startUploads, type Uploads } from '../arrivals/uploads/start.ts';
 import { uploadList } from '../arrivals/uploads/upload-list.ts';
-import { watched } from '../arrivals/uploads/watched-host.ts';
 import { createMetrics } from '../operating/metrics/start.ts';
 import { joinNodes } from '../operating/nodes/join.ts';
 import { dueHere } from '../operating/nodes/leftovers.ts';
@@ -234,4 +233,19 @@ interface Closable {
 
 async function closed(part: Closable): Promise<void> {
   await part.close();
+}
+
+/** This machine's host, which also reports each directory that comes or goes to the watcher. */
+function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'>): DirectoryHost {
+  return {
+    ...host,
+    async apply(directory) {
+      await host.apply(directory);
+      uploads.watch(directory);
+    },
+    async remove(directory) {
+      uploads.unwatch(directory);
+      await host.remove(directory);
+    },
+  };
 }

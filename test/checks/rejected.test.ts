@@ -11,7 +11,7 @@ import { bytesOf, jailFiles } from '../../src/arrivals/uploads/file-path.ts';
 import { fileStat } from '../../src/arrivals/uploads/record/file-stat.ts';
 import { systemClock } from '../../src/foundation/base/clock.ts';
 import { openDatabase } from '../../src/foundation/db/open.ts';
-import type { Transact } from '../../src/foundation/db/transact.ts';
+import type { Transact } from '../../src/foundation/db/database.ts';
 import { lstatBeneath } from '../../src/foundation/base/beneath.ts';
 import { pathsOf } from '../../src/machine/sftp/paths.ts';
 import { liveDirectory } from '../../src/rules/directories/target.ts';

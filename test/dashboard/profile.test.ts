@@ -1,7 +1,7 @@
 /** One's own password and sessions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { browserName } from '../../src/interfaces/dashboard/browser-name.ts';
+import { browserName } from '../../src/interfaces/dashboard/pages/profile.tsx';
 import type { TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';

@@ -1,6 +1,6 @@
 /** Where port 22 is free: starts sshd there, and prints what `berth doctor --login` gets for a user that does not exist. */
 import { createLog } from '../../src/foundation/base/log.ts';
-import { openSftpClient } from '../../src/operating/doctor/sftp-client.ts';
+import { openSftpClient } from '../../src/operating/doctor/checks/login.ts';
 import { prepareSshd } from '../../src/machine/sftp/sshd.ts';
 import { scratch } from '../support/scratch.ts';
 import { runSshd } from '../support/sshd.ts';

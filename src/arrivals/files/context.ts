@@ -1,6 +1,6 @@
 /** What code uses that reads or changes the files of directories. `service.ts` makes it; tests replace what uploads knows. */
 import type { Ground } from '../../foundation/context.ts';
-import type { Transact } from '../../foundation/db/transact.ts';
+import type { Transact } from '../../foundation/db/database.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
 import type { FilePath } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';

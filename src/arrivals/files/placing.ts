@@ -12,7 +12,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
 import { isAbsent, lstatBeneath, placeIn } from '../../foundation/base/beneath.ts';
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
-import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
+import { mayBeCommitted, onceAvailable } from '../../foundation/db/away.ts';
 import type { DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 import { BerthError, errorCode } from '../../foundation/base/errors.ts';
 import { randomText } from '../../foundation/base/hashes.ts';

@@ -7,7 +7,7 @@ import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../../foundation/base/beneath.ts';
 import type { DirectoryRow } from '../../foundation/db/schema.ts';
-import { mayBeCommitted, onceAvailable } from '../../foundation/db/in-doubt.ts';
+import { mayBeCommitted, onceAvailable } from '../../foundation/db/away.ts';
 import { syncAll } from '../../foundation/base/files.ts';
 import { isLive, notFound } from '../../rules/directories/target.ts';
 import { parentOf, pathOf } from '../uploads/file-path.ts';

@@ -10,7 +10,7 @@ import type { Clock } from '../../foundation/base/clock.ts';
 import type { ClockLead } from '../../foundation/db/clock-lead.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import type { Transact } from '../../foundation/db/transact.ts';
+import type { Transact } from '../../foundation/db/database.ts';
 import { FileSyncer } from './disk/file-syncer.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';

@@ -1,4 +1,4 @@
-/** `berth directory show`, `uploads` and `delete`. */
+/** `berth directory …`, which does what the API does, through the service that runs here; and its show, set, uploads and delete. */
 import { Command, InvalidArgumentError } from 'commander';
 import { formatMicros, type Micros, parseMicros } from '../../foundation/base/clock.ts';
 import { columns } from '../../foundation/base/terminal.ts';
@@ -7,8 +7,13 @@ import { integer, moment, since } from '../options.ts';
 import { authModeOption, type DirectoryAnswer, type FieldOptions, fieldsOf, summaryOf, withFields } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, type Named, named, onDirectory, show } from './named-directory.ts';
 import { OperatorError } from '../../foundation/base/errors.ts';
+import { directoriesCommand } from '../directories.ts';
+import { keysCommand, passwordCommand, resumeCommand, suspendCommand } from './access.ts';
+import { createCommand } from './create.ts';
+import { linkCommand } from './link.ts';
+import { replayCommand, webhookCommand } from './webhook.ts';
 
-export function showCommand(invocation: Invocation): Command {
+function showCommand(invocation: Invocation): Command {
   return onDirectory(new Command('show').description('Show a directory'))
     .addHelpText('after', '\nExamples:\n  berth directory show acme-corp\n  berth directory show cust-42 --json')
     .action(async (text: string, options: CommonOptions) => {
@@ -56,7 +61,7 @@ interface Upload {
   readonly uploaded_at: string;
 }
 
-export function uploadsCommand(invocation: Invocation): Command {
+function uploadsCommand(invocation: Invocation): Command {
   return onDirectory(new Command('uploads').description('List the files in a directory, newest first'))
     .option('--limit <count>', 'how many to list', integer(1, 1000), 50)
     .option('--prefix <text>', 'only files whose name begins with it')
@@ -78,7 +83,7 @@ export function uploadsCommand(invocation: Invocation): Command {
     });
 }
 
-export function deleteCommand(invocation: Invocation): Command {
+function deleteCommand(invocation: Invocation): Command {
   return irrevocable(
     onDirectory(new Command('delete').description('Delete a directory, its files and its credentials, for good')),
   )
@@ -113,7 +118,7 @@ interface Options extends CommonOptions, FieldOptions {
   readonly quota?: number | 'none';
 }
 
-export function setCommand(invocation: Invocation): Command {
+function setCommand(invocation: Invocation): Command {
   return withFields(onDirectory(new Command('set').description('Change a directory')))
     .option('--name <name>', 'a new name; slug and username stay')
     .addOption(authModeOption())
@@ -155,4 +160,34 @@ function quota(text: string): number | 'none' {
   const bytes = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(bytes)) return bytes;
   throw new InvalidArgumentError('It must be a number of bytes, or none.');
+}
+
+const DIRECTORY_HELP = `
+Name a directory by its id, SFTP username, external id, slug or name. If several match, they are listed.
+All commands except list go to the service that runs here, and follow the rules of the API. berth audit shows who ran them.
+Commands that cannot be undone ask at the terminal, or need --yes.
+
+Examples:
+  berth directory create 'Acme Corp' --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --webhook https://example.com/hook
+  berth directory show acme-corp
+  berth directory suspend acme-corp
+  berth directory delete acme-corp-x7k2m9qa --yes`;
+
+export function directoryCommand(invocation: Invocation): Command {
+  return new Command('directory')
+    .description('Directories: create, show, change and delete them')
+    .addHelpText('after', DIRECTORY_HELP)
+    .addCommand(createCommand(invocation))
+    .addCommand(showCommand(invocation))
+    .addCommand(directoriesCommand(invocation, 'list'))
+    .addCommand(setCommand(invocation))
+    .addCommand(suspendCommand(invocation))
+    .addCommand(resumeCommand(invocation))
+    .addCommand(deleteCommand(invocation))
+    .addCommand(passwordCommand(invocation))
+    .addCommand(keysCommand(invocation))
+    .addCommand(webhookCommand(invocation))
+    .addCommand(linkCommand(invocation))
+    .addCommand(uploadsCommand(invocation))
+    .addCommand(replayCommand(invocation));
 }

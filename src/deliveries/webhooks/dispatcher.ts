@@ -15,7 +15,7 @@ import PQueue from 'p-queue';
 import { type Micros, stepMeter } from '../../foundation/base/clock.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { isShared, presentTime } from '../../foundation/db/shared.ts';
-import type { Transact, Work } from '../../foundation/db/transact.ts';
+import type { Transact, Work } from '../../foundation/db/database.ts';
 import { errorMessage } from '../../foundation/base/errors.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
 import type { Log } from '../../foundation/base/log.ts';
@@ -23,17 +23,19 @@ import { Destinations, type Verdict } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
 import {
   type Claimed,
+  clamp,
   doRound,
   type Ended,
   LEASE,
   LISTED,
+  nextTimed,
   queuedDestinations,
+  shift,
   type Taken,
   type Turn,
 } from './queue.ts';
 import { type Answer, noAnswer, type Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
-import { clamp, nextTimed, shift } from './timed.ts';
 
 /** An answer within this time makes a destination proven (see `destinations.ts`), in µs. */
 const QUICK: Micros = 1_000_000;

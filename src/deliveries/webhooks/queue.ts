@@ -22,6 +22,8 @@ import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { compiled, compiledEach, compiledInsert, compiledRows } from '../../foundation/db/compiled.ts';
 import type { DeliveryRow, Tables } from '../../foundation/db/schema.ts';
 import { destinationOf } from './outbox.ts';
+import { present } from '../../foundation/db/shared.ts';
+import { LONGEST_WAIT } from './retry-after.ts';
 
 /** How many attempts a delivery gets in all (specification, "Limits"). */
 const MAX_ATTEMPTS = 4;
@@ -44,7 +46,7 @@ export const LISTED = 256;
 const DIED = 'berth stopped during this attempt';
 
 /** `state in ('running', 'waiting')`, as the index on `due_at` has it. */
-export const TIMED = sql<boolean>`state in ('running', 'waiting')`;
+const TIMED = sql<boolean>`state in ('running', 'waiting')`;
 
 /** How many deliveries of a destination to take. */
 export interface Turn {
@@ -52,7 +54,7 @@ export interface Turn {
   readonly count: number;
 }
 
-export interface Lease {
+interface Lease {
   /** The delivery's id. */
   readonly id: string;
   /** The number of this attempt, 1 to 4. */
@@ -103,7 +105,7 @@ export interface Ended extends Finished {
 }
 
 /** The work for one commit. */
-export interface Round {
+interface Round {
   readonly finished: readonly Ended[];
   /** Whether retries or expired leases may have become due. */
   readonly promotes: boolean;
@@ -350,4 +352,54 @@ export async function promoteDue(tx: Kysely<Tables>, now: Micros): Promise<strin
  */
 export async function queuedDestinations(reads: Kysely<Tables>, after: string): Promise<string[]> {
   return (await queuedAfter.all(reads, { after, limit: LISTED })).map(({ destination }) => destination);
+}
+
+// Deliveries with a time in the outbox: retries, and attempts whose lease has not expired.
+
+const earliest = compiled<{ now: Micros }>()((db, p) =>
+  db
+    .selectFrom('deliveries')
+    .select((eb) => eb('due_at', '-', present(db, p('now'))).as('wait'))
+    .where(TIMED)
+    .orderBy('due_at')
+    .limit(1),
+);
+
+/** How many µs are left until the next retry is due or the next lease expires. Negative when that is overdue. */
+export async function nextTimed(reads: Kysely<Tables>, now: Micros): Promise<Micros | undefined> {
+  return (await earliest.first(reads, { now }))?.wait ?? undefined;
+}
+
+/** Moves the time of every retry and lease by as much as the wall clock was set, so that waits keep their length. */
+export async function shift(tx: Kysely<Tables>, by: Micros): Promise<void> {
+  await tx
+    .updateTable('deliveries')
+    .set((eb) => ({ due_at: eb('due_at', '+', by) }))
+    .where(TIMED)
+    .execute();
+}
+
+/**
+ * Limits times that are further ahead than any wait of berth's own, because the clock was set back while berth was
+ * down. A wait that a receiver asked for stays, unless the attempt before it seems to be in the future.
+ */
+export async function clamp(tx: Kysely<Tables>, now: Micros, longest: Micros): Promise<void> {
+  await tx
+    .updateTable('deliveries')
+    .set({ due_at: now + longest })
+    .where(TIMED)
+    .where('due_at', '>', now + longest)
+    .where(({ exists, not, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('attempts')
+            .select('number')
+            .whereRef('delivery_id', '=', 'deliveries.id')
+            .whereRef('number', '=', 'deliveries.attempts')
+            .where('finished_at', '<=', now)
+            .where(({ eb, ref }) => eb(ref('deliveries.due_at'), '<=', eb('finished_at', '+', LONGEST_WAIT))),
+        ),
+      ),
+    )
+    .execute();
 }

@@ -1,7 +1,7 @@
 /** Wires the deliveries: the sender behind its guard, the dispatcher, and the queue of replays. */
 import type { Ground, Store } from '../../foundation/context.ts';
 import { version } from '../../foundation/base/version.ts';
-import type { Enqueued, Transact } from '../../foundation/db/transact.ts';
+import type { Enqueued, Transact } from '../../foundation/db/database.ts';
 import { addressRule } from './address-rule.ts';
 import { guardedAgents } from './destination-guard.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
@@ -88,7 +88,7 @@ const PAUSE_MS = 50;
 /** How often to look for replays that another process has requested (`berth directory replay`), in ms. */
 const POLL_MS = 10_000;
 
-export interface ReplayQueueOptions extends Store {
+interface ReplayQueueOptions extends Store {
   readonly transact: Transact;
   readonly background: Background;
 }

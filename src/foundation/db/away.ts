@@ -3,6 +3,7 @@
  * returns.
  */
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { setTimeout as wait } from 'node:timers/promises';
 
 /** Thrown when PostgreSQL is down, restarting or unreachable. `cause` is the driver's or the server's error. */
 export class DatabaseUnavailable extends Error {
@@ -36,4 +37,26 @@ export function textOf(error: unknown): string {
 
 function isMissingSocket(error: unknown): boolean {
   return errorCode(error) === 'ENOENT' && (error as NodeJS.ErrnoException).syscall === 'connect';
+}
+
+// What PostgreSQL did with a commit whose answer was lost: only the database can say that, once it answers again.
+
+/** How long a request waits for that, and how often it asks, in ms. */
+const DOUBT_MS = 10_000;
+const POLL_MS = 200;
+
+/** Whether the transaction that threw the error may have been committed. */
+export function mayBeCommitted(error: unknown): boolean {
+  return error instanceof DatabaseUnavailable;
+}
+
+/** Asks until the database answers. @throws the last error when that takes too long. */
+export async function onceAvailable<T>(ask: () => Promise<T>): Promise<T> {
+  for (const over = performance.now() + DOUBT_MS; ; await wait(POLL_MS)) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!mayBeCommitted(error) || performance.now() > over) throw error;
+    }
+  }
 }

@@ -1,5 +1,5 @@
 /** An open database, and the options for opening one. */
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { Migrations } from './migrate.ts';
 import type { Reserve } from './reserve.ts';
 import type { Tables } from './schema.ts';
@@ -38,3 +38,19 @@ export interface OpenOptions {
   /** The known migrations, for tests. */
   readonly known?: Migrations;
 }
+
+// Transactions that make webhooks due. Uploads, files and checks use them, and the dispatcher runs them.
+
+/** The result of a transaction, and the destinations of the webhooks that it has enqueued. */
+export interface Enqueued<T> {
+  readonly value: T;
+  readonly destinations: readonly string[];
+}
+
+export type Work<T> = (tx: Transaction<Tables>) => Promise<Enqueued<T>>;
+
+/**
+ * Runs a transaction that may enqueue webhooks. Those with a free slot are claimed in the same transaction and sent at
+ * once.
+ */
+export type Transact = <T>(work: Work<T>) => Promise<T>;

@@ -10,7 +10,6 @@ import { rawPath } from '../web/requested-path.ts';
 import { createPasswords } from '../../rules/users/passwords.ts';
 import { createSignIn } from '../../rules/users/sign-in.ts';
 import { createTries } from '../../rules/users/second-factor.ts';
-import { serveAssets } from './assets.ts';
 import { noteDone } from './after-redirect.ts';
 import { askFirst } from './components/confirmation.tsx';
 import { type DashboardEnv, pathOf } from './environment.ts';
@@ -41,6 +40,9 @@ import { teamPage } from './pages/team.tsx';
 import { userPage } from './pages/user.tsx';
 import { webhookPages } from './pages/webhook.tsx';
 import { createStored } from '../../rules/directories/view.ts';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 
 /** How many requests a user may make per minute. */
 const USER_LIMIT = 600;
@@ -147,4 +149,33 @@ function attemptLimits() {
   const clock = () => performance.now();
   const byAddress = createAddressLimit({ limit: NETWORK_ATTEMPTS, clock });
   return { byAddress, byUser: createSteadyLimit({ limit: USER_ATTEMPTS, clock }) };
+}
+
+// Serves the stylesheet, the scripts and the mark: files of `static/`, read and compressed once, with an ETag of their
+// content.
+
+const TYPES = {
+  'style.css': 'text/css; charset=utf-8',
+  'script.js': 'text/javascript; charset=utf-8',
+  'dom.js': 'text/javascript; charset=utf-8',
+  'find.js': 'text/javascript; charset=utf-8',
+  'mark.svg': 'image/svg+xml',
+} as const;
+
+/** Read from `src/`, which an installation has beside the compiled program. */
+const FOLDER = new URL('../../../src/interfaces/dashboard/static/', import.meta.url);
+
+function serveAssets(app: Hono<DashboardEnv>): void {
+  for (const [name, type] of Object.entries(TYPES)) {
+    const text = readFileSync(new URL(name, FOLDER), 'utf8');
+    const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`;
+    const headers = { etag, 'content-type': type, 'cache-control': 'max-age=600', vary: 'accept-encoding' };
+    const compressed = new Uint8Array(gzipSync(text));
+    app.get(`/dashboard/static/${name}`, (c) => {
+      if (c.req.header('if-none-match') === etag) return c.body(null, 304, headers);
+      return /\bgzip\b/.test(c.req.header('accept-encoding') ?? '')
+        ? c.body(compressed, 200, { ...headers, 'content-encoding': 'gzip' })
+        : c.body(text, 200, headers);
+    });
+  }
 }

@@ -8,8 +8,7 @@ import type { Config } from '../../foundation/base/config.ts';
 import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import { columns } from '../../foundation/base/terminal.ts';
 import { checkBackups, checkDatabase, checkDeliveries, checkNodes } from './checks/database.ts';
-import { checkCertificate, checkServe, checkSshd } from './checks/running.ts';
-import { checkUploadChecker } from './checks/upload-checker.ts';
+import { checkCertificate, checkServe, checkSshd, checkUploadChecker } from './checks/running.ts';
 import { checkClock, checkDisk, checkFolders, checkQuotas } from './checks/machine.ts';
 import { checkDirectories, checkUsers } from './checks/directories.ts';
 import {
@@ -51,7 +50,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   sshd: checkSshd,
 };
 
-export interface DoctorOptions {
+interface DoctorOptions {
   /** Reads the environment. An error in it is a finding, too. */
   readonly config: () => Config;
   /** The environment, to find unknown settings. */

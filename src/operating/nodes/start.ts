@@ -2,8 +2,7 @@
 import type { Loop } from '../../foundation/base/background.ts';
 import type { DirectoryHost, NodePlacement } from '../../rules/directories/host.ts';
 import type { DirectoryFiles } from '../../arrivals/files/directory-files.ts';
-import { filesHere } from './files.ts';
-import { type HostOfAll, hostOfAll, recordQuotaObstacle } from './host.ts';
+import { filesHere, hostOfAll, type HostOfAll, recordQuotaObstacle } from './host.ts';
 import { removeLeftovers, tombstonesIn } from './leftovers.ts';
 import { chooseHome } from './list.ts';
 import { removeAbandoned } from './move/receive.ts';

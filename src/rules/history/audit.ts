@@ -13,7 +13,7 @@ import type { AuditAction, DirectoryRow, Tables } from '../../foundation/db/sche
 /** Who opened a link, in place of a key. */
 export const BY_LINK = 'link';
 
-export interface AuditedChange {
+interface AuditedChange {
   readonly at: Micros;
   readonly action: AuditAction;
   readonly directory: Pick<DirectoryRow, 'id' | 'sftp_username'>;
@@ -60,7 +60,7 @@ const AUDITED = {
   suspended: 'flag',
   expires_at: 'time',
   allowed_networks: 'json',
-  events: 'unaudited', // wanted-events.ts writes its change as a detail
+  events: 'unaudited', // webhook.ts writes its change as a detail
   quota_bytes: 'shown',
   inserted_at: 'unaudited',
   updated_at: 'unaudited',

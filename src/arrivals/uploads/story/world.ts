@@ -1,7 +1,7 @@
 /** The recorder's interface to the machine, and its options. */
 import type { Clock, Micros } from '../../../foundation/base/clock.ts';
 import type { Log } from '../../../foundation/base/log.ts';
-import type { Transact } from '../../../foundation/db/transact.ts';
+import type { Transact } from '../../../foundation/db/database.ts';
 import type { FilePath, IsTemporary } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { HeldPath } from '../processes.ts';

@@ -4,7 +4,7 @@ import { compiled } from '../../../foundation/db/compiled.ts';
 import type { Tables } from '../../../foundation/db/schema.ts';
 import { insertTransfers } from '../../../rules/history/transfers.ts';
 import { errorCode, isOutOfDescriptors, isUnavailable } from '../../../foundation/base/errors.ts';
-import type { Enqueued } from '../../../foundation/db/transact.ts';
+import type { Enqueued } from '../../../foundation/db/database.ts';
 import { announceInOrder, EVENT_COLUMNS } from '../../../deliveries/webhooks/further-events.ts';
 import type { UploadEvent } from '../../../deliveries/webhooks/outbox.ts';
 import type { FilePath } from '../file-path.ts';

@@ -13,15 +13,16 @@ import { DeliveryList, TrialResult } from '../components/exchange.tsx';
 import { changedFields } from '../changed-fields.ts';
 import { type Choice, choiceIn, WebhookTarget } from '../components/webhook-target.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
-import { Section } from '../components/section.tsx';
+import { Folds, Section } from '../components/section.tsx';
 import { Name } from '../components/text.tsx';
-import { readSnippets, Verification } from '../components/verification.tsx';
 import { accountTarget, type DashboardEnv, hasAccount, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { deliveriesOf } from '../directories-view.ts';
 import { deliveriesPage } from '../../../deliveries/webhooks/delivery-list.ts';
 import { deliveryPage } from './delivery.tsx';
 import { SECRET_DONE, SECRET_PROBLEMS, SigningSecret, webhookForms } from './webhook-forms.tsx';
+import { readFileSync } from 'node:fs';
+import { Code } from '../components/values.tsx';
 
 const PATH = '/dashboard/directories/:id/webhook';
 
@@ -166,3 +167,37 @@ const AccountsUrl: FC<{ of: string | null }> = ({ of: url }) =>
       To the account’s URL, <Name of={url} href="/dashboard/account#webhook" />
     </>
   );
+
+// Code that verifies a webhook, in four languages: the files of `snippets/`, which the tests run.
+
+const FILES = { 'verify.js': 'Node.js', 'verify.py': 'Python', 'verify.php': 'PHP', 'verify.go': 'Go' };
+
+/** Read from `src/`, which an installation has beside the compiled program. */
+const FOLDER = new URL('../../../../src/interfaces/dashboard/snippets/', import.meta.url);
+
+interface Snippet {
+  readonly language: string;
+  readonly text: string;
+}
+
+function readSnippets(): Snippet[] {
+  return Object.entries(FILES).map(([file, language]) => ({
+    language,
+    text: readFileSync(new URL(file, FOLDER), 'utf8'),
+  }));
+}
+
+const Verification: FC<{ snippets: readonly Snippet[] }> = ({ snippets }) => (
+  <Section title="Verify webhooks">
+    <p>
+      Compute the signature of the raw body before you parse it, and compare it with the header{' '}
+      <code class="whole">x-service-signature</code>. Respond with 2xx within 5 seconds, and do the work afterwards.
+    </p>
+    <Folds
+      name="language"
+      of={Object.fromEntries(
+        snippets.map(({ language, text }) => [language, <Code text={text} label={`the ${language} code`} />]),
+      )}
+    />
+  </Section>
+);

@@ -4,11 +4,15 @@ import {
   type AccountWebhook,
   accountWebhook,
   AccountWebhookFields,
+  EventsFields,
+  eventsOf,
   type RenewedSecret,
   renewSecret,
   SecretFields,
   setAccountWebhook,
+  setEvents,
   updateWebhook,
+  type WantedEvents,
   WebhookFields,
 } from '../../../rules/directories/webhook.ts';
 import { liveDirectory } from '../../../rules/directories/target.ts';
@@ -28,7 +32,6 @@ import {
 } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 import { unreachable, warning } from '../../web/warnings.ts';
-import { EventsFields, eventsOf, setEvents, type WantedEvents } from '../../../rules/directories/wanted-events.ts';
 
 const PATH = '/api/v1/directories/:id/webhook';
 const OF_ACCOUNT = '/api/v1/webhook';

@@ -2,11 +2,11 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { connect, isIP } from 'node:net';
-import { type Config, originOf } from '../../../foundation/base/config.ts';
+import { type CheckBy, type Config, originOf } from '../../../foundation/base/config.ts';
 import { errorMessage } from '../../../foundation/base/errors.ts';
 import { urlHost } from '../../../foundation/base/url-host.ts';
 import { requestApi } from '../api.ts';
-import { type Check, fail, type Finding, ok, orOk, some, warn } from '../finding.ts';
+import { type Check, fail, type Finding, ok, oneLine, orOk, some, warn } from '../finding.ts';
 import { pathsOf } from '../../../machine/sftp/paths.ts';
 import { sshdCheck, startupsOf } from '../../../machine/sftp/sshd-listener.ts';
 import { publicHostKeys } from '../../../machine/sftp/public-host-keys.ts';
@@ -14,9 +14,12 @@ import { command, serveProcess } from '../processes.ts';
 import { X509Certificate } from 'node:crypto';
 import { dirname } from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { DAY } from '../../../foundation/base/clock.ts';
+import { DAY, type Micros, SECOND } from '../../../foundation/base/clock.ts';
 import { problemOf } from '../../../foundation/base/files.ts';
 import { counted } from '../../../foundation/base/terminal.ts';
+import { checkerOf } from '../../../arrivals/checks/checker.ts';
+import { type Checker, CheckerAway } from '../../../arrivals/checks/exchange.ts';
+import { inspect } from '../../../foundation/db/inspect.ts';
 
 /** How long sshd may take to send its banner. */
 const TIMEOUT_MS = 5000;
@@ -208,4 +211,58 @@ function isNamed(certificate: X509Certificate, name: string, names: readonly str
   if (certificate.checkHost(name) !== undefined || !name.includes('.')) return true;
   const domain = name.split('.').slice(-2).join('.');
   return !selfSigned && names.some((each) => each === domain || each.endsWith(`.${domain}`));
+}
+
+// Checks that the checker of uploads answers, and how many files wait for it, or to be announced.
+
+/** How long the checker may take to identify itself. */
+const TIMEOUT_SECONDS = 10;
+/** After this long, the checker apparently cannot check a file. */
+const LATE_AFTER: Micros = 900 * SECOND;
+
+export const checkUploadChecker: Check = async ({ check, settleSeconds, database }, clock) => {
+  const due = clock.now() - settleSeconds * SECOND;
+  await using inspection = await inspect(database);
+  const { waiting, oldest } = await inspection.db
+    .selectFrom('files')
+    .select(({ fn }) => [fn.countAll<number>().as('waiting'), fn.min<Micros | null>('uploaded_at').as('oldest')])
+    .where('state', '=', 'checking')
+    .where('named_at', '<=', due)
+    .executeTakeFirstOrThrow();
+  const { rejected } = await inspection.db
+    .selectFrom('quarantine')
+    .select(({ fn }) => fn.countAll<number>().as('rejected'))
+    .executeTakeFirstOrThrow();
+  const late = oldest !== null && oldest < due - LATE_AFTER;
+  if (!check) {
+    if (!late) return [ok('uploads are announced without a check (BERTH_CHECK)')];
+    return [warn(`${waitingFiles(waiting)} to be announced, the oldest for over 15 minutes`, LATE)];
+  }
+  const text = `${waitingFiles(waiting)} for a check, ${rejected} in the quarantine`;
+  return [
+    await answers(check.by, checkerOf(check.by), text),
+    ...(late ? [warn(`${waitingFiles(waiting)} for a check, the oldest for over 15 minutes`, LATE)] : []),
+  ];
+};
+
+const LATE = 'see the reason in journalctl -u berth, and the files in berth quarantine list';
+
+async function answers(by: CheckBy, { hello }: Checker, text: string): Promise<Finding> {
+  try {
+    return ok(oneLine(`${await hello(TIMEOUT_SECONDS)}: ${text}`));
+  } catch (error) {
+    return fail(oneLine(`${errorMessage(error)}: ${text}`), remedyOf(by, error));
+  }
+}
+
+function remedyOf(by: CheckBy, error: unknown): string {
+  if (by.kind === 'clamd') return 'see whether clamd runs: systemctl status clamav-daemon';
+  if (error instanceof CheckerAway) {
+    return 'systemctl enable --now berth-check.socket, and see journalctl -u "berth-check@*"';
+  }
+  return 'put the program there, for every user to read and run (chmod 755), or correct BERTH_CHECK';
+}
+
+function waitingFiles(files: number): string {
+  return files === 1 ? '1 file waits' : `${files} files wait`;
 }

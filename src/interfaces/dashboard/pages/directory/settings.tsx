@@ -14,11 +14,10 @@ import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
 import { plainText } from '../../../../foundation/base/hidden-characters.ts';
 import { Text } from '../../components/text.tsx';
-import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
+import { Copyable, Facts, Size, sizeInWords, Time } from '../../components/values.tsx';
 import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
-import { numberIn, submitted, textOrNull } from '../../form.ts';
+import { bytesIn, numberIn, submitted, textOrNull, UNITS } from '../../form.ts';
 import { maySend } from '../../limits.ts';
-import { Quota, quotaFields } from './quota.tsx';
 import { directoryActions } from './actions.ts';
 
 const DONE = {
@@ -49,7 +48,7 @@ export function settingsPage(app: Hono<DashboardEnv>, context: AppContext): void
     return c.render(
       <DirectoryLayout tab="Settings" done={DONE}>
         <Settings {...shown} />
-        <Quota {...shown} isAdmin={isAdmin(c)} obstacle={obstacle} />
+        <Quota {...shown} mayChange={isAdmin(c)} obstacle={obstacle} />
         <Details directory={shown.directory} />
         {maySend(c) && <Delete {...shown} />}
       </DirectoryLayout>,
@@ -148,4 +147,55 @@ const Delete: FC<DirectoryProps> = ({ directory, path }) => (
 function isNameTyped(typed: string, name: string): boolean {
   const displayed = (text: string): string => plainText(text.replace(/\s+/g, ' ')).normalize().trim();
   return displayed(typed) === displayed(name);
+}
+
+// A directory's quota.
+
+interface QuotaProps extends DirectoryProps {
+  readonly mayChange: boolean;
+  /** Why no quota can be set; undefined if one can. */
+  readonly obstacle: string | undefined;
+}
+
+/** Admins get a form, if quotas can be set; members only see the value. */
+const Quota: FC<QuotaProps> = ({ mayChange, obstacle, directory, path }) => {
+  const stored = storedQuota(directory);
+  const { quota_bytes } = directory;
+  if (!mayChange)
+    return (
+      <Section title="Quota" id="quota" about="Only admins can change it.">
+        <p>{quota_bytes === null ? 'No limit' : sizeInWords(quota_bytes)}</p>
+      </Section>
+    );
+  if (obstacle !== undefined && quota_bytes === null) return <></>;
+  return (
+    <Section title="Quota" id="quota">
+      <Form action={`${path}/quota`}>
+        <Was of={stored} />
+        <Field
+          label="Quota"
+          name="max_bytes"
+          value={stored.max_bytes}
+          placeholder="500 MB"
+          hint="The most that the directory can hold, such as 500 MB or 2.5 GiB. Leave empty for no limit."
+        />
+        <button>Save</button>
+      </Form>
+    </Section>
+  );
+};
+
+function storedQuota({ quota_bytes: bytes }: DirectoryRow) {
+  if (bytes === null) return { max_bytes: '' };
+  const exact = ['TiB', 'GiB', 'MiB', 'KiB', 'TB', 'GB', 'MB', 'KB', 'B'].find(
+    (unit) =>
+      Number.isInteger((bytes / (UNITS[unit.toUpperCase()] ?? 1)) * 100) && bytes >= (UNITS[unit.toUpperCase()] ?? 1),
+  );
+  return { max_bytes: `${bytes / (UNITS[exact?.toUpperCase() ?? 'B'] ?? 1)} ${exact ?? 'B'}` };
+}
+
+/** The form's changes, for `setQuota`. */
+function quotaFields(fields: FormFields, directory: DirectoryRow): Record<string, unknown> {
+  const { max_bytes: text } = changedFields(fields, storedQuota(directory));
+  return { max_bytes: text === undefined ? directory.quota_bytes : bytesIn(text.trim()) };
 }

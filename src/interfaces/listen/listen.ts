@@ -7,6 +7,8 @@ import { LRUCache } from 'lru-cache';
 import { errorCode, errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import { verify } from '../../deliveries/webhooks/signature.ts';
 import { escaped } from '../../foundation/base/terminal.ts';
+import { openDatabase } from '../../foundation/db/open.ts';
+import { isMissing } from '../../foundation/base/database-place.ts';
 
 /** Far more than the body of any webhook of berth's. */
 const BODY_LIMIT = 1024 * 1024;
@@ -25,7 +27,7 @@ export interface ListenOptions {
   readonly print: (text: string) => void;
 }
 
-export interface Listening {
+interface Listening {
   readonly url: string;
   close(): Promise<void>;
 }
@@ -159,4 +161,49 @@ function quoted(value: unknown): string {
 /** Like `quoted`, but without quotes if the text is plain. */
 function bare(value: unknown): string {
   return typeof value === 'string' && /^[\w.-]+$/.test(value) ? value : quoted(value);
+}
+
+// Runs `berth listen`: receives webhooks and shows them until a signal ends it.
+
+export interface ListenArguments {
+  readonly port: number;
+  /** The status to answer with. */
+  readonly fail: number;
+  /** The wait before the answer, in seconds. */
+  readonly delay: number;
+  /** Used instead of the one in the database. */
+  readonly secret?: string;
+}
+
+interface ListenWiring {
+  /** The database in which secrets are looked up. */
+  database(): string;
+  /** Writes to standard output as it is. */
+  stdout(text: string): void;
+  /** Resolves when it should end, for example on SIGINT. */
+  stopped(): Promise<unknown>;
+}
+
+/** @throws {OperatorError} when the port is taken or may not be used. */
+export async function runListen(
+  { port, fail, delay, secret }: ListenArguments,
+  { database, stdout, stopped }: ListenWiring,
+): Promise<void> {
+  const secretOf = async (id: string): Promise<string | undefined> => secret ?? secretInDatabase(database(), id);
+  const listening = await listen({ port, status: fail, delay, secretOf, print: stdout });
+  stdout(`Listening on ${listening.url} for webhooks; Ctrl-C ends it.\n`);
+  await stopped();
+  await listening.close();
+}
+
+/** A directory's webhook secret; undefined when there is no such directory or no database. Does not create the database. */
+export async function secretInDatabase(place: string, directoryId: string): Promise<string | undefined> {
+  if (isMissing(place)) return undefined;
+  const database = await openDatabase(place);
+  try {
+    const secret = database.db.selectFrom('directories').select('webhook_secret').where('id', '=', directoryId);
+    return (await secret.executeTakeFirst())?.webhook_secret;
+  } finally {
+    await database.close();
+  }
 }

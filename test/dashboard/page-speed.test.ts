@@ -128,7 +128,9 @@ test('every page of a large account weighs at most 60 KB', { timeout: 600_000 },
   const database = await openDatabase(berth.config.database);
   await insertDirectories(database.db, berth.accountId, rows);
   const delivery = await fill(database.db, berth.accountId, ids, now);
-  await database.db.updateTable('directories').set({ node: berth.config.node }).where('id', 'in', ids).execute();
+  // The files are not there: while it is measured, berth would look for them, and remove their rows.
+  const node = IS_MEASURED ? 'elsewhere' : berth.config.node;
+  await database.db.updateTable('directories').set({ node }).where('id', 'in', ids).execute();
   await database.db
     .updateTable('directories')
     .set({ webhook_url: 'https://example.com/hook' })
@@ -152,7 +154,9 @@ test('every page of a large account weighs at most 60 KB', { timeout: 600_000 },
       '/account',
       '/profile',
     ].map((page) => `/dashboard${page}`),
-    ...['/access', '/files', '/files?folder=', '/files?q=order', '/links', '/webhook'].map((page) => busy + page),
+    ...['/access', '/files', '/files?folder=', '/files?q=order', ...(IS_MEASURED ? [] : ['/links']), '/webhook'].map(
+      (page) => busy + page,
+    ),
     ...[`/webhook/deliveries/${delivery}`, '/activity', '/settings'].map((page) => busy + page),
   ];
   for (const page of pages) {

@@ -17,7 +17,7 @@ import { errorMessage, OperatorError } from '../foundation/base/errors.ts';
 
 export function serveCommand({ config, environment }: Invocation): Command {
   return new Command('serve')
-    .description('Run the API, the uploads and the webhooks; sshd is a process of its own')
+    .description('Run the service: API, uploads and webhooks; sshd is a separate process')
     .addHelpText(
       'after',
       `

@@ -347,7 +347,7 @@ export interface paths {
         put?: never;
         /**
          * Make a partial file an upload
-         * @description For a file that you know to be complete, although its upload was cut off or nobody saw it end: it becomes an upload as if it had arrived now, with its webhook. `GET …/files?state=partial` lists these files. 409 while a client writes to it, or if it has changed.
+         * @description For a file that you know to be complete, although its upload was cut off or nobody saw its end: it becomes an upload as if it had arrived now, with its webhook. `GET …/files?state=partial` lists these files. 409 while a client writes to it, or if it has changed.
          *
          *     Needs a key with the admin role.
          */
@@ -370,7 +370,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a partial file
-         * @description Removes a file whose upload was cut off, or that nobody saw end. 409 while a client writes to it, or if it has changed.
+         * @description Removes a file whose upload was cut off, or whose end nobody saw. 409 while a client writes to it, or if it has changed.
          *
          *     Needs a key with the admin role.
          */
@@ -1101,7 +1101,7 @@ export interface components {
             /** Format: uuid */
             directory_id: string;
             external_id: string | null;
-            /** @description Its path below the directory. */
+            /** @description Its path in the directory. */
             filename: string;
             size_bytes: number;
             /** Format: date-time */
@@ -1115,7 +1115,7 @@ export interface components {
             /** Format: uuid */
             directory_id: string;
             external_id: string | null;
-            /** @description Its path below the directory. */
+            /** @description Its path in the directory. */
             filename: string;
             /** @description How much the client has read: less than the file's size if it read only a part. */
             sent_bytes: number;
@@ -1130,7 +1130,7 @@ export interface components {
             /** Format: uuid */
             directory_id: string;
             external_id: string | null;
-            /** @description Its path below the directory. */
+            /** @description Its path in the directory. */
             filename: string;
             size_bytes: number;
             /** @description The checker's reason. */
@@ -1146,7 +1146,7 @@ export interface components {
             /** Format: uuid */
             directory_id: string;
             external_id: string | null;
-            /** @description Its path below the directory. */
+            /** @description Its path in the directory. */
             filename: string;
             previous_filename: string;
             /** Format: date-time */
@@ -1233,7 +1233,7 @@ export interface components {
             /** Format: uuid */
             id: string;
             /**
-             * @description `placed`: the file was put there through the API, and the customer has not changed it. `partial`: its upload was cut off, or nobody saw it end.
+             * @description `placed`: the file was put there through the API, and the customer has not changed it. `partial`: its upload was cut off, or nobody saw its end.
              * @enum {string}
              */
             state: "uploaded" | "placed" | "partial";
@@ -1319,7 +1319,7 @@ export interface components {
         Upload: {
             /** Format: uuid */
             id: string;
-            /** @description Its path below the directory. */
+            /** @description Its path in the directory. */
             filename: string;
             size_bytes: number;
             /** Format: date-time */
@@ -1331,7 +1331,7 @@ export interface components {
             /** Format: uuid */
             directory_id: string;
             external_id: string | null;
-            /** @description Its path below the directory. */
+            /** @description Its path in the directory. */
             filename: string;
             /** @description How much has arrived. */
             size_bytes: number;
@@ -1393,7 +1393,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The key's account has nothing with that id. The response does not reveal whether another account has. */
+        /** @description The key's account has nothing with that id. The response does not reveal whether another account does. */
         NotFound: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1484,7 +1484,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"] | components["schemas"]["ValidationProblems"];
             };
         };
-        /** @description Too many requests in this minute. Wait for the next one. */
+        /** @description Too many requests in this minute. Wait for the next minute. */
         RateLimited: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1609,7 +1609,7 @@ export interface components {
              *     |---|---|
              *     | `webhook-id` | The id of the delivery, the same at each attempt. |
              *     | `webhook-timestamp` | When this attempt was made, in seconds since 1970. |
-             *     | `webhook-signature` | As in Standard Webhooks: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64. The key is the base64-decoded secret. While a new secret is being introduced, there are two signatures, separated by a blank. |
+             *     | `webhook-signature` | As in Standard Webhooks: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64. The key is the base64-decoded secret. While a new secret is being introduced, there are two signatures, separated by a space. |
              *     | `webhook-upload-id` | The id of the upload, for fetching its content. Missing in a test, and if the file was replaced before berth could inspect it. No signature covers this header; the delivery has the same `upload_id`. |
              *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: an attacker who has one request can send it again. |
              */
@@ -1653,7 +1653,7 @@ export interface components {
             put?: never;
             /**
              * A file or a folder was renamed
-             * @description Renaming a folder causes one event, with the folder's names. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.
+             * @description Renaming a folder sends one event, with the folder's names. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.
              *
              *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
@@ -3334,7 +3334,7 @@ export interface operations {
                         data: {
                             /** Format: uuid */
                             id: string;
-                            /** @description Its path below the directory. */
+                            /** @description Its path in the directory. */
                             filename: string;
                             size_bytes: number;
                             /** Format: date-time */

@@ -68,7 +68,7 @@ export const PublicKey = v.pipe(
 export const Upload = v.pipe(
   v.strictObject({
     id: Id,
-    filename: v.pipe(v.string(), v.description('Its path below the directory.')),
+    filename: v.pipe(v.string(), v.description('Its path in the directory.')),
     size_bytes: Count,
     uploaded_at: Timestamp,
   }),
@@ -93,7 +93,7 @@ export const FileUploaded = v.pipe(
   v.title('FileUploaded'),
 );
 
-const Filename = v.pipe(v.string(), v.description('Its path below the directory.'));
+const Filename = v.pipe(v.string(), v.description('Its path in the directory.'));
 
 /** The body of a webhook for subscribers: the fields that all have, and the event's own. */
 function furtherEvent<const E extends Exclude<EventKind, 'file.uploaded'>, const F extends v.ObjectEntries>(

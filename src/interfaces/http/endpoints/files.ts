@@ -83,7 +83,7 @@ const ListedFile = v.pipe(
     state: v.pipe(
       ListedState,
       v.description(
-        '`placed`: the file was put there through the API, and the customer has not changed it. `partial`: its upload was cut off, or nobody saw it end.',
+        '`placed`: the file was put there through the API, and the customer has not changed it. `partial`: its upload was cut off, or nobody saw its end.',
       ),
     ),
     upload_id: v.pipe(

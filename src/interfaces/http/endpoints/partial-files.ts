@@ -1,4 +1,4 @@
-/** Files whose upload was cut off, or that nobody saw end: an admin announces or deletes each. `files.ts` lists them. */
+/** Files whose upload was cut off, or whose end nobody saw: an admin announces or deletes each. `files.ts` lists them. */
 import type { AppContext } from '../../web/context.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
 import type { AnnouncedPartial } from '../../../arrivals/files/partial.ts';
@@ -45,7 +45,7 @@ export function partialRoutes(context: AppContext): Route[] {
       tag: 'Files',
       summary: 'Make a partial file an upload',
       description:
-        'For a file that you know to be complete, although its upload was cut off or nobody saw it end: it becomes an upload as if it had arrived now, with its webhook. `GET …/files?state=partial` lists these files. 409 while a client writes to it, or if it has changed.',
+        'For a file that you know to be complete, although its upload was cut off or nobody saw its end: it becomes an upload as if it had arrived now, with its webhook. `GET …/files?state=partial` lists these files. 409 while a client writes to it, or if it has changed.',
       role: 'admin',
       answer: {
         status: 200,
@@ -60,7 +60,7 @@ export function partialRoutes(context: AppContext): Route[] {
       tag: 'Files',
       summary: 'Delete a partial file',
       description:
-        'Removes a file whose upload was cut off, or that nobody saw end. 409 while a client writes to it, or if it has changed.',
+        'Removes a file whose upload was cut off, or whose end nobody saw. 409 while a client writes to it, or if it has changed.',
       role: 'admin',
       answer: { status: 204, description: 'Deleted' },
       refusals: [404, 409, 421, 507],

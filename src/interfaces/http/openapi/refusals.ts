@@ -39,7 +39,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   404: {
     name: 'NotFound',
     description:
-      "The key's account has nothing with that id. The response does not reveal whether another account has.",
+      "The key's account has nothing with that id. The response does not reveal whether another account does.",
     examples: one('Directory not found'),
   },
   409: {
@@ -94,7 +94,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   429: {
     name: 'RateLimited',
-    description: 'Too many requests in this minute. Wait for the next one.',
+    description: 'Too many requests in this minute. Wait for the next minute.',
     examples: one('Rate limit exceeded'),
   },
   500: {

@@ -28,7 +28,7 @@ const ABOUT = `Sent to the \`webhook_url\` of a directory, up to four times. Ver
 |---|---|
 | \`webhook-id\` | The id of the delivery, the same at each attempt. |
 | \`webhook-timestamp\` | When this attempt was made, in seconds since 1970. |
-| \`webhook-signature\` | As in Standard Webhooks: \`v1,\` and the HMAC-SHA256 of \`webhook-id\`, \`webhook-timestamp\` and the raw body, joined by full stops, in base64. The key is the base64-decoded secret. While a new secret is being introduced, there are two signatures, separated by a blank. |
+| \`webhook-signature\` | As in Standard Webhooks: \`v1,\` and the HMAC-SHA256 of \`webhook-id\`, \`webhook-timestamp\` and the raw body, joined by full stops, in base64. The key is the base64-decoded secret. While a new secret is being introduced, there are two signatures, separated by a space. |
 | \`webhook-upload-id\` | The id of the upload, for fetching its content. Missing in a test, and if the file was replaced before berth could inspect it. No signature covers this header; the delivery has the same \`upload_id\`. |
 | \`x-service-signature\` | \`sha256=\` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the \`webhook_secret\`. It does not cover the time: an attacker who has one request can send it again. |`;
 
@@ -49,7 +49,7 @@ const FURTHER = {
     schema: FileRenamed,
     summary: 'A file or a folder was renamed',
     description:
-      "Renaming a folder causes one event, with the folder's names. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.",
+      "Renaming a folder sends one event, with the folder's names. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.",
     example: {
       event: 'file.renamed',
       ...WHOSE,

@@ -69,7 +69,9 @@ export function nodeCommand(invocation: Invocation): Command {
     throw new OperatorError('nodes need PostgreSQL, and BERTH_DATABASE_URL names none');
   }
 
-  const command = new Command('node').description('The machines that share a PostgreSQL database').addHelpText('after', HELP);
+  const command = new Command('node')
+    .description('The machines that share a PostgreSQL database')
+    .addHelpText('after', HELP);
   command
     .command('list')
     .description('List all nodes')

@@ -105,7 +105,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const { transact } = webhooks;
 
   // Arrivals. What a crash left in transit is put back before uploads follows the directories.
-  const usedPublicKeys = own(startUsedPublicKeys({ ...ground, paths }));
+  const usedPublicKeys = own(startUsedPublicKeys(ground, paths));
   const changes = createFileChanges();
   const received = createReceived();
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
@@ -156,10 +156,10 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const deferral = own(new DeferredRemovals(filesGround));
   const filesContext = { ...filesGround, deferral };
   const files = nodes.filesOf(directoryFiles(filesContext));
-  const observe = config.check ? metrics.check({ ...config, reads, clock }) : () => undefined;
+  const observe = config.check ? metrics.check(ground) : () => undefined;
   const checks = own(await startChecks(filesContext, { folder: paths.quarantine, files, received, observe }));
 
-  const logins = own(followLogins({ ...ground, log: sshdLogOf(config), node: config.node }));
+  const logins = own(followLogins(ground, sshdLogOf(config)));
 
   // The interfaces. Supervisors query root's socket, which no stranger can fill, before the ports listen.
   const readiness = createReadiness(() => checkHealth(ground, machine, uploads));
@@ -192,7 +192,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   // Operating.
   const { isCertificateRefused } = ports;
-  const scrapes = own(await metrics.serve({ ...ground, ...machine, uploads: uploads.state, isCertificateRefused }));
+  const scrapes = own(await metrics.serve(ground, { ...machine, uploads: uploads.state, isCertificateRefused }));
   const upkeep = own(startUpkeep({ ...rules, paths, isJailDiskThere, local, uploads }));
   const { port, dashboardPort, reload } = ports;
   log.info({ port, dashboard_port: dashboardPort, metrics_port: scrapes.port }, 'berth serves');

@@ -32,7 +32,7 @@ const DISK_MS = 2000;
 /** How often sessions without a monitor are searched for. */
 const SWEEP_MS = 10_000;
 
-export interface UpkeepOptions extends RuleContext {
+export interface UpkeepContext extends RuleContext {
   readonly paths: Paths;
   readonly local: LocalHost;
   readonly uploads: Uploads;
@@ -45,36 +45,36 @@ export interface Upkeep {
   close(): Promise<void>;
 }
 
-export function startUpkeep(options: UpkeepOptions): Upkeep {
-  const { background } = options;
-  const expiry = startExpiry(options);
+export function startUpkeep(context: UpkeepContext): Upkeep {
+  const { background } = context;
+  const expiry = startExpiry(context);
   const pendingApply = background.start(
     'unapplied',
     { every: RETRY_MS },
-    async () => void (await applyPending(options)),
+    async () => void (await applyPending(context)),
   );
   // Retried, since the disk needs room for the reserve.
   const reserve = background.start('reserve', { every: RETRY_MS, atOnce: true }, () =>
-    options.database.reserve.refill(),
+    context.database.reserve.refill(),
   );
   const history = background.start('history', { every: HOUR_MS }, async (signal) => {
-    await pruneHistory(options, signal);
-    await removeExpired(options, signal);
-    await noteStorage(options);
+    await pruneHistory(context, signal);
+    await removeExpired(context, signal);
+    await noteStorage(context);
   });
   const clock = background.start(
     'clock',
     { every: CLOCK_MS, atOnce: true },
-    async () => void (await options.clockLead()),
+    async () => void (await context.clockLead()),
   );
   const accounts = background.start('accounts', { every: ACCOUNTS_MS, atOnce: true }, (signal) =>
-    finishDeletions(options, signal),
+    finishDeletions(context, signal),
   );
-  const unwatched = background.start('unwatched-sessions', { every: SWEEP_MS }, () => options.local.endUnwatched());
-  const disk = background.start('jails-disk', { every: DISK_MS }, diskWatch(options));
+  const unwatched = background.start('unwatched-sessions', { every: SWEEP_MS }, () => context.local.endUnwatched());
+  const disk = background.start('jails-disk', { every: DISK_MS }, diskWatch(context));
   const { promise: covered, resolve } = Promise.withResolvers<void>();
   const coverage = background.start('coverage', { every: RETRY_MS, atOnce: true }, async (signal) => {
-    await coverAll(options, signal);
+    await coverAll(context, signal);
     resolve();
   });
   // One coverage suffices. The history has waited for it.
@@ -93,9 +93,9 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
  * Links every jail to the transfer log, so that nothing is missed; compares every jail and credential with its row, before scans that may
  * fail; then compares and watches every file.
  */
-async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
-  const { log, uploads } = options;
-  const disk = reconciling(options, signal);
+async function coverAll(context: UpkeepContext, signal: AbortSignal) {
+  const { log, uploads } = context;
+  const disk = reconciling(context, signal);
   const directories = await linkAll(disk);
   // The log does not know sessions that began before their jail was linked to it.
   await uploads.adoptSessions();
@@ -109,15 +109,15 @@ async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
   log.info({ directories }, 'every directory is watched or covered by scans');
 }
 
-function reconciling(options: UpkeepOptions, signal: AbortSignal): ReconcileOptions {
-  const { database, placement, local, log, paths } = options;
+function reconciling(context: UpkeepContext, signal: AbortSignal): ReconcileOptions {
+  const { database, placement, local, log, paths } = context;
   return {
     paths,
     log,
     host: local,
     signal,
     rows: (after, limit) => hostedAfter(database.reads, placement.here, after, limit),
-    reapply: async (id) => void (await applyCurrent(options, id)),
+    reapply: async (id) => void (await applyCurrent(context, id)),
   };
 }
 
@@ -125,8 +125,8 @@ function reconciling(options: UpkeepOptions, signal: AbortSignal): ReconcileOpti
  * Reports when the disk of the jails is unmounted while berth runs. When it is back, links every jail to the transfer log again, and
  * scans it, since nothing that happened there meanwhile was logged.
  */
-function diskWatch(options: UpkeepOptions): Task {
-  const { isJailDiskThere, log, paths, uploads } = options;
+function diskWatch(context: UpkeepContext): Task {
+  const { isJailDiskThere, log, paths, uploads } = context;
   let wasThere = true;
   return async (signal) => {
     const isThere = isJailDiskThere();
@@ -138,7 +138,7 @@ function diskWatch(options: UpkeepOptions): Task {
       );
     } else {
       log.warn({ folder: paths.jails }, 'the disk of the jails is mounted again: scanning every directory');
-      const disk = reconciling(options, signal);
+      const disk = reconciling(context, signal);
       await linkAll(disk);
       await reconcile(disk);
       await eachDirectory(disk, (directory) => uploads.scan(directory));

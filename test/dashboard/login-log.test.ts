@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createBackground } from '../../src/foundation/base/background.ts';
 import { DAY, SECOND, systemClock } from '../../src/foundation/base/clock.ts';
 import { refusalsByDay } from '../../src/rules/history/daily-totals.ts';
 import { createLog } from '../../src/foundation/base/log.ts';
@@ -15,6 +14,7 @@ import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
+import { createGround } from '../../src/foundation/context.ts';
 
 const PATH = process.env['PATH'];
 const clock = systemClock();
@@ -57,8 +57,8 @@ function madeJournal(place: Scratch) {
   };
 }
 
-const follow = ({ database }: Hosted) =>
-  followLogins({ database, clock, log: journal, node: '', background: createBackground(createLog('silent')) });
+const follow = ({ rules, database }: Hosted) =>
+  followLogins(createGround({ config: rules.config, database, clock, log: createLog('silent') }), journal);
 
 const wrong = (user: string, at: number, pid: number, port = pid): Entry => ({
   at,

@@ -1,5 +1,5 @@
 /** Notes when each public key was last used: from the sessions that the history reports, and the keys that sshd was offered for them. */
-import { createLastUsed, type LastUsedOptions } from '../../rules/api-keys/last-used.ts';
+import { createLastUsed } from '../../rules/api-keys/last-used.ts';
 import { USED_PUBLIC_KEYS } from '../../rules/directories/public-keys.ts';
 import type { Transfer } from '../../rules/history/transfers.ts';
 import type { Paths } from './paths.ts';
@@ -7,10 +7,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, stat
 import { join } from 'node:path';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { errorCode } from '../../foundation/base/errors.ts';
-
-export interface UsedPublicKeysOptions extends Omit<LastUsedOptions, 'of'> {
-  readonly paths: Pick<Paths, 'offeredKeys' | 'sessions'>;
-}
+import type { Ground } from '../../foundation/context.ts';
 
 export interface UsedPublicKeys {
   /** Takes the rows that a commit has added to the history. */
@@ -19,8 +16,8 @@ export interface UsedPublicKeys {
   close(): Promise<void>;
 }
 
-export function startUsedPublicKeys({ paths, ...options }: UsedPublicKeysOptions): UsedPublicKeys {
-  const lastUsed = createLastUsed({ ...options, of: USED_PUBLIC_KEYS });
+export function startUsedPublicKeys(ground: Ground, paths: Paths): UsedPublicKeys {
+  const lastUsed = createLastUsed({ ...ground, of: USED_PUBLIC_KEYS });
   return {
     committed(rows) {
       for (const { event, directory_id: id, username } of rows) {

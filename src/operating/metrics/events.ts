@@ -1,8 +1,9 @@
 /** Counts events: API requests, the actions of SFTP clients, webhook attempts. */
-import { type Tables, TRANSFER_EVENTS } from '../../foundation/db/schema.ts';
+import { TRANSFER_EVENTS } from '../../foundation/db/schema.ts';
 import { counter, histogram, type Registry, scraped } from './registry.ts';
-import { type Kysely, sql } from 'kysely';
-import { type Clock, SECOND } from '../../foundation/base/clock.ts';
+import { sql } from 'kysely';
+import { SECOND } from '../../foundation/base/clock.ts';
+import type { Ground } from '../../foundation/context.ts';
 
 export interface ObservedRequest {
   readonly method: string;
@@ -73,26 +74,20 @@ export function attemptMetrics(registry: Registry): (attempt: ObservedAttempt) =
   };
 }
 
-export interface CheckSources {
-  readonly reads: Kysely<Tables>;
-  readonly clock: Clock;
-  /** Uploads whose names may still change do not count. */
-  readonly settleSeconds: number;
-}
-
 const CHECK_OUTCOMES = ['passed', 'rejected', 'failed', 'unchecked'] as const;
 
 /** Metrics of files that are checked before they are announced. They exist only with a checker. */
 export function checkMetrics(
   registry: Registry,
-  { reads, clock, settleSeconds }: CheckSources,
+  { config, database, clock }: Pick<Ground, 'config' | 'database' | 'clock'>,
 ): (outcome: (typeof CHECK_OUTCOMES)[number], seconds: number) => void {
   const help = 'Checks of uploads by outcome; `unchecked`: announced without a check.';
   const known = CHECK_OUTCOMES.map((outcome) => ({ outcome }));
   const checks = counter(registry, { name: 'berth_checks_total', help }, known);
   const time = { name: 'berth_check_seconds_total', help: 'The total time of checks of uploads.' };
   const seconds = counter(registry, time, [{}]);
-  const settling = settleSeconds * SECOND;
+  const { reads } = database;
+  const settling = config.settleSeconds * SECOND;
   /** How many there are, and since when the first has been due. */
   const checking = () =>
     reads

@@ -1,32 +1,11 @@
 /** Makes a registry and its metrics. Each part of berth gets only the function to which it reports. */
-import type { Config } from '../../foundation/base/config.ts';
-import { lastBackup } from '../../foundation/base/last-backup.ts';
-import type { Log } from '../../foundation/base/log.ts';
-import type { Database } from '../../foundation/db/open.ts';
-import { attemptMetrics, checkMetrics, type CheckSources, requestMetrics, transferMetrics } from './events.ts';
-import {
-  eventLoopLag,
-  machineMetrics,
-  type MachineSources,
-  processMetrics,
-  stateMetrics,
-  type StateSources,
-} from './state.ts';
+import { attemptMetrics, checkMetrics, requestMetrics, transferMetrics } from './events.ts';
+import { type Asked, eventLoopLag, machineMetrics, type Measured, processMetrics, stateMetrics } from './state.ts';
 import { CONTENT_TYPE, Registry } from './registry.ts';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorMessage } from '../../foundation/base/errors.ts';
-
-export interface ServeOptions
-  extends
-    Omit<StateSources, 'deniedLogins' | 'node' | 'reads'>,
-    Omit<MachineSources, 'certificate' | 'folders' | 'lastBackup'> {
-  readonly config: Pick<Config, 'jailDir' | 'metrics' | 'node' | 'stateDir' | 'tls'>;
-  readonly database: Pick<Database, 'reads'>;
-  readonly paths: Pick<StateSources, 'deniedLogins'>;
-  readonly log: Log;
-}
 
 export function createMetrics() {
   const registry = new Registry();
@@ -37,20 +16,12 @@ export function createMetrics() {
     transfers: transferMetrics(registry),
     attempt: attemptMetrics(registry),
     /** Adds the metrics of the check, and returns the function to which it reports. */
-    check: (sources: CheckSources) => checkMetrics(registry, sources),
+    check: (ground: Parameters<typeof checkMetrics>[1]) => checkMetrics(registry, ground),
     /** Adds the metrics that scrapes read, and serves all where the settings say. Never rejects. */
-    async serve({ config, database, paths, log, ...sources }: ServeOptions): Promise<MetricsServer> {
-      const { node, jailDir, stateDir, tls } = config;
-      const { host, port } = config.metrics;
-      stateMetrics(registry, { ...sources, reads: database.reads, node, deniedLogins: paths.deniedLogins });
-      machineMetrics(registry, {
-        ...sources,
-        lastBackup: () => lastBackup(config),
-        folders: { jails: jailDir, state: stateDir },
-        certificate: tls.mode === 'proxy' ? undefined : tls.lastGood,
-      });
-      if (port === 'off') return { port: undefined, close: async () => undefined };
-      return startMetricsServer({ registry, host, port, log });
+    async serve(ground: Measured, asked: Asked): Promise<MetricsServer> {
+      stateMetrics(registry, ground, asked);
+      machineMetrics(registry, ground.config, asked);
+      return startMetricsServer(registry, ground);
     },
     /** Stops measuring. */
     close: () => lag[Symbol.dispose](),
@@ -66,20 +37,14 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-export interface MetricsServerOptions {
-  readonly registry: Pick<Registry, 'text'>;
-  readonly host: string;
-  /** 0 for any free port. */
-  readonly port: number;
-  readonly log: Log;
-}
-
 /** Enough for a few scrapers. Silent connections are closed soon. */
 const LIMITS = { maxHeaderSize: 8192, headersTimeout: 5000, requestTimeout: 5000, keepAliveTimeout: 20_000 } as const;
 const MAX_CONNECTIONS = 20;
 
 /** Never rejects. */
-async function startMetricsServer({ registry, host, port, log }: MetricsServerOptions): Promise<MetricsServer> {
+async function startMetricsServer(registry: Registry, { config, log }: Measured): Promise<MetricsServer> {
+  const { host, port } = config.metrics;
+  if (port === 'off') return { port: undefined, close: async () => undefined };
   const server = createServer(LIMITS, (request, response) => {
     request.resume();
     const path = request.url?.split('?')[0];

@@ -5,24 +5,37 @@ import type { Background } from '../../foundation/base/background.ts';
 import { type Registry, type Samples, scraped } from './registry.ts';
 import { readdir, readFile, statfs } from 'node:fs/promises';
 import { X509Certificate } from 'node:crypto';
-import { type Clock, type Micros, SECOND } from '../../foundation/base/clock.ts';
+import { SECOND } from '../../foundation/base/clock.ts';
 import { type Kysely, sql } from 'kysely';
 import { standbyLags } from '../../foundation/db/postgres-server.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
 import { listNodes } from '../nodes/list.ts';
+import type { Ground } from '../../foundation/context.ts';
+import type { Config } from '../../foundation/base/config.ts';
+import { lastBackup } from '../../foundation/base/last-backup.ts';
 
 /** How often the event loop's delay is sampled. */
 const RESOLUTION_MS = 20;
 
-export interface StateSources extends DatabaseSources {
+/** The ground, of which only the failures of loops are measured. A test reports some of its own. */
+export interface Measured extends Omit<Ground, 'background' | 'clockLead'> {
   readonly background: Pick<Background, 'failures'>;
-  /** The file to which `openssh/admit` adds a byte for each login over the limit of connections. */
-  readonly deniedLogins: string;
-  uploads(): { readonly sessions: number; readonly transferLogRead: boolean; readonly watchesComplete: boolean };
 }
 
-export function stateMetrics(registry: Registry, sources: StateSources): void {
-  const { deniedLogins, uploads, background } = sources;
+/** What scrapes ask other parts of berth. */
+export interface Asked {
+  /** `deniedLogins`: the file to which `openssh/admit` adds a byte for each login over the limit of connections. */
+  readonly paths: { readonly deniedLogins: string };
+  uploads(): { readonly sessions: number; readonly transferLogRead: boolean; readonly watchesComplete: boolean };
+  /** Whether our sshd listens on its port. */
+  isSshdUp(): boolean;
+  isJailDiskThere(): boolean;
+  /** Whether the configured files hold a certificate that cannot be used. */
+  isCertificateRefused(): boolean;
+}
+
+export function stateMetrics(registry: Registry, ground: Measured, { paths, uploads }: Asked): void {
+  const { background } = ground;
   const gauge = (name: string, help: string, read: () => number): void =>
     scraped(registry, 'gauge', { name, help }, read);
   gauge('berth_sftp_sessions', 'Live SFTP sessions.', () => uploads().sessions);
@@ -32,14 +45,14 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
     '1 while every directory is watched, except crowded ones; 0 when scans cover some instead.',
     () => Number(uploads().watchesComplete),
   );
-  databaseMetrics(registry, sources);
+  databaseMetrics(registry, ground);
   const denied = {
     name: 'berth_logins_denied_total',
     help: 'Logins with the right password or key that exceeded max_connections. Resets when the machine restarts.',
     label: 'reason',
   };
   scraped(registry, 'counter', denied, () => ({
-    'too-many-connections': statSync(deniedLogins, { throwIfNoEntry: false })?.size ?? 0,
+    'too-many-connections': statSync(paths.deniedLogins, { throwIfNoEntry: false })?.size ?? 0,
   }));
   const failures = {
     name: 'berth_background_failures_total',
@@ -98,22 +111,10 @@ export function processMetrics(registry: Registry): void {
   gauge('nodejs_external_memory_bytes', 'Memory of buffers and libraries.', () => process.memoryUsage().external);
 }
 
-export interface MachineSources {
-  /** Whether our sshd listens on its port. */
-  readonly isSshdUp: () => boolean;
-  /** When the last backup was made; undefined for never. */
-  readonly lastBackup: () => Micros | undefined;
-  readonly isJailDiskThere: () => boolean;
-  readonly folders: { readonly jails: string; readonly state: string };
-  /** The certificate in use; undefined behind a proxy. */
-  readonly certificate: string | undefined;
-  /** Whether the configured files hold a certificate that cannot be used. */
-  readonly isCertificateRefused: () => boolean;
-}
-
 export function machineMetrics(
   registry: Registry,
-  { isSshdUp, lastBackup, isJailDiskThere, folders, certificate, isCertificateRefused }: MachineSources,
+  config: Config,
+  { isSshdUp, isJailDiskThere, isCertificateRefused }: Asked,
 ): void {
   const sshd = { name: 'berth_sshd_up', help: '1 while our sshd listens on the SFTP port.' };
   scraped(registry, 'gauge', sshd, async () => Number(isSshdUp()));
@@ -125,11 +126,11 @@ export function machineMetrics(
     name: 'berth_backup_timestamp_seconds',
     help: 'When the last backup was made here, in seconds since 1970; 0 for never.',
   };
-  scraped(registry, 'gauge', backup, async () => (lastBackup() ?? 0) / SECOND);
+  scraped(registry, 'gauge', backup, async () => (lastBackup(config) ?? 0) / SECOND);
 
   const perFolder = (read: (folder: string) => Promise<number>) => async () => ({
-    jails: await read(folders.jails),
-    state: await read(folders.state),
+    jails: await read(config.jailDir),
+    state: await read(config.stateDir),
   });
   const bytes = {
     name: 'berth_disk_free_bytes',
@@ -161,7 +162,8 @@ export function machineMetrics(
     }),
   );
 
-  if (certificate === undefined) return;
+  if (config.tls.mode === 'proxy') return;
+  const { lastGood: certificate } = config.tls;
   const refused = {
     name: 'berth_certificate_refused',
     help: '1 while the configured certificate cannot be used, and an older one is in use.',
@@ -180,17 +182,11 @@ export function machineMetrics(
 // Metrics that each scrape reads from the database: its state, the nodes that share it, the outbox, partial uploads.
 // While the database is unavailable these have no samples; all other metrics still have theirs.
 
-export interface DatabaseSources {
-  readonly reads: Kysely<Tables>;
-  /** This machine's name; empty with SQLite. */
-  readonly node: string;
-  readonly clock: Clock;
-}
-
 const OPEN_STATES = ['queued', 'running', 'waiting'] as const;
 const NODE_STATES = ['live', 'away', 'drained'] as const;
 
-function databaseMetrics(registry: Registry, { reads, node, clock }: DatabaseSources): void {
+function databaseMetrics(registry: Registry, { config, database, clock }: Measured): void {
+  const { reads } = database;
   const gauge = (name: string, help: string, read: () => Promise<Samples>, label = ''): void =>
     scraped(registry, 'gauge', { name, help, label }, () => read().catch(() => ({})));
   gauge(
@@ -213,7 +209,7 @@ function databaseMetrics(registry: Registry, { reads, node, clock }: DatabaseSou
     'berth_nodes',
     'Machines that share the database, by state: live, away, drained (get no new directories).',
     async () => {
-      const states = node === '' ? [] : (await listNodes(reads)).map(({ state }) => state);
+      const states = config.node === '' ? [] : (await listNodes(reads)).map(({ state }) => state);
       return Object.fromEntries(NODE_STATES.map((each) => [each, states.filter((state) => state === each).length]));
     },
     'state',

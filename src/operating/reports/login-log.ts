@@ -4,9 +4,7 @@
  * reading their lines and one transaction every few seconds.
  */
 import type { Transaction } from 'kysely';
-import type { Background } from '../../foundation/base/background.ts';
 import { type Clock, DAY, type Micros, SECOND } from '../../foundation/base/clock.ts';
-import type { Database } from '../../foundation/db/open.ts';
 import type { LoginLogTable, Tables } from '../../foundation/db/schema.ts';
 import { enqueueDue } from '../../deliveries/webhooks/outbox.ts';
 import { addToDay } from '../../rules/history/daily-totals.ts';
@@ -17,6 +15,7 @@ import {
   wants,
 } from '../../deliveries/webhooks/further-events.ts';
 import { APART, attemptsIn, type LogLine, type LoginAttempt, type SshdLog, userIn } from './sshd-log.ts';
+import type { Ground, Store } from '../../foundation/context.ts';
 
 /** How often a missing log is searched for. */
 const RETRY_MS = 30_000;
@@ -41,16 +40,8 @@ export interface LoginLog {
   close(): Promise<void>;
 }
 
-export interface LoginLogOptions {
-  readonly background: Background;
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly log: SshdLog;
-  /** The node whose log this is, when several machines share a database. */
-  readonly node: string;
-}
-
-export function followLogins({ background, database, clock, log, node }: LoginLogOptions): LoginLog {
+export function followLogins({ config, background, database, clock }: Ground, log: SshdLog): LoginLog {
+  const { node } = config;
   let isFollowing = false;
   let lines: LogLine[] = [];
   let lastLineAt = 0;
@@ -138,7 +129,7 @@ function attemptsByUser(
 }
 
 async function write(
-  { database, clock }: Pick<LoginLogOptions, 'database' | 'clock'>,
+  { database, clock }: Store,
   attempts: Map<string, LoginAttempt[]>,
   log: LoginLogTable,
 ): Promise<void> {

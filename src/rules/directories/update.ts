@@ -7,13 +7,11 @@ import { generatePassword } from './identity.ts';
 import { replacePublicKeys } from './public-keys.ts';
 import { liveDirectory, type RuleContext, type Target } from './target.ts';
 import type { Kysely, Transaction } from 'kysely';
-import { type Clock, hasExpired, type Micros, SECOND } from '../../foundation/base/clock.ts';
+import { hasExpired, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import { because, checked, orBlank, timestamp, wholeNumber } from '../../foundation/base/validation.ts';
 import { networkOf } from './networks.ts';
-import type { Background, Loop } from '../../foundation/base/background.ts';
-import type { Database } from '../../foundation/db/open.ts';
+import type { Loop } from '../../foundation/base/background.ts';
 import { yielder } from '../../foundation/base/event-loop.ts';
-import type { DirectoryHost, NodePlacement } from './host.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 
 /**
@@ -158,16 +156,8 @@ const EVERY_MS = 1000;
 /** A login may be under way when its directory expires, and may read a clock that is slightly behind. */
 const OVERLAP: Micros = 2 * SECOND;
 
-interface ExpiryOptions {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly host: Pick<DirectoryHost, 'endSessions'>;
-  readonly placement: Pick<NodePlacement, 'here'>;
-  readonly background: Background;
-}
-
 /** Runs every second for directories that expired since the last run. The first run takes all: berth may have been down. */
-export function startExpiry({ database, clock, host, placement, background }: ExpiryOptions): Loop {
+export function startExpiry({ database, clock, host, placement, background }: RuleContext): Loop {
   let lastRun: Micros = 0;
   return background.start('expiry', { every: EVERY_MS, atOnce: true }, async (signal) => {
     const yieldNow = yielder();

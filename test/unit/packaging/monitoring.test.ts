@@ -60,20 +60,21 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
   const metrics = createMetrics();
   if (isUp) noteBackup(place.config, 1_795_000_000_000_000);
   const clock = systemClock();
-  const checked = metrics.check({ reads: database.reads, clock, settleSeconds: 0 });
+  const config = { ...place.config, jailDir: place.dir, settleSeconds: 0, metrics: { host: '127.0.0.1', port } };
+  const checked = metrics.check({ config, database, clock });
   checked('passed', 0.1);
-  const server: MetricsServer = await metrics.serve({
-    config: { ...place.config, jailDir: place.dir, metrics: { host: '127.0.0.1', port } },
-    database,
-    background: { failures: () => new Map([['history', 2]]) },
-    clock,
-    paths: { deniedLogins: join(place.dir, 'denied-logins') },
-    isSshdUp: () => isUp,
-    isJailDiskThere: () => isUp,
-    isCertificateRefused: () => !isUp,
-    uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
-    log: createLog('info', { write: (line) => void lines.push(line) }),
-  });
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const background = { failures: () => new Map([['history', 2]]) };
+  const server: MetricsServer = await metrics.serve(
+    { config, database, background, clock, log },
+    {
+      paths: { deniedLogins: join(place.dir, 'denied-logins') },
+      isSshdUp: () => isUp,
+      isJailDiskThere: () => isUp,
+      isCertificateRefused: () => !isUp,
+      uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
+    },
+  );
   return {
     metrics,
     server,

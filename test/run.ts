@@ -26,6 +26,7 @@ import { inspect, parseArgs } from 'node:util';
 import { bundlePackages } from './support/bundled-packages.ts';
 import { findChromium } from './support/chromium.ts';
 import { makeEmptyDatabase } from './support/empty-database.ts';
+import { makeCertificate } from './support/made-certificate.ts';
 import { isLong } from './support/long.ts';
 import { BUNDLED_PACKAGES } from './support/node-environment.ts';
 import { onPostgres } from './support/postgres.ts';
@@ -93,6 +94,7 @@ await globalSetup();
 try {
   await bundlePackages();
   await makeEmptyDatabase(scratch);
+  await makeCertificate(scratch);
   await runFiles(plan.files, Number(values['at-once'] ?? AT_ONCE));
   const times = timesOfFiles();
   keepTimes(times);

@@ -88,7 +88,7 @@ test('a removed file is gone for the API at once, and for its session when that 
     await wait(1500);
     assert.equal(on(directory, 'in/a.csv'), true);
   }
-  await until('it has gone', () => !on(directory, 'in/a.csv'), 4);
+  await until('it has gone', () => !on(directory, 'in/a.csv'));
   await until('so has its row', async () => (await rowsOf(berth, directory)).length === 0);
   assert.deepEqual(await historyOf(berth, directory), ['uploaded in/a.csv', 'removed in/a.csv']);
   assert.equal(await berth.storage(directory), 0);
@@ -183,7 +183,7 @@ test('a removed file that its session opens without writing, renames or removes 
     });
     assert.deepEqual([await berth.uploads(directory), await berth.storage(directory)], [[], 0]);
   }
-  await until('all have gone', () => readdirSync(directory.files).join() === 'other', 10);
+  await until('all have gone', () => readdirSync(directory.files).join() === 'other');
   await until('and their rows', async () => (await rowsOf(berth, directory)).length === 0);
   const history = await historyOf(berth, directory);
   assert.deepEqual(
@@ -307,7 +307,7 @@ test('berth is restarted meanwhile: the session finds the file, no scan takes it
     await wait(1500);
     assert.deepEqual([on(directory, 'a'), on(directory, 'touched')], [true, true]);
   }
-  await until('both have gone', () => readdirSync(directory.files).length === 1, 10);
+  await until('both have gone', () => readdirSync(directory.files).length === 1);
   assert.equal((await berth.uploads(directory)).length, 1);
   assert.equal(await berth.storage(directory), 8);
   const uploads = (await historyOf(berth, directory)).filter((event) => event.startsWith('uploaded'));

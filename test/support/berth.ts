@@ -16,6 +16,7 @@ import { createPasswordHashing } from '../../src/rules/users/passwords.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { type ApiAnswer, apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
+import { copyCertificate } from './made-certificate.ts';
 import { problems } from './openapi.ts';
 import { type Receiver, receiver, type ReceiverOptions } from './receiver.ts';
 import type { Scratch } from './scratch.ts';
@@ -97,6 +98,7 @@ export async function startBerth(place: Scratch, options: BerthOptions = {}): Pr
   const { log = createLog(config.logLevel) } = options;
   const hashing = createPasswordHashing(CHEAP);
   copyEmptyDatabase(config);
+  copyCertificate(config.tls);
   let service: Service | undefined = await startService(config, { log, hashing });
   parts.defer(() => service?.close());
 

@@ -36,6 +36,7 @@ import { createAuthenticate } from '../../src/rules/api-keys/authenticate.ts';
 import type { LastUsed } from '../../src/rules/api-keys/last-used.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { copyEmptyDatabase } from './empty-database.ts';
+import { copyCertificate } from './made-certificate.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
 import { type Scratch, scratch } from './scratch.ts';
 import { filesContext } from './files-context.ts';
@@ -122,6 +123,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   };
   await using parts = new AsyncDisposableStack();
   copyEmptyDatabase(config);
+  copyCertificate(config.tls);
   mkdirSync(config.runtimeDir, { recursive: true });
   const lines: string[] = [];
   const requests: AnsweredRequest[] = [];

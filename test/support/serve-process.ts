@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { apiClient, type ApiClient } from './api-client.ts';
+import { copyCertificate } from './made-certificate.ts';
 import { nodeEnvironment } from './node-environment.ts';
 import { until } from './poll.ts';
 
@@ -33,6 +34,7 @@ export async function startServe(
   environment: Record<string, string>,
   options: SpawnOptions = {},
 ): Promise<ServeProcess> {
+  copyCertificate(config.tls);
   const serve = spawnServe(environment, options);
   try {
     await until('berth serve answers', async () => {

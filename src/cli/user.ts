@@ -26,6 +26,7 @@ import {
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { limitsIn } from './api-key.ts';
+import { collected } from './options.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
@@ -83,6 +84,7 @@ export function userCommand(invocation: Invocation): Command {
     .addCommand(createCommand(invocation))
     .addCommand(listCommand(invocation))
     .addCommand(setRoleCommand(invocation))
+    .addCommand(setLimitsCommand(invocation))
     .addCommand(stateCommand(invocation, 'disable', true))
     .addCommand(stateCommand(invocation, 'enable', false))
     .addCommand(resetCommand(invocation));
@@ -137,6 +139,35 @@ function setRoleCommand(invocation: Invocation): Command {
         setRights(context, target, { role }),
       ),
     );
+}
+
+interface LimitOptions extends Named {
+  readonly readOnly?: true;
+  readonly directory?: readonly string[];
+  readonly none?: true;
+}
+
+function setLimitsCommand(invocation: Invocation): Command {
+  return changeCommand(
+    'set-limits',
+    'Limit a user to reading, to some directories, or to both; replaces earlier limits',
+  )
+    .option('--read-only', 'the user may not change anything')
+    .option('--directory <directory>', 'only this directory, by id or SFTP username; repeatable', collected)
+    .option('--none', 'no limits')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  berth user set-limits ann@example.com --read-only --directory acme-corp-x7k2m9qa\n  berth user set-limits ann@example.com --none',
+    )
+    .action((email: string, { account, json, none, readOnly, directory }: LimitOptions) => {
+      const isLimited = readOnly !== undefined || directory !== undefined;
+      if (isLimited === (none !== undefined))
+        throw new OperatorError('say which limits: --read-only, --directory, or --none');
+      const limits = { read_only: readOnly ?? false, directories: directory ?? null };
+      return changed(invocation, { email, account }, json, 'set-limits', (context, target) =>
+        setRights(context, target, limits),
+      );
+    });
 }
 
 function stateCommand(invocation: Invocation, name: 'disable' | 'enable', isDisabled: boolean): Command {
@@ -196,10 +227,9 @@ async function changed(
     await sayingRefusals(() => change(context, targetOf(invocation, found, step)));
     return namedUser(database, { email: found.email, account: found.account_id });
   });
-  const { role } = user;
-  invocation.print(
-    json ? JSON.stringify(STYLE.json(user)) : `${user.email} is ${stateOf(user)}, with the role ${role}`,
-  );
+  const limits = limitsIn(scopeOf(user));
+  const rights = `with the role ${user.role}${limits === null ? '' : ` (${limits})`}`;
+  invocation.print(json ? JSON.stringify(STYLE.json(user)) : `${user.email} is ${stateOf(user)}, ${rights}`);
 }
 
 async function namedUser(

@@ -47,6 +47,11 @@ test('every command prints its exact JSON, and the audit has who did it', async 
     },
   );
   assert.equal((await json(place, 'user', 'set-role', 'ann@example.com', 'admin'))['role'], 'admin');
+  const limited = ['user', 'set-limits', 'ann@example.com'];
+  assert.equal((await json(place, ...limited, '--read-only'))['read_only'], true);
+  const { stdout: said } = await berth(place, 'user', 'set-role', 'ann@example.com', 'admin');
+  assert.equal(said, 'ann@example.com is invited, with the role admin (read-only)\n');
+  assert.equal((await json(place, ...limited, '--none'))['read_only'], false);
   assert.equal((await json(place, 'user', 'disable', 'ANN@example.com'))['state'], 'disabled');
   assert.equal((await json(place, 'user', 'enable', 'ann@example.com'))['state'], 'invited');
   const reset = await json(place, 'user', 'reset', 'ann@example.com');
@@ -59,6 +64,8 @@ test('every command prints its exact JSON, and the audit has who did it', async 
     [
       ['create-user', 'operator:olga', 'berth user create'],
       ['update-user', 'operator:olga', 'berth user set-role'],
+      ['update-user', 'operator:olga', 'berth user set-limits'],
+      ['update-user', 'operator:olga', 'berth user set-limits'],
       ['update-user', 'operator:olga', 'berth user disable'],
       ['update-user', 'operator:olga', 'berth user enable'],
       ['update-user', 'operator:olga', 'berth user reset'],
@@ -121,6 +128,9 @@ test('an impossible request is one line with status 1, wrong use has status 2', 
     [['user', 'reset', 'nobody@example.com'], /there is no user "nobody@example\.com": see berth user list/],
     [['user', 'disable', 'nobody@example.com'], /there is no user/],
     [['user', 'set-role', 'nobody@example.com', 'admin'], /there is no user/],
+    [['user', 'set-limits', 'ann@example.com'], /say which limits: --read-only, --directory, or --none/],
+    [['user', 'set-limits', 'ann@example.com', '--none', '--read-only'], /say which limits/],
+    [['user', 'set-limits', 'ann@example.com', '--directory', 'nowhere'], /"nowhere" is not a directory/],
   ];
   await Promise.all(
     failures.map(async ([args, message]) => {
@@ -139,7 +149,7 @@ test('an impossible request is one line with status 1, wrong use has status 2', 
   ];
   await Promise.all(misuses.map(async (args) => assert.equal((await berth(place, ...args)).status, 2, args.join(' '))));
   await Promise.all(
-    ['create', 'list', 'set-role', 'disable', 'enable', 'reset'].map(async (step) =>
+    ['create', 'list', 'set-role', 'set-limits', 'disable', 'enable', 'reset'].map(async (step) =>
       assert.match((await berth(place, 'user', step, '--help')).stdout, /Examples?:\n {2}berth user /),
     ),
   );

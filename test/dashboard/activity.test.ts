@@ -162,7 +162,7 @@ test('one session is ended by its button, the other goes on; a member and anothe
   const page = await admin.get(activityOf(directory));
   const names = [...page.text.matchAll(/name="session" value="([^"]*)"/g)].map(([, name = '']) => name);
   assert.equal(names.length, 2);
-  assert.match(page.text, /<td>127\.0\.0\.1<\/td><td[^>]*><time datetime="20/);
+  assert.match(page.text, /<td role="rowheader">127\.0\.0\.1<\/td><td[^>]*><time datetime="20/);
 
   const end = `${activityOf(directory)}/end-session`;
   const [session = '', other = ''] = names;

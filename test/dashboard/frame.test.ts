@@ -5,6 +5,7 @@ import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
 import { sharedDashboard } from '../support/shared-berth.ts';
+import { addressOf, everything, FORMS } from './hostile-place.ts';
 
 const shared = sharedDashboard();
 
@@ -133,4 +134,22 @@ test('a joiner within an emoji stays, and every other one is shown as its code p
   using user = await signIn(berth);
   const { id } = await berth.directory({ name: 'Ac\u200dme' });
   assert.match((await user.get(`/dashboard/directories/${id}/files`)).text, /<h1>AcU\+200Dme<\/h1>/);
+});
+
+test('a form’s address leads to the page above it, as former pages that asked a question', async () => {
+  await using berth = await shared();
+  using user = await signIn(berth);
+  const ids = await everything(berth);
+  const files = `/dashboard/directories/${ids.directories}/files`;
+  for (const [form, page] of [
+    [`${files}/${ids.files}/delete`, files],
+    [`/dashboard/api-keys/${ids['api-keys']}/revoke`, '/dashboard/api-keys'],
+    ['/dashboard/deliveries/test', '/dashboard/deliveries'],
+    [`/dashboard/directories/${ids.directories}/partial/${ids.partial}/announce`, files.replace(/\/files$/, '')],
+  ] as const)
+    assert.equal((await user.get(form)).headers.location, page);
+  for (const form of Object.keys(FORMS)) assert.notEqual((await user.get(addressOf(form, ids))).status, 404, form);
+  assert.equal((await user.get(`${files}/${ids.files}/nothing`)).status, 404);
+  using visitor = visitorOf(place(berth));
+  assert.match(String((await visitor.get('/dashboard/deliveries/test')).headers.location), /^\/dashboard\/sign-in/);
 });

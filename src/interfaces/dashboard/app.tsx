@@ -79,7 +79,10 @@ export function createDashboard(context: AppContext, closing: AbortSignal): Hono
   const { hasPasswordLogin, companyLogin, url } = config.dashboard;
   const app = new Hono<DashboardEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
   app.onError((error, c) => errorPage(error, c, log));
-  app.notFound(notFoundPage);
+  app.notFound((c) => {
+    const above = c.req.method === 'GET' && pageAbove(app, c.req.path);
+    return above ? c.redirect(above, 303) : notFoundPage(c);
+  });
 
   // Gives components the request that they are rendered for.
   app.use(jsxRenderer(({ children }) => <>{children}</>, { docType: true }));
@@ -135,6 +138,18 @@ export function createDashboard(context: AppContext, closing: AbortSignal): Hono
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);
   return app;
+}
+
+/** The page above a form's address. That address stays in the browser after a refusal, and some were pages that asked a question. */
+function pageAbove({ router }: Hono<DashboardEnv>, path: string): string | undefined {
+  const routes = (method: string, at: string): number => router.match(method, at)[0].length;
+  // No route is for TRACE: what matches it is not of one page.
+  const has = (method: string, at: string): boolean => routes(method, at) > routes('TRACE', at);
+  if (!has('POST', path)) return undefined;
+  let above = path;
+  do above = above.slice(0, above.lastIndexOf('/'));
+  while (above !== '' && !has('GET', above));
+  return above;
 }
 
 /** A directory opens on its files. The former addresses of its pages may be bookmarks. */

@@ -35,3 +35,7 @@ export function maySend(c: PageContext, action = c.req.path): boolean {
   const isReadOnly = visitorOf(c)?.principal.scope.isReadOnly ?? false;
   return !isReadOnly || isReading(action.split('?', 1)[0] ?? '');
 }
+
+/** Tells others than admins who can. Those who may only read are told that at the top of each page. */
+export const onlyAdmins = (c: PageContext, what: string): string | undefined =>
+  maySend(c, '/') ? `Only admins can ${what}.` : undefined;

@@ -36,8 +36,6 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
     path: ({ failing, deliveryId }) => `/dashboard/directories/${failing.id}/webhook/deliveries/${deliveryId}`,
   },
   '/dashboard/directories/:id/webhook/deliveries/:delivery_id/body': null,
-  // Only posted to; its address leads back.
-  '/dashboard/directories/:id/webhook/test': null,
   '/dashboard/directories/:id/files': { path: ({ directory }) => `/dashboard/directories/${directory.id}/files` },
   '/dashboard/directories/:id/files/:upload/preview': {
     path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/preview`,
@@ -53,8 +51,6 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/team': at('/dashboard/team'),
   '/dashboard/team/:id': { path: ({ userId }) => `/dashboard/team/${userId}` },
   '/dashboard/account': at('/dashboard/account'),
-  // Only posted to, like that of a directory.
-  '/dashboard/account/webhook/test': null,
   '/dashboard/profile': at('/dashboard/profile'),
   '/dashboard/profile/second-factor': at('/dashboard/profile/second-factor'),
   '/dashboard/sign-in': { ...at('/dashboard/sign-in'), as: 'nobody' },
@@ -72,8 +68,6 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/deliveries': at('/dashboard/deliveries'),
   '/dashboard/deliveries/events': null,
   '/dashboard/deliveries/export.csv': null,
-  // Only posted to.
-  '/dashboard/deliveries/test': null,
   '/dashboard/activity': at('/dashboard/activity'),
   '/dashboard/activity/events': null,
   '/dashboard/activity/export.csv': null,

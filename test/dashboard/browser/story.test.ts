@@ -160,7 +160,7 @@ async function uploadAndSee(page: Page, { place, login, isLive }: Uploading): Pr
   writeFileSync(`${place.dir}/march.csv`, 'a,b\n1,2\n');
   const { code, output } = await sftp(place.dir, login, ['put march.csv']);
   assert.equal(code, 0, output);
-  const file = page.getByRole('cell', { name: 'Select march.csv' });
+  const file = page.getByRole('rowheader', { name: 'Select march.csv' });
   if (!isLive)
     await until('the file is listed', async () => {
       await page.reload();

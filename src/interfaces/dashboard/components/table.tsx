@@ -1,4 +1,4 @@
-/** A table that scrolls if it is too wide, also by keyboard. On a phone, each row is a card. */
+/** A table that scrolls if it is too wide, also by keyboard. On a phone, each row is a card. The first cell of a row is its heading. */
 import { setImmediate } from 'node:timers/promises';
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
@@ -73,6 +73,7 @@ const Rows: FC<RowsProps> = ({ columns, rows }) => {
         <tr>
           {cells.map((cell, index) => (
             <td
+              role={index === 0 && cells.length > 1 ? 'rowheader' : undefined}
               class={columns[index]?.kind}
               colspan={cells.length === 1 ? columns.length : undefined}
               data-label={index > 0 ? columns[index]?.name : undefined}

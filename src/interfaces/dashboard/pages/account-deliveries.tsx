@@ -268,8 +268,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, context: AppConte
     return c.redirect(addressOf({ directory, state: 'failed' }, { done: `stopped.${count}` }), 303);
   });
 
-  // The result of a test is shown in the response to the POST. A GET of the same URL leads back.
-  app.get(`${PATH}/test`, (c) => c.redirect(PATH, 303));
+  // The result of a test is shown in the response to the POST.
   app.post(`${PATH}/test`, (c) =>
     submitted(
       c,

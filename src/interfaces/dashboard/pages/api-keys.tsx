@@ -22,6 +22,7 @@ import { madeBy, Badge, Copyable, Secret, Time } from '../components/values.tsx'
 import { accountTarget, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
+import { onlyAdmins } from '../limits.ts';
 import { takeShownOnce } from '../after-redirect.ts';
 import { CreatingForms } from '../sent-forms.ts';
 
@@ -90,7 +91,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, context: AppContext): void 
         )}
         {!allowsApi(plan) && <NoApi plan={plan} />}
         {mayCreate && <NewKey />}
-        {!mayChange && <p class="quiet">Only admins can create and revoke keys.</p>}
+        {!mayChange && <p class="quiet">{onlyAdmins(c, 'create and revoke keys')}</p>}
       </SettingsLayout>,
     );
   }

@@ -12,6 +12,7 @@ import { Copyable, Facts } from '../components/values.tsx';
 import { type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
+import { onlyAdmins } from '../limits.ts';
 import { showOnce, takeShownOnce } from '../after-redirect.ts';
 
 interface Secrets {
@@ -49,8 +50,7 @@ export function webhookForms(
 ): void {
   const again = (c: PageContext) => page(c);
 
-  // The result of a test is shown in the answer to the POST, since it is not stored. A GET of the same URL leads back.
-  app.get(`${route}/test`, (c) => c.redirect(pageOf(c), 303));
+  // The result of a test is shown in the answer to the POST, since it is not stored.
   app.post(`${route}/test`, (c) =>
     submitted(c, again, async () => {
       const target = await testOf(c);
@@ -136,8 +136,9 @@ interface ReplacementProps extends Pick<SigningSecretProps, 'path'> {
   readonly isReady: boolean;
 }
 
-const Replacement: FC<ReplacementProps> = ({ path, mayReplace, isReady }) =>
-  mayReplace ? (
+const Replacement: FC<ReplacementProps> = ({ path, mayReplace, isReady }) => {
+  const c = useRequestContext<DashboardEnv>();
+  return mayReplace ? (
     <>
       {isReady && (
         <>
@@ -167,5 +168,6 @@ const Replacement: FC<ReplacementProps> = ({ path, mayReplace, isReady }) =>
       </Folded>
     </>
   ) : (
-    <p class="quiet">Only admins can replace the secret.</p>
+    <p class="quiet">{onlyAdmins(c, 'replace the secret')}</p>
   );
+};

@@ -1,5 +1,6 @@
 /** A directory's access settings besides passwords and keys: suspension, expiry and networks. */
 import type { FC } from 'hono/jsx';
+import { useRequestContext } from 'hono/jsx-renderer';
 import { formatMicros, type Micros } from '../../../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import { changedFields } from '../../changed-fields.ts';
@@ -7,19 +8,21 @@ import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton, Field, Form, Was } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Facts, Time } from '../../components/values.tsx';
-import type { FormFields } from '../../environment.ts';
+import type { DashboardEnv, FormFields } from '../../environment.ts';
 import { isoTime } from '../../form.ts';
+import { onlyAdmins } from '../../limits.ts';
 import { splitNetworks } from '../../words.ts';
 
 /** Admins get forms; members only see the values. */
-export const Limits: FC<DirectoryProps & { isAdmin: boolean }> = ({ isAdmin, ...shown }) =>
-  isAdmin ? (
+export const Limits: FC<DirectoryProps & { isAdmin: boolean }> = ({ isAdmin, ...shown }) => {
+  const c = useRequestContext<DashboardEnv>();
+  return isAdmin ? (
     <Section title="From where, and until when">
       <LimitForm {...shown} />
       <Suspension {...shown} />
     </Section>
   ) : (
-    <Section title="From where, and until when" about="Only admins can change it.">
+    <Section title="From where, and until when" about={onlyAdmins(c, 'change it')}>
       <Facts
         of={{
           'Allowed addresses': networksOf(shown.directory).join(', ') || 'all',
@@ -28,6 +31,7 @@ export const Limits: FC<DirectoryProps & { isAdmin: boolean }> = ({ isAdmin, ...
       />
     </Section>
   );
+};
 
 /** The head of a suspended directory's pages has the button that resumes it. */
 const Suspension: FC<DirectoryProps> = ({ directory, path }) =>

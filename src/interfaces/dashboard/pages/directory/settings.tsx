@@ -2,6 +2,7 @@
 import type { AppContext } from '../../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
+import { useRequestContext } from 'hono/jsx-renderer';
 import { LRUCache } from 'lru-cache';
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import { deleteDirectory } from '../../../../rules/directories/delete.ts';
@@ -17,7 +18,7 @@ import { Text } from '../../components/text.tsx';
 import { Copyable, Facts, Size, sizeInWords, Time } from '../../components/values.tsx';
 import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
 import { bytesIn, numberIn, submitted, textOrNull, UNITS } from '../../form.ts';
-import { maySend } from '../../limits.ts';
+import { maySend, onlyAdmins } from '../../limits.ts';
 import { directoryActions } from './actions.ts';
 
 const DONE = {
@@ -159,11 +160,12 @@ interface QuotaProps extends DirectoryProps {
 
 /** Admins get a form, if quotas can be set; members only see the value. */
 const Quota: FC<QuotaProps> = ({ mayChange, obstacle, directory, path }) => {
+  const c = useRequestContext<DashboardEnv>();
   const stored = storedQuota(directory);
   const { quota_bytes } = directory;
   if (!mayChange)
     return (
-      <Section title="Quota" id="quota" about="Only admins can change it.">
+      <Section title="Quota" id="quota" about={onlyAdmins(c, 'change it')}>
         <p>{quota_bytes === null ? 'No limit' : sizeInWords(quota_bytes)}</p>
       </Section>
     );

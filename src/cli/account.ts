@@ -10,7 +10,7 @@ import {
   unknownAccount,
 } from '../rules/accounts/accounts.ts';
 import type { AccountsTable, Plan } from '../foundation/db/schema.ts';
-import { shortTime } from '../foundation/base/terminal.ts';
+import { shortTime } from '../foundation/base/text.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { printRows, type RowStyle } from './rows.ts';

@@ -6,7 +6,7 @@ import { type Actor, type Scope, scopeOf } from '../rules/accounts/actor.ts';
 import { formatMicros, type Micros } from '../foundation/base/clock.ts';
 import type { Role } from '../foundation/db/schema.ts';
 import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
-import { shortTime } from '../foundation/base/terminal.ts';
+import { shortTime } from '../foundation/base/text.ts';
 import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { collected, moment } from './options.ts';

@@ -6,7 +6,7 @@ import type { SettingsPlan } from '../operating/backup/settings.ts';
 import { readConfig } from '../foundation/base/config.ts';
 import { isPostgresUrl, shownPlace } from '../foundation/base/database-place.ts';
 import { SETTINGS } from '../foundation/base/settings-file.ts';
-import { counted, escaped } from '../foundation/base/terminal.ts';
+import { counted, escaped } from '../foundation/base/text.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
 import { readFileSync } from 'node:fs';

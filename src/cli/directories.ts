@@ -1,7 +1,7 @@
 /** `berth directory list` and `berth directories`: read the database, whether or not berth runs. */
 import { Command } from 'commander';
 import { newestDirectories, type ReportedDirectory } from '../rules/directories/view.ts';
-import { shortTime } from '../foundation/base/terminal.ts';
+import { shortTime } from '../foundation/base/text.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';

@@ -6,7 +6,7 @@ import { OperatorError } from '../foundation/base/errors.ts';
 import { eraseHistory } from '../rules/history/removal.ts';
 import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
 import { directoryKnown } from '../operating/reports/named.ts';
-import { counted, escaped } from '../foundation/base/terminal.ts';
+import { counted, escaped } from '../foundation/base/text.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/named-directory.ts';
 import type { Invocation } from './invocation.ts';

@@ -6,7 +6,7 @@ import { OperatorError } from '../foundation/base/errors.ts';
 import { explain, explainAddress, type ExplainedEvent } from '../operating/reports/explain.ts';
 import type { Known } from '../operating/reports/named.ts';
 import { sshdLogOf } from '../operating/reports/sshd-log-file.ts';
-import { escaped, shortTime } from '../foundation/base/terminal.ts';
+import { escaped, shortTime } from '../foundation/base/text.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { integer, since } from './options.ts';

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { Kysely } from 'kysely';
 import { accountNamed } from '../rules/accounts/accounts.ts';
 import { OperatorError } from '../foundation/base/errors.ts';
-import { escaped, shortTime } from '../foundation/base/terminal.ts';
+import { escaped, shortTime } from '../foundation/base/text.ts';
 import type { Tables } from '../foundation/db/schema.ts';
 import { type PartialFile, partialFiles, type PartialFilter, reasonOf } from '../arrivals/files/partial.ts';
 import { directoriesNamed } from '../operating/reports/named.ts';

@@ -9,7 +9,7 @@ import {
   listTransfers,
   type TransferRow,
 } from '../operating/reports/queries.ts';
-import { shortTime } from '../foundation/base/terminal.ts';
+import { shortTime } from '../foundation/base/text.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';

@@ -20,7 +20,7 @@ import { type Paths, pathsOf } from '../machine/sftp/paths.ts';
 import { type PublicHostKey, publicHostKeys } from '../machine/sftp/public-host-keys.ts';
 import { reloadSshd } from '../machine/sftp/sshd-listener.ts';
 import { prepareSshd } from '../machine/sftp/sshd.ts';
-import { shortTime } from '../foundation/base/terminal.ts';
+import { shortTime } from '../foundation/base/text.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';

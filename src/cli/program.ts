@@ -1,7 +1,7 @@
 /** The whole command line: its commands, and its exit status. */
 import { Command, CommanderError } from 'commander';
 import { errorCode, OperatorError } from '../foundation/base/errors.ts';
-import { isJournal, PRIORITY } from '../foundation/base/journal.ts';
+import { isJournal, PRIORITY } from '../foundation/base/log.ts';
 import { readOnlyPlace } from '../machine/sftp/files.ts';
 import { version } from '../foundation/base/version.ts';
 import { accountCommand } from './account.ts';

@@ -1,7 +1,7 @@
 /** Prints rows as a table for people or as JSON for scripts, at once or as they arrive. */
 import { setTimeout } from 'node:timers/promises';
 import { formatMicros, type Micros } from '../foundation/base/clock.ts';
-import { type Cell, columns } from '../foundation/base/terminal.ts';
+import { type Cell, columns } from '../foundation/base/text.ts';
 
 /** How often `--follow` checks for new rows. */
 const POLL_MS = 500;

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { Database } from '../foundation/db/open.ts';
 import { pathsOf } from '../machine/sftp/paths.ts';
 import { allSessions, type Session } from '../machine/sftp/sessions.ts';
-import { shortTime } from '../foundation/base/terminal.ts';
+import { shortTime } from '../foundation/base/text.ts';
 import { accountNamed } from '../rules/accounts/accounts.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';

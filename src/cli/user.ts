@@ -9,7 +9,7 @@ import type { Database } from '../foundation/db/open.ts';
 import type { Role } from '../foundation/db/schema.ts';
 import { OperatorError } from '../foundation/base/errors.ts';
 import { operatorKeyId, operatorLogin } from '../foundation/base/operator-socket.ts';
-import { shortTime } from '../foundation/base/terminal.ts';
+import { shortTime } from '../foundation/base/text.ts';
 import { dashboardUrl, linkPath } from '../rules/users/password-links.ts';
 import { resetSecondFactor } from '../rules/users/second-factor.ts';
 import {

@@ -22,7 +22,6 @@ import { refusingWhenFull, withDiskReserve } from '../../rules/directories/stora
 import { lockedDirectory, notFound, type RuleContext, type Target } from '../../rules/directories/target.ts';
 import { insertAudit } from '../../rules/history/audit.ts';
 import { baseName, bytesOf, displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
-
 import * as v from 'valibot';
 
 /** How many days ahead a link may expire. */
@@ -281,4 +280,21 @@ export function encoded(path: FilePath): string {
 
 function percent(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+}
+
+// Sizes of files as people write them: 100 MB.
+
+const UNITS = ['bytes', 'KB', 'MB', 'GB', 'TB'];
+
+/** A limit in words, never more than it is. Sizes that are whole in binary units are shown in these: 104857600 is 100 MB. */
+export function limitInWords(bytes: number): string {
+  for (const base of [1024, 1000]) {
+    const step = bytes < base ? 0 : Math.min(4, Math.floor(Math.log(bytes) / Math.log(base)));
+    const count = bytes / base ** step;
+    if (base === 1000 || (step > 1 && Number.isInteger(count))) {
+      const shown = Math.floor(count * 10) / 10;
+      return `${shown} ${step === 0 && bytes === 1 ? 'byte' : UNITS[step]}`;
+    }
+  }
+  return `${bytes} bytes`;
 }

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { Invocation } from '../invocation.ts';
 import { type DirectoryAnswer, readKey, sftpCommand, table } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './named-directory.ts';
-import { columns } from '../../foundation/base/terminal.ts';
+import { columns } from '../../foundation/base/text.ts';
 
 export function suspendCommand(invocation: Invocation): Command {
   return switchCommand(invocation, 'suspend', true).description(

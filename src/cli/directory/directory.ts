@@ -1,7 +1,7 @@
 /** `berth directory …`, which does what the API does, through the service that runs here; and its show, set, uploads and delete. */
 import { Command, InvalidArgumentError } from 'commander';
 import { formatMicros, type Micros, parseMicros } from '../../foundation/base/clock.ts';
-import { columns } from '../../foundation/base/terminal.ts';
+import { columns } from '../../foundation/base/text.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer, moment, since } from '../options.ts';
 import { authModeOption, type DirectoryAnswer, type FieldOptions, fieldsOf, summaryOf, withFields } from './fields.ts';

@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseJson } from '../../rules/directories/json-text.ts';
 import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
-import { type Cell, columns, shellWord } from '../../foundation/base/terminal.ts';
-import { urlHost } from '../../foundation/base/url-host.ts';
+import { type Cell, columns, shellWord, urlHost } from '../../foundation/base/text.ts';
 import { integer } from '../options.ts';
 
 export interface FieldOptions {

@@ -2,7 +2,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { formatMicros, type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Invocation } from '../invocation.ts';
-import { columns } from '../../foundation/base/terminal.ts';
+import { columns } from '../../foundation/base/text.ts';
 import { moment } from '../options.ts';
 import { table } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './named-directory.ts';

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { OperatorError } from '../../foundation/base/errors.ts';
 import { directoriesNamed, type NamedDirectory } from '../../operating/reports/named.ts';
-import { columns, escaped } from '../../foundation/base/terminal.ts';
+import { columns, escaped } from '../../foundation/base/text.ts';
 import { withDatabase } from '../database.ts';
 import { Interruption, type Invocation } from '../invocation.ts';
 import { type Answer, type Ask, asking } from './service.ts';

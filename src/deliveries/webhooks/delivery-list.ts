@@ -43,7 +43,7 @@ export const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
   failed: sql`state = 'failed'`,
 };
 
-export const DELIVERY_COLUMNS = [
+const DELIVERY_COLUMNS = [
   'id',
   'event',
   'upload_id',
@@ -129,7 +129,7 @@ export async function deliveryById(reads: Kysely<Tables>, directoryId: string, i
 }
 
 /** The deliveries of these rows, in their order. */
-export async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promise<Delivery[]> {
+async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promise<Delivery[]> {
   const attempts = await attemptsOf(reads, rows);
   return rows.map((row) => deliveryOf(row, attempts.get(row.id)));
 }
@@ -317,4 +317,52 @@ export async function wholeDelivery(reads: Kysely<Tables>, directoryId: string, 
 function filenameOf(body: Buffer): string {
   const { event, filename = '' } = JSON.parse(body.toString()) as { event?: string; filename?: string };
   return event === undefined || event === 'file.uploaded' ? filename : `${event} ${filename}`.trim();
+}
+
+// The webhook of each listed file: its latest delivery. The first one has the time of the upload, and names the one
+// that was sent again; a new one about the same file is found if it is among the directory's latest. No delivery is
+// searched for further.
+
+export interface ListedFile {
+  readonly id: string;
+  readonly uploaded_at: Micros;
+}
+
+/** How many of the directory's latest deliveries are read. */
+const LATEST = 100;
+/** How often a delivery is followed to the one that was sent again. */
+const MOST_STEPS = 10;
+
+const WEBHOOK_COLUMNS = [...DELIVERY_COLUMNS, 'replayed_as'] as const;
+type WebhookRow = Pick<DeliveryRow, (typeof WEBHOOK_COLUMNS)[number]>;
+
+/** By the file's id, of those whose webhook is known. */
+export async function fileWebhooks(
+  reads: Kysely<Tables>,
+  directoryId: string,
+  files: readonly ListedFile[],
+): Promise<Map<string, Delivery>> {
+  const ids = files.map(({ id }) => id);
+  if (ids.length === 0) return new Map();
+  const of = reads.selectFrom('deliveries').select(WEBHOOK_COLUMNS).where('directory_id', '=', directoryId);
+  const times = [...new Set(files.map(({ uploaded_at }) => uploaded_at))];
+  const first = await of.where('inserted_at', 'in', times).where('upload_id', 'in', ids).execute();
+  const latest = await of.orderBy('inserted_at', 'desc').limit(LATEST).execute();
+  const found = new Map<string, WebhookRow>();
+  const note = (row: WebhookRow): void => {
+    const before = found.get(row.upload_id ?? '');
+    if (row.upload_id !== null && (before === undefined || row.inserted_at > before.inserted_at))
+      found.set(row.upload_id, row);
+  };
+  for (const row of [...first, ...latest]) note(row);
+  for (let step = 0; step < MOST_STEPS; step += 1) {
+    const next = ids.flatMap((id) => found.get(id)?.replayed_as ?? []);
+    if (next.length === 0) break;
+    for (const row of await of.where('id', 'in', next).execute()) note(row);
+  }
+  const deliveries = await withAttempts(
+    reads,
+    ids.flatMap((id) => found.get(id) ?? []),
+  );
+  return new Map(deliveries.map((delivery) => [delivery.upload_id ?? '', delivery]));
 }

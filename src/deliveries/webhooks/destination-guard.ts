@@ -8,10 +8,9 @@ import { Agent as TlsAgent } from 'node:https';
 import { isIP, type LookupFunction, type TcpNetConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
-import { errorMessage } from '../../foundation/base/errors.ts';
+import { errorCode, errorMessage } from '../../foundation/base/errors.ts';
 import { connectRule } from './address-rule.ts';
 import { PROVEN_EACH } from './destinations.ts';
-import { isShortage } from './shortage.ts';
 import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -192,4 +191,24 @@ function fromHosts(text: string, name: string): string[] {
     const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
     return isIP(address) && names.some((listed) => listed.toLowerCase() === name) ? [address] : [];
   });
+}
+
+// Recognizes attempts that never reached the receiver because this machine lacked a resource.
+
+/** The error codes for a lack of descriptors, memory, buffers or local ports. */
+const LACKS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL']);
+/**
+ * The system calls before there is a connection: reading the hosts file, and opening the socket. A failed `write` may
+ * have reached the receiver.
+ */
+const BEFORE = new Set(['open', 'connect']);
+
+/**
+ * Whether a lack of resources is why there was no connection. If several addresses were tried, it must be the reason
+ * for all of them.
+ */
+export function isShortage(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.length > 0 && error.errors.every(isShortage);
+  if (!(error instanceof Error) || !('syscall' in error)) return false;
+  return BEFORE.has(String(error.syscall)) && LACKS.has(errorCode(error) ?? '');
 }

@@ -19,9 +19,8 @@ import type { Request, Response } from 'got';
 import type { Micros } from '../../foundation/base/clock.ts';
 import { errorCode, errorMessage } from '../../foundation/base/errors.ts';
 import type { Log } from '../../foundation/base/log.ts';
-import { type Agents, DestinationError, type GuardedAgents, HEAD_MS } from './destination-guard.ts';
+import { type Agents, DestinationError, type GuardedAgents, HEAD_MS, isShortage } from './destination-guard.ts';
 import { retryAfter } from './retry-after.ts';
-import { isShortage } from './shortage.ts';
 import { signatureHeaders, type Signed } from './signature.ts';
 import type { Socket } from 'node:net';
 
@@ -54,7 +53,7 @@ export interface Answer {
   readonly isForbidden?: boolean;
   /** Set when no further attempt can succeed, because there is no URL to send to. */
   readonly isFinal?: boolean;
-  /** Set when the receiver was never asked, because this machine lacked a resource (see `shortage.ts`). */
+  /** Set when the receiver was never asked, because this machine lacked a resource (`destination-guard.ts`). */
   readonly isShortage?: boolean;
 }
 

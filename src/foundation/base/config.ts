@@ -11,7 +11,7 @@ import { companyLogin, type CompanyLogin, OIDC_SETTINGS } from './company-login-
 import { isPostgresUrl } from './database-place.ts';
 import { OperatorError } from './errors.ts';
 import { FOLDERS } from './files.ts';
-import { urlHost } from './url-host.ts';
+import { urlHost } from './text.ts';
 
 export interface Config {
   readonly stateDir: string;

@@ -25,8 +25,7 @@ import { type ApiEnv, observed } from '../web/observe.ts';
 import type { Described } from './openapi/document.ts';
 import { errorResponse, refusal, SECRET } from '../web/responses.ts';
 import { rawPath } from '../web/requested-path.ts';
-import type { Route } from './route.ts';
-import { checkingQueryNames } from './unknown-names.ts';
+import { checkingQueryNames, type Route } from './route.ts';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 

@@ -5,8 +5,8 @@
 import { hash } from 'node:crypto';
 import { html, raw } from 'hono/html';
 import { DAY, formatMicros, type Micros } from '../../foundation/base/clock.ts';
-import { plainText } from '../../foundation/base/hidden-characters.ts';
-import { limitInWords } from '../../arrivals/links/limit.ts';
+import { plainText } from '../../foundation/base/text.ts';
+import { limitInWords } from '../../arrivals/links/links.ts';
 
 const STYLE = `
 :root { color-scheme: light dark; --text: light-dark(#171c24, #e7eaf0); --quiet: light-dark(#596273, #a0aaba);

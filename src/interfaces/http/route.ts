@@ -4,8 +4,10 @@
  */
 import type { GenericSchema } from 'valibot';
 import type { Endpoint } from './access.ts';
-
 import type { HeaderName, RequestHeaderName } from './openapi/headers.ts';
+import type { Fields } from '../../rules/directories/fields.ts';
+import { ValidationError } from '../../foundation/base/errors.ts';
+import { notApplied, warning } from '../web/warnings.ts';
 
 /** The sections of the reference, in their order. */
 export const TAGS = {
@@ -71,4 +73,36 @@ export function route<Path extends string>(
   operation: Operation,
 ): Route {
   return { method, path, endpoint, operation };
+}
+
+// Names that an endpoint does not know are probably typing errors. Endpoints of the specification answer as specified
+// and add a `Warning`; all others refuse the request.
+
+/** How many names one response lists. */
+const LISTED = 10;
+
+/** @throws {ValidationError} naming the fields that are not among these. */
+export function refuseUnknown(known: object, fields: Fields): void {
+  refuse(Object.keys(fields).filter((name) => !Object.hasOwn(known, name)));
+}
+
+function refuse(names: readonly string[]): void {
+  if (names.length === 0) return;
+  throw new ValidationError(
+    Object.fromEntries(names.slice(0, LISTED).map((name) => [name.slice(0, 100), [['unknown']]])),
+  );
+}
+
+/** Wraps an endpoint so that it refuses unknown query parameters, or warns about them. */
+export function checkingQueryNames(endpoint: Endpoint, { query, isSpecified }: Operation): Endpoint {
+  const known = Object.keys(query && 'entries' in query ? (query.entries as object) : {});
+  return async (c, caller) => {
+    const given = c.req.url.includes('?') ? c.req.query() : {};
+    const unknown = Object.keys(given).filter((name) => !known.includes(name));
+    if (unknown.length === 0) return endpoint(c, caller);
+    if (!isSpecified) refuse(unknown);
+    const response = await endpoint(c, caller);
+    for (const value of Object.values(warning(notApplied(known, given, [])))) response.headers.append('warning', value);
+    return response;
+  };
 }

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../../foundation/base/errors.ts';
-import { urlHost } from '../../foundation/base/url-host.ts';
+import { urlHost } from '../../foundation/base/text.ts';
 import type { TlsPair } from './certificate.ts';
 import { clientUsedTls, isLoopback } from '../web/client-address.ts';
 import { type ConnectionLimits, connectionLimits, Connections, limitPipelining } from './connections.ts';

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { errorCode, errorMessage, OperatorError } from '../../foundation/base/errors.ts';
 import { verify } from '../../deliveries/webhooks/signature.ts';
-import { escaped } from '../../foundation/base/terminal.ts';
+import { escaped } from '../../foundation/base/text.ts';
 import { openDatabase } from '../../foundation/db/open.ts';
 import { isMissing } from '../../foundation/base/database-place.ts';
 

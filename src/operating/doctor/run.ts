@@ -6,7 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Clock } from '../../foundation/base/clock.ts';
 import type { Config } from '../../foundation/base/config.ts';
 import { errorMessage, OperatorError } from '../../foundation/base/errors.ts';
-import { columns } from '../../foundation/base/terminal.ts';
+import { columns } from '../../foundation/base/text.ts';
 import { checkBackups, checkDatabase, checkDeliveries, checkNodes } from './checks/database.ts';
 import { checkCertificate, checkServe, checkSshd, checkUploadChecker } from './checks/running.ts';
 import { checkClock, checkDisk, checkFolders, checkQuotas } from './checks/machine.ts';

@@ -10,7 +10,7 @@ import { CANNOT_UNDO, type FilesView, queryOf } from '../files-view.ts';
 import { isPreviewable } from '../preview.ts';
 import { Button } from './form.tsx';
 import { number, Table } from './table.tsx';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 import { clipped, Name, Text } from './text.tsx';
 import { Badge, Size, Time } from './values.tsx';
 

@@ -5,8 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
-import { WAS } from '../changed-fields.ts';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { WAS } from '../form.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 import { type DashboardEnv, directoryIn } from '../environment.ts';
 import { maySend } from '../limits.ts';
 import { FORM_ID } from '../sent-forms.ts';
@@ -42,7 +42,7 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
   );
 };
 
-/** The values that a form's fields have when it is rendered, so that only changed ones are saved (`changed-fields.ts`). */
+/** The values that a form's fields have when it is rendered, so that only changed ones are saved (`form.ts`). */
 export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
   <>
     {Object.entries(of).map(([name, value]) => (

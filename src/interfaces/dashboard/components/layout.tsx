@@ -17,7 +17,7 @@ import { sentencesOf } from '../words.ts';
 import { ActionButton } from './form.tsx';
 import { Links } from './section.tsx';
 import { addressToAllow } from '../../../operating/reports/login-rules.ts';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 import { clipped, Text } from './text.tsx';
 import { NO_KEY } from './directory.tsx';
 import { StatusLine } from './status-line.tsx';

@@ -1,7 +1,7 @@
 /** Shows text that customers or clients have chosen, so that it cannot hide or reverse the text beside it. */
 import { setImmediate } from 'node:timers/promises';
 import type { FC } from 'hono/jsx';
-import { codePoints, HIDDEN, plainText } from '../../../foundation/base/hidden-characters.ts';
+import { codePoints, HIDDEN, plainText } from '../../../foundation/base/text.ts';
 
 /** About how many characters of a text are shown unless its place says otherwise. */
 const LONGEST = 500;

@@ -6,7 +6,7 @@ import { announce } from '../../../arrivals/uploads/announce.ts';
 import { receiverIfAny } from '../../../deliveries/webhooks/receiver-of.ts';
 import { replay } from '../../../deliveries/webhooks/replay.ts';
 import { sign, signatureHeader } from '../../../deliveries/webhooks/signature.ts';
-import { shellWord } from '../../../foundation/base/terminal.ts';
+import { shellWord } from '../../../foundation/base/text.ts';
 import { DeliveryState, Duration, Excerpt, Outcome, SentBody } from '../components/exchange.tsx';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';

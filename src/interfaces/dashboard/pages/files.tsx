@@ -11,7 +11,7 @@ import { FileList, FolderPath } from '../components/file-list.tsx';
 import { Button, Field, Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Empty, Links, Pager } from '../components/section.tsx';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 import { clipped } from '../components/text.tsx';
 import { counted, sizeInWords } from '../components/values.tsx';
 import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
@@ -19,7 +19,7 @@ import { CANNOT_UNDO, type FilesView, queryOf, viewIn } from '../files-view.ts';
 import { maySend } from '../limits.ts';
 import { type Live, renderedIn } from '../live.tsx';
 import { COUNTED_FILES, fileCount, searchPage } from '../../../arrivals/files/search.ts';
-import { fileWebhooks } from '../../../deliveries/webhooks/file-webhooks.ts';
+import { fileWebhooks } from '../../../deliveries/webhooks/delivery-list.ts';
 import { unannouncedSections } from './unannounced.tsx';
 
 /** With this many files, a page stays below 60 KB. */

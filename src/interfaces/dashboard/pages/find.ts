@@ -9,7 +9,7 @@ import type { Tables } from '../../../foundation/db/schema.ts';
 import { anyContains } from '../../../foundation/db/lists.ts';
 import { latestUploads } from '../../../operating/reports/activity.ts';
 import { directoryPage, namesOf, type Whose } from '../../../rules/directories/view.ts';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 import type { DashboardEnv } from '../environment.ts';
 import { DIRECTORIES, IMPORT } from '../directories-view.ts';
 

@@ -15,7 +15,7 @@ import { Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 import { clipped, Name } from '../components/text.tsx';
 import { Badge, counted } from '../components/values.tsx';
 import { csvText } from '../csv.ts';

@@ -6,8 +6,8 @@ import type { FC } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { DAY, formatMicros, type Micros } from '../../../foundation/base/clock.ts';
 import { requestedPath } from '../../web/requested-path.ts';
-import { limitInWords } from '../../../arrivals/links/limit.ts';
 import {
+  limitInWords,
   type Link,
   linkById,
   linkPath,

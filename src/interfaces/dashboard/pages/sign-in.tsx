@@ -11,7 +11,7 @@ import { type DashboardEnv, type PageContext, visitorOf } from '../environment.t
 import { formFields, submitted } from '../form.ts';
 import { clearSession, HOST_COOKIE, nextPage, startSession, withNext } from '../session-cookie.ts';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 
 const SIGN_IN = '/dashboard/sign-in';
 const CODE = `${SIGN_IN}/code`;

@@ -8,7 +8,7 @@ import { linkPath as invitationPath } from '../../../rules/users/password-links.
 import { resetSecondFactor } from '../../../rules/users/second-factor.ts';
 import { userKeyId } from '../../../rules/users/sessions.ts';
 import * as users from '../../../rules/users/users.ts';
-import { changedFields } from '../changed-fields.ts';
+import { changedFields, formFields, submitted } from '../form.ts';
 import { ActionButton, Form, Was } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import {
@@ -22,11 +22,10 @@ import {
 } from '../components/rights.tsx';
 import { Empty, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { plainText } from '../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../foundation/base/text.ts';
 import { clipped, Name, Text } from '../components/text.tsx';
 import { Badge, Secret, Time } from '../components/values.tsx';
 import { accountTarget, type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
-import { formFields, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
 

@@ -17,9 +17,8 @@ import {
 import { type Endpoint, ownDirectory, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
-import { type Route, route } from '../route.ts';
+import { refuseUnknown, type Route, route } from '../route.ts';
 import { AccessState, Count, CreatedDirectory, data, PublicKey } from '../schemas.ts';
-import { refuseUnknown } from '../unknown-names.ts';
 import { keyUnused, lockedOut, passwordUnused, warning } from '../../web/warnings.ts';
 import { fullDirectory } from './directories.ts';
 import { CREATED } from '../openapi/examples.ts';

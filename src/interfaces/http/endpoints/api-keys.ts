@@ -16,9 +16,8 @@ import { accountTarget, type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
-import { type Route, route } from '../route.ts';
+import { refuseUnknown, type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
-import { refuseUnknown } from '../unknown-names.ts';
 
 import * as v from 'valibot';
 

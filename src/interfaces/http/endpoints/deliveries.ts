@@ -14,9 +14,8 @@ import { type Endpoint, ownDirectory, ownTarget } from '../access.ts';
 import { readFields } from '../body.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse } from '../../web/responses.ts';
-import { type Route, route } from '../route.ts';
+import { refuseUnknown, type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
-import { refuseUnknown } from '../unknown-names.ts';
 
 import * as v from 'valibot';
 

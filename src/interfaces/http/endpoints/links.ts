@@ -19,9 +19,8 @@ import { readFields } from '../body.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { requestedPath } from '../../web/requested-path.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
-import { type Route, route } from '../route.ts';
+import { refuseUnknown, type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
-import { refuseUnknown } from '../unknown-names.ts';
 import { wrongField } from '../../../foundation/base/errors.ts';
 
 import * as v from 'valibot';

@@ -21,7 +21,7 @@ import { tryWebhook } from '../../../deliveries/webhooks/try.ts';
 import { accountTarget, type Endpoint, isOfDirectory, ownerIn, ownTarget, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
-import { type Route, route } from '../route.ts';
+import { refuseUnknown, type Route, route } from '../route.ts';
 import {
   AccountWebhook as ShownOfAccount,
   data,
@@ -30,7 +30,6 @@ import {
   WantedEvents as Shown,
   WebhookSecret,
 } from '../schemas.ts';
-import { refuseUnknown } from '../unknown-names.ts';
 import { unreachable, warning } from '../../web/warnings.ts';
 
 const PATH = '/api/v1/directories/:id/webhook';

@@ -63,7 +63,7 @@ function operationOf(described: Described, path: string, schemas: SchemaSet): ob
   const { method, operation } = described;
   const { id, tag, summary, description, role, open, query, accepts = [], body, refusals, isSpecified } = operation;
   const shared = sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) });
-  // 422 for unknown names (unknown-names.ts).
+  // 422 for unknown names (route.ts).
   const statuses = [...shared, ...(isSpecified || open ? [] : [422]), ...refusals];
   const parameters = [
     ...pathParameters(path),

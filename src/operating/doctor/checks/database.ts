@@ -8,7 +8,7 @@ import { errorMessage } from '../../../foundation/base/errors.ts';
 import { type Check, fail, type Finding, ok, orOk, warn } from '../finding.ts';
 import { sql } from 'kysely';
 import { listNodes } from '../../nodes/list.ts';
-import { counted } from '../../../foundation/base/terminal.ts';
+import { counted } from '../../../foundation/base/text.ts';
 import { DAY, type Micros, SECOND } from '../../../foundation/base/clock.ts';
 import type { DeliveryState } from '../../../foundation/db/schema.ts';
 import { presentTime } from '../../../foundation/db/shared.ts';

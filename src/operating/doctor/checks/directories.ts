@@ -8,7 +8,7 @@ import { isJailRight } from '../../../machine/sftp/jail.ts';
 import { isJailDiskThere } from '../../../machine/sftp/jail-disk.ts';
 import { CORNER, KEYS_ID, pathsOf } from '../../../machine/sftp/paths.ts';
 import { type Check, fail, type Finding, oneLine, orOk, some, warn } from '../finding.ts';
-import { counted } from '../../../foundation/base/terminal.ts';
+import { counted } from '../../../foundation/base/text.ts';
 import { join } from 'node:path';
 import type { Config } from '../../../foundation/base/config.ts';
 import { command, inNamespace } from '../processes.ts';

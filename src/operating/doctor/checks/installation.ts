@@ -11,7 +11,7 @@ import { checkWatches } from '../../../machine/sftp/preflight.ts';
 import type { Clock } from '../../../foundation/base/clock.ts';
 import { nextKeys, OFFERED_FOR } from '../../../machine/sftp/host-key-rotation.ts';
 import { pathsOf } from '../../../machine/sftp/paths.ts';
-import { shortTime } from '../../../foundation/base/terminal.ts';
+import { shortTime } from '../../../foundation/base/text.ts';
 import { ownershipProblem } from './machine.ts';
 
 /** Ports below this one need a capability (ip(7), ip_unprivileged_port_start). */

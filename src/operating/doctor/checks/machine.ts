@@ -6,7 +6,7 @@ import { isMissing } from '../../../foundation/base/database-place.ts';
 import { type Check, fail, type Finding, ok, orOk, warn } from '../finding.ts';
 import { command, serveProcess } from '../processes.ts';
 import { lstatSync, statfsSync, statSync } from 'node:fs';
-import { counted } from '../../../foundation/base/terminal.ts';
+import { counted } from '../../../foundation/base/text.ts';
 import { pathsOf } from '../../../machine/sftp/paths.ts';
 import { kernelQuotas } from '../../../machine/sftp/quota.ts';
 import type { Config } from '../../../foundation/base/config.ts';

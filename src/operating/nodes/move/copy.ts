@@ -10,7 +10,7 @@ import { lstatSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { OperatorError } from '../../../foundation/base/errors.ts';
-import { shellWord } from '../../../foundation/base/terminal.ts';
+import { shellWord } from '../../../foundation/base/text.ts';
 
 export interface CopyOptions {
   readonly id: string;

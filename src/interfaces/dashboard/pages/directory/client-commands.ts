@@ -1,7 +1,6 @@
 /** Commands and addresses for connecting common clients to a directory. Each can be pasted unchanged. */
 import type { PublicHostKey } from '../../../../machine/sftp/public-host-keys.ts';
-import { shellWord } from '../../../../foundation/base/terminal.ts';
-import { urlHost } from '../../../../foundation/base/url-host.ts';
+import { shellWord, urlHost } from '../../../../foundation/base/text.ts';
 
 export interface SftpLogin {
   readonly host: string;

@@ -3,13 +3,12 @@ import type { FC } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { formatMicros, type Micros } from '../../../../foundation/base/clock.ts';
 import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
-import { changedFields } from '../../changed-fields.ts';
+import { changedFields, isoTime } from '../../form.ts';
 import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton, Field, Form, Was } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Facts, Time } from '../../components/values.tsx';
 import type { DashboardEnv, FormFields } from '../../environment.ts';
-import { isoTime } from '../../form.ts';
 import { onlyAdmins } from '../../limits.ts';
 import { splitNetworks } from '../../words.ts';
 

@@ -8,16 +8,15 @@ import type { DirectoryRow } from '../../../../foundation/db/schema.ts';
 import { deleteDirectory } from '../../../../rules/directories/delete.ts';
 import { setQuota, updateBasics } from '../../../../rules/directories/update.ts';
 import { wrongField } from '../../../../foundation/base/errors.ts';
-import { changedFields } from '../../changed-fields.ts';
+import { bytesIn, changedFields, numberIn, submitted, textOrNull, UNITS } from '../../form.ts';
 import { type DirectoryProps, MoreFields, NameField } from '../../components/directory.tsx';
 import { Field, Form, Was } from '../../components/form.tsx';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
-import { plainText } from '../../../../foundation/base/hidden-characters.ts';
+import { plainText } from '../../../../foundation/base/text.ts';
 import { Text } from '../../components/text.tsx';
 import { Copyable, Facts, Size, sizeInWords, Time } from '../../components/values.tsx';
 import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
-import { bytesIn, numberIn, submitted, textOrNull, UNITS } from '../../form.ts';
 import { maySend, onlyAdmins } from '../../limits.ts';
 import { directoryActions } from './actions.ts';
 

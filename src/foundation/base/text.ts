@@ -1,4 +1,4 @@
-/** Formats text for terminals: columns, times, and names without control characters. */
+/** How text is shown to people: in columns on a terminal, with names and hosts that cannot deceive. */
 import type { Micros } from './clock.ts';
 
 export type Cell = string | number | null;
@@ -36,4 +36,28 @@ export function shortTime(at: Micros | null): string | null {
 /** `1 file`, `2 files`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
+}
+
+// Characters that hide or reverse the text beside them, for pages that show what customers or clients have chosen.
+
+/**
+ * Control characters, characters without width, and those that change the direction of text (Unicode, UAX #9 and general
+ * category Cf), except the joiners in emoji such as families.
+ */
+export const HIDDEN =
+  /((?:(?!(?<=\p{Extended_Pictographic}\ufe0f?\p{Emoji_Modifier}?)\u200d(?=\p{Extended_Pictographic}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0])+)/gu;
+
+/** Like a page's `Text`, for places that cannot have elements: each hidden character is shown by its code point. */
+export function plainText(text: string): string {
+  return text.replace(HIDDEN, codePoints);
+}
+
+export function codePoints(characters: string): string {
+  const hex = (character: string): string => (character.codePointAt(0) ?? 0).toString(16).toUpperCase();
+  return Array.from(characters, (character) => `U+${hex(character).padStart(4, '0')}`).join(' ');
+}
+
+/** A host as URLs, sftp and `HOST:PORT` write it: an IPv6 address in brackets. */
+export function urlHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
 }

@@ -43,10 +43,10 @@ test('every tab says that a directory is suspended, since when and by whom, and 
   for (const tab of TABS)
     assert.match(
       textOf((await admin.get(path + tab)).text),
-      /no one can log in.*has none\. Nobody can log in\.Add a key/,
+      /nobody can log in.*has none\. Nobody can log in\.Add a key/,
       tab,
     );
-  assert.match(textOf((await admin.get('/dashboard/directories')).text), /no one can log in/);
+  assert.match(textOf((await admin.get('/dashboard/directories')).text), /nobody can log in/);
   await done(admin, `${path}/auth-mode`, { auth_mode: 'password' });
 
   await done(admin, `${path}/access/limits`, { expires_at: '2001-01-01T00:00' });

@@ -55,6 +55,12 @@ const SCRIPT = `
 const form = document.querySelector('form:has(.zone)');
 for (const time of document.querySelectorAll('time[datetime]'))
   time.textContent = new Date(time.dateTime).toLocaleString('en-GB', { day: 'numeric', month: 'long', hour: '2-digit', minute: '2-digit' });
+// A second click would replace the password by the page that says that it was shown.
+const once = document.querySelector('form:not([enctype])[method=post]');
+once?.addEventListener('submit', (event) => {
+  if ('sent' in once.dataset) event.preventDefault();
+  once.dataset.sent = '';
+});
 const copy = document.querySelector('.copy');
 if (copy) {
   copy.hidden = false;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Locator, Page, Request } from 'playwright-core';
 import { webhookOf } from '../../support/berth.ts';
 import { openMenu, openSignedIn, PHONE, seriousOf, sharedBrowser, WIDE } from '../../support/browser.ts';
@@ -66,8 +67,19 @@ for (const [name, javaScriptEnabled, viewport] of [
     const outside = await page.context().newPage();
     await outside.goto(link);
     if (javaScriptEnabled) assert.deepEqual(await seriousOf(outside), []);
-    await outside.getByRole('button', { name: 'Show the password' }).click();
+    const reveal = outside.getByRole('button', { name: 'Show the password' });
+    let posts = 0;
+    await outside.route(link, async (route) => {
+      posts += route.request().method() === 'POST' ? 1 : 0;
+      await wait(300);
+      await route.continue();
+    });
+    // The second of these clicks would replace the password by the page that says that it was shown.
+    if (javaScriptEnabled) await reveal.dblclick({ delay: 50 });
+    else await reveal.click();
     const sent = (await outside.locator('code').textContent()) ?? '';
+    assert.equal(posts, 1);
+    await outside.unroute(link);
     if (javaScriptEnabled) assert.deepEqual(await seriousOf(outside), []);
     assert.match(sent, /^\S{32}$/);
     if (javaScriptEnabled) await copies(outside, sent, 'Copy');

@@ -16,7 +16,7 @@ export interface DirectoryProps {
 }
 
 /** The state of a directory that accepts public keys only, and has none. */
-export const NO_KEY = 'no one can log in';
+export const NO_KEY = 'nobody can log in';
 
 interface DirectoryStateProps {
   readonly of: Pick<DirectoryRow, 'suspended' | 'expires_at' | 'auth_mode' | 'public_key'>;

@@ -1,6 +1,6 @@
 // Compiles JSX for the tests without tsx. Node itself strips types line for line, so coverage and stack traces name the right lines,
 // and a test file starts in a third less processor time than with tsx. tsx compiles with esbuild, too.
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire, registerHooks } from 'node:module';
 import { join } from 'node:path';
@@ -29,8 +29,8 @@ function compile(sourcefile) {
   const options = { loader: 'tsx', jsx: 'automatic', jsxImportSource: 'hono/jsx', sourcemap: 'inline', sourcefile };
   const { code } = transformSync(text, { ...options, format: 'esm', target: 'node24' });
   mkdirSync(compiled, { recursive: true });
-  // Another process may be reading it.
-  const written = `${kept}.${process.pid}`;
+  // Another process may be reading it, or writing it, with the same number in another namespace.
+  const written = `${kept}.${randomUUID()}`;
   writeFileSync(written, code);
   renameSync(written, kept);
   return code;

@@ -57,9 +57,7 @@ export const counted = (count: number): string => count.toLocaleString('en');
 
 /** A size, with the exact number in its tooltip. */
 export const Size: FC<{ bytes: number }> = ({ bytes }) => (
-  <span class="number" title={`${counted(bytes)} bytes`}>
-    {sizeInWords(bytes)}
-  </span>
+  <span title={`${counted(bytes)} bytes`}>{sizeInWords(bytes)}</span>
 );
 
 export const Badge: FC<{ kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: string }> = ({ kind, text }) => (

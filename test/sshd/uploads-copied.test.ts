@@ -64,16 +64,20 @@ function filesIn(root: string): string[] {
 /** The list is what is on the disk, in the end. */
 async function listsAll(berth: TestBerth, directory: TestDirectory): Promise<void> {
   const onDisk = filesIn(directory.files);
-  // Each has 4 bytes; the list itself is long.
   let bytes = -1;
+  let listed = new Set<string>();
+  let missed = onDisk;
   for (let changedAt = performance.now(); performance.now() - changedAt < LONGEST_PAUSE_MS; await wait(50)) {
     const now = await berth.storage(directory);
-    if (now !== bytes) changedAt = performance.now();
+    if (now === bytes) continue;
+    changedAt = performance.now();
     bytes = now;
-    if (bytes === 4 * onDisk.length) break;
+    // Each has 4 bytes, and the list itself is long. Some may be of files that are gone.
+    if (bytes !== 4 * onDisk.length) continue;
+    listed = new Set((await berth.uploads(directory)).map(({ filename }) => filename));
+    missed = onDisk.filter((path) => !listed.has(path));
+    if (missed.length === 0) break;
   }
-  const listed = new Set((await berth.uploads(directory)).map(({ filename }) => filename));
-  const missed = onDisk.filter((path) => !listed.has(path));
   assert.deepEqual([missed.length, listed.size], [0, onDisk.length], `such as ${missed.slice(0, 5).join()}`);
 }
 

@@ -289,7 +289,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       await scanner.coverAll();
       await loops.retention.run();
     },
-    watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }),
+    watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }, { isNew: true }),
     unwatch: (jail) => watcher.remove(jail),
     scan: ({ id }) => compare(id),
     ...draining,

@@ -98,12 +98,15 @@ export class Watcher {
     this.#isSomeoneLeftOut = false;
   }
 
-  /** Watches a directory when there is room. Called for each directory in a round, and for a new one. */
-  add(jail: Jail): void {
+  /**
+   * Watches a directory when there is room. Called for each directory in a round, before it is scanned, and for a new one. Files may be
+   * written to a new one before its watch has begun, so it is scanned then.
+   */
+  add(jail: Jail, { isNew = false } = {}): void {
     const watchers = this.#watchers;
     if (this.#crowded.has(jail.id) || watchers.has(jail.id)) return;
     const hasRoom = !this.#isLimited && watchers.size < this.#options.limit && this.#hasAllWatches;
-    if (hasRoom) this.#watch(jail);
+    if (hasRoom) this.#watch(jail, { isNew });
     else this.#isSomeoneLeftOut = true;
   }
 
@@ -135,7 +138,7 @@ export class Watcher {
     const isKnown = renewal?.watched === watched && renewal.folders === folders;
     const now = performance.now();
     if (isKnown || (renewal && now - renewal.at < RENEWAL_PAUSE_MS)) return;
-    this.#watch(jail, { watched, folders, at: now });
+    this.#watch(jail, { renewal: { watched, folders, at: now } });
   }
 
   /** Whether every jail is watched, except for crowded ones. */
@@ -148,7 +151,7 @@ export class Watcher {
     await Promise.all(this.#closing);
   }
 
-  #watch(jail: Jail, renewal?: Renewal): void {
+  #watch(jail: Jail, { renewal, isNew = false }: { renewal?: Renewal; isNew?: boolean } = {}): void {
     const { filesRoot, changed, missing, unclear, newFolder } = this.#options;
     const watch = new PausingWatch(filesRoot(jail.sftp_username), {
       heard: () => this.#events.heard(jail),
@@ -156,9 +159,9 @@ export class Watcher {
       missing: (path) => missing(jail, path),
       unclear: () => unclear(jail),
       newFolder: () => newFolder(jail),
-      // Files added before the watch was renewed cause no event.
+      // Files that were there before cause no event.
       ready() {
-        if (renewal) unclear(jail);
+        if (renewal || isNew) unclear(jail);
       },
       failed: (error) => this.#failed(jail, error),
       crowded: () => this.#giveUp(jail),

@@ -71,6 +71,16 @@ test('every jail is watched up to the limit', async () => {
   await at.watches('a', 'b', 'c');
 });
 
+test('a new jail is scanned once its watch has begun: a file that is there before causes no event', async () => {
+  using place = scratch();
+  await using at = watcherOf(place, 3);
+  at.watcher.begin(3);
+  at.watcher.add(jail('a'));
+  at.watcher.add(jail('b'), { isNew: true });
+  await at.watches('a', 'b');
+  assert.deepEqual(at.unclear, ['b']);
+});
+
 test('above the limit those with the latest sessions are watched', async () => {
   using place = scratch();
   await using at = watcherOf(place, 2);

@@ -2,7 +2,7 @@
  * A self-signed certificate for 127.0.0.1. `test/run.ts` makes one for its run, and tests that start a berth copy it: four hundred calls of
  * openssl cost as much as a dozen test files.
  */
-import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import { closeSync, copyFileSync, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Config } from '../../src/foundation/base/config.ts';
 import { loadTlsPair } from '../../src/interfaces/http/certificate.ts';
@@ -26,4 +26,10 @@ export function copyCertificate({ cert, key, selfSigned, name }: Config['tls']):
   const files = filesIn(made);
   copyFileSync(files.key, key);
   copyFileSync(files.cert, cert);
+  // It is there after a power cut, as berth's own is.
+  for (const path of [key, cert, dirname(cert)]) {
+    const fd = openSync(path, 'r');
+    fsyncSync(fd);
+    closeSync(fd);
+  }
 }

@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { errorCode } from '../../foundation/base/errors.ts';
 import { isThere } from '../../foundation/base/files.ts';
 
 const BLOCK = 1024;
@@ -171,7 +172,9 @@ function run(program: string, args: readonly string[], request: string, jails: s
     maxBuffer: 2 ** 28,
     timeout: TIMEOUT_MS,
   });
-  if (error) return { outcome: 'failed', text: error.message };
+  // A program that ends before it has read the request says why.
+  const hasEndedEarly = errorCode(error) === 'EPIPE' && stderr !== '';
+  if (error && !hasEndedEarly) return { outcome: 'failed', text: error.message };
   const [outcome = '', ...lines] = stdout.trim().split('\n');
   return outcome === '' ? { outcome: 'failed', text: stderr.trim() } : { outcome, text: lines.join('\n') };
 }

@@ -227,7 +227,7 @@ test('a link shows the new password once, when the button is pressed: it lets in
   const form = `by user:${user.email} through POST /dashboard/directories/:id/password`;
   assert.deepEqual(actions.slice(-3), [
     `update password_hash ${form}`,
-    `create-link  ${form}`,
+    `create-link file ${form}`,
     'open-link address by link through POST /links/:token/*',
   ]);
   const { text } = await user.get(`${path}/activity`);

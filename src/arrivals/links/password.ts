@@ -39,7 +39,9 @@ export async function renewPasswordByLink(context: RuleContext, target: Target):
         created_by: target.actor?.keyId ?? null,
       })
       .execute();
-    await insertAudit(tx, target, { action: 'create-link', at: now, directory });
+    // A link to a password has no path. An erased row has no details at all.
+    const details = { file: { from: '', to: null } };
+    await insertAudit(tx, target, { action: 'create-link', at: now, directory, details });
   });
   return linkTarget(token, '');
 }

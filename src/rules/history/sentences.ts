@@ -167,11 +167,13 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'announce':
       return 'sent a new webhook for a file';
     case 'create-link':
-      if (!file) return 'created a one-time link to the password';
-      return `created a link to ${file?.from === null ? 'upload' : 'download'} ${quoted(file?.to ?? file?.from)}`;
+      if (!file) return 'created a link';
+      if (file.from === '') return 'created a one-time link to the password';
+      return `created a link to ${file.from === null ? 'upload' : 'download'} ${quoted(file.to ?? file.from)}`;
     case 'revoke-link':
       if (file?.from === '') return 'revoked the link to the password';
-      return file ? `revoked a link to ${quoted(file.from)}` : 'revoked all links';
+      if (file) return `revoked a link to ${quoted(file.from)}`;
+      return changes['links'] ? 'revoked all links' : 'revoked links';
     case 'open-link':
       return 'showed the password';
     case 'test':

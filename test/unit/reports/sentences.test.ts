@@ -50,3 +50,17 @@ test('a part of an upload, with its reason; a session with its length', () => {
     'Customer (192.0.2.1) closed the session after 3 s',
   );
 });
+
+test('an erased row says nothing about a link that it no longer knows', () => {
+  const of = (action: AuditAction, changes: object): string =>
+    sentenceOf(
+      auditSentence({ action, key_id: 'user:dana@example.com', key_name: null, changes: JSON.stringify(changes) }),
+    );
+  assert.equal(of('create-link', {}), 'dana@example.com created a link');
+  assert.equal(
+    of('create-link', { file: { from: '', to: null } }),
+    'dana@example.com created a one-time link to the password',
+  );
+  assert.equal(of('revoke-link', {}), 'dana@example.com revoked links');
+  assert.equal(of('revoke-link', { links: { from: 2, to: 0 } }), 'dana@example.com revoked all links');
+});

@@ -2,9 +2,10 @@
  * A self-signed certificate for 127.0.0.1. `test/run.ts` makes one for its run, and tests that start a berth copy it: four hundred calls of
  * openssl cost as much as a dozen test files.
  */
-import { closeSync, copyFileSync, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Config } from '../../src/foundation/base/config.ts';
+import { sync } from '../../src/foundation/base/files.ts';
 import { loadTlsPair } from '../../src/interfaces/http/certificate.ts';
 
 const MADE = 'TEST_CERTIFICATE';
@@ -27,9 +28,5 @@ export function copyCertificate({ cert, key, selfSigned, name }: Config['tls']):
   copyFileSync(files.key, key);
   copyFileSync(files.cert, cert);
   // It is there after a power cut, as berth's own is.
-  for (const path of [key, cert, dirname(cert)]) {
-    const fd = openSync(path, 'r');
-    fsyncSync(fd);
-    closeSync(fd);
-  }
+  for (const path of [key, cert, dirname(cert)]) sync(path);
 }

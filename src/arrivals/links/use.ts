@@ -9,7 +9,6 @@ import { hasExpired } from '../../foundation/base/clock.ts';
 import { BerthError } from '../../foundation/base/errors.ts';
 import type { Database } from '../../foundation/db/open.ts';
 import type { DirectoryRow, LinksTable, Tables } from '../../foundation/db/schema.ts';
-
 import { isWithin } from '../../rules/directories/networks.ts';
 import { refusingWhenFull } from '../../rules/directories/storage-full.ts';
 import { BY_LINK, insertAudit } from '../../rules/history/audit.ts';

@@ -48,7 +48,7 @@ const MESSAGES = {
   long_name: (most: number) => `should have names of at most ${most} byte(s)`,
   not_states: (states: string) => `should be ${states} or several of these, such as uploaded,partial`,
   not_ids: (most: number) => `should be 1 to ${most} ids of uploads, separated by commas`,
-  /** Of a page's own form: a whole sentence. */
+  /** A page reports it about its own form, which no rule reads. The text is a sentence, and is shown as it is. */
   sentence: (text: string) => text,
 };
 

@@ -7,7 +7,6 @@
  */
 import * as v from 'valibot';
 import { parseMicros } from './clock.ts';
-
 import type { FieldProblem } from './problems.ts';
 import { ValidationError } from './errors.ts';
 

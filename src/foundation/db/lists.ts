@@ -1,7 +1,6 @@
 /** How lists are read: in pages, from a place on, by a text, and how many rows they have. */
 import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../base/clock.ts';
-
 import { UUID } from '../base/validation.ts';
 import type { Tables } from './schema.ts';
 import { isPostgres, listed } from './dialect.ts';

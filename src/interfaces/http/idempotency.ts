@@ -10,7 +10,6 @@
  */
 import type { KeptAnswersTable } from '../../foundation/db/schema.ts';
 import { hold, release } from '../../foundation/db/shared.ts';
-
 import {
   ANSWER_LIFE,
   insertKept,

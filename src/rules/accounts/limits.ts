@@ -3,7 +3,6 @@ import type { Transaction } from 'kysely';
 import * as v from 'valibot';
 import { among } from '../../foundation/db/dialect.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-
 import { because, orBlank } from '../../foundation/base/validation.ts';
 import { ValidationError } from '../../foundation/base/errors.ts';
 

@@ -19,7 +19,6 @@ import { DirectoryNames, idsOfDirectories } from '../accounts/limits.ts';
 import { allowsApi, GivenName, lockedAccount, requireAccount, unknownAccount } from '../accounts/accounts.ts';
 import { hashToken } from '../../foundation/base/hashes.ts';
 import { generateKey } from './authenticate.ts';
-
 import * as v from 'valibot';
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly Role[];

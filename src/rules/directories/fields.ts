@@ -15,7 +15,6 @@ import {
 } from '../../foundation/base/validation.ts';
 import { isExactNumber } from './json-text.ts';
 import { parsePublicKey, type PublicKey, whyNoPublicKey } from './public-key.ts';
-
 import * as v from 'valibot';
 
 /** The values of a new directory's columns that neither the request nor berth sets. */

@@ -10,7 +10,7 @@ import { formatMicros, type Micros } from '../../foundation/base/clock.ts';
 import { keyFingerprint } from '../../foundation/base/hashes.ts';
 import type { AuditAction, DirectoryRow, Tables } from '../../foundation/db/schema.ts';
 
-/** Who opened a link, in place of a key. */
+/** The actor of a change that somebody makes with a link: no key or user has made it. */
 export const BY_LINK = 'link';
 
 interface AuditedChange {

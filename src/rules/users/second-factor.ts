@@ -11,7 +11,6 @@ import { type AccountTarget, verifyActor, verifyOneself } from '../accounts/acto
 import { type Micros, SECOND } from '../../foundation/base/clock.ts';
 import type { Store } from '../../foundation/context.ts';
 import type { Tables } from '../../foundation/db/schema.ts';
-
 import { insertAccountAudit } from '../history/audit.ts';
 import { hashToken, randomText } from '../../foundation/base/hashes.ts';
 import { endUserSession, openUserSession, type SignedIn, userKeyId, type Visit } from './sessions.ts';

@@ -2,7 +2,6 @@
 import type { AppContext } from '../../web/context.ts';
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-
 import {
   type Count,
   countDeliveries,

@@ -1,7 +1,6 @@
 /** The page of a link for setting a password. Opening it, as mail scanners do, does not use up the link. */
 import type { Hono, MiddlewareHandler } from 'hono';
 import type { FC } from 'hono/jsx';
-
 import { type LinkOwner, ownerOfLink } from '../../../rules/users/password-links.ts';
 import { type PasswordContext, setPasswordByLink } from '../../../rules/users/set-password.ts';
 import { Form, PasswordField } from '../components/form.tsx';

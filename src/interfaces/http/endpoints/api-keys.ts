@@ -18,7 +18,6 @@ import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse, SECRET } from '../../web/responses.ts';
 import { refuseUnknown, type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
-
 import * as v from 'valibot';
 
 const KEYS = '/api/v1/api_keys';

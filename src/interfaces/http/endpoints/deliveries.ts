@@ -16,7 +16,6 @@ import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { refuseUnknown, type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
-
 import * as v from 'valibot';
 
 /** The limit for requests without one, since there may be very many deliveries. */

@@ -14,7 +14,6 @@ import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
 import { lockedOut, notApplied, unreachable, warning } from '../../web/warnings.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-
 import * as v from 'valibot';
 
 export function directoryRoutes(context: AppContext): Route[] {

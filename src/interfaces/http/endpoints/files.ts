@@ -15,7 +15,6 @@ import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
 import { arrivals } from '../../web/concurrency.ts';
 import { warning } from '../../web/warnings.ts';
-
 import * as v from 'valibot';
 
 /** How many files an account may send at once. Each holds a descriptor. */
@@ -51,6 +50,15 @@ const Listing = v.object({
     ),
   ),
 });
+
+/** What a file is answered with. */
+const CONTENT = {
+  status: 200,
+  description: 'The content of the file',
+  content: 'application/octet-stream',
+  headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
+  others: { 206: 'The requested byte range', 304: 'Not modified' },
+} as const;
 
 /** How many uploads one request removes. Their ids fit into a request line. */
 const MOST_AT_ONCE = 100;
@@ -215,13 +223,7 @@ export function fileRoutes(context: AppContext): Route[] {
       summary: 'Fetch the file at a path',
       description: 'Works like fetching the file of an upload, and also for files that were put there through the API.',
       accepts: ['Range', 'If-None-Match'],
-      answer: {
-        status: 200,
-        description: 'The content of the file',
-        content: 'application/octet-stream',
-        headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
-        others: { 206: 'The requested byte range', 304: 'Not modified' },
-      },
+      answer: CONTENT,
       refusals: [404, 409, 416, 421, 422],
     }),
     route('DELETE', '/api/v1/directories/:id/files/:path{.+}', removeAt, {
@@ -240,13 +242,7 @@ export function fileRoutes(context: AppContext): Route[] {
       summary: 'Fetch the file of an upload',
       description:
         'The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, an unchanged file is not sent again. 409 if the file is being written or has been replaced. If the file changes while it is being sent, the connection ends before `Content-Length` bytes have arrived.',
-      answer: {
-        status: 200,
-        description: 'The content of the file',
-        content: 'application/octet-stream',
-        headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
-        others: { 206: 'The requested byte range', 304: 'Not modified' },
-      },
+      answer: CONTENT,
       refusals: [404, 409, 416, 421],
     }),
     route('DELETE', '/api/v1/directories/:id/uploads/:upload_id', remove, {

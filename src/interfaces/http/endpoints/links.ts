@@ -2,7 +2,6 @@
 import { apiOrigin } from '../../../foundation/base/config.ts';
 import type { AppContext } from '../../web/context.ts';
 import { formatMicros } from '../../../foundation/base/clock.ts';
-
 import {
   type Link,
   linkById,
@@ -22,7 +21,6 @@ import { dataResponse, SECRET } from '../../web/responses.ts';
 import { refuseUnknown, type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
 import { wrongField } from '../../../foundation/base/errors.ts';
-
 import * as v from 'valibot';
 
 const LINKS = '/api/v1/directories/:id/links';

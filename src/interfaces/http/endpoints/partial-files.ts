@@ -8,7 +8,6 @@ import { type Endpoint, ownTarget, requireAdmin } from '../access.ts';
 import { UPLOAD } from '../openapi/examples.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
-
 import * as v from 'valibot';
 
 const PARTIAL = '/api/v1/directories/:id/partial/:file_id';

@@ -11,7 +11,6 @@ import { PAGE, readPage, requestedPage } from '../page.ts';
 import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
-
 import * as v from 'valibot';
 
 /** The query parameters, for openapi.json. */
